@@ -1,0 +1,27 @@
+/** Bounds that both sides of the jail agree on. Operators may change each by the setting of the same name. */
+export const KIB = 1024;
+export const MIB = 1024 * KIB;
+export const SECOND = 1000;
+export const limits = {
+  /** Largest single message on the wire, bytes: above every row's own cap, so that only an attack reaches it. */
+  frameBytes: 4 * MIB,
+  callsInFlight: 16,
+  callsWaiting: 64,
+  hostCallsPerMinute: 6_000,
+  logLinesPerMinute: 6_000,
+  logMessageBytes: 8 * KIB,
+  logDataBytes: 16 * KIB,
+  toolResultBytes: 256 * KIB,
+  storageBytes: MIB,
+  heapMegabytes: 128,
+  residentMegabytes: 256,
+  /** One whole chain, milliseconds; each link has its row's own budget besides. */
+  chainBudgetMs: 15 * SECOND,
+  /** A summary longer than this is oversized and the built-in summarizer takes over. Characters. */
+  summaryMaxChars: 65_536,
+  /** Load and registration of a bundle, milliseconds, at publish and at start alike. */
+  loadBudgetMs: 5 * SECOND,
+  tools: 128,
+  commands: 128,
+  providers: 16,
+} as const;

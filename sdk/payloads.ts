@@ -1,0 +1,142 @@
+/** The shapes that travel in protocol rows: each is named once here and used by every row that carries it. */
+import { z } from 'zod';
+
+/** An id made by Bulkhead or by the agent runtime. Opaque; never parsed. */
+export const id = z.string().min(1).max(200);
+/** A moment in ISO 8601, UTC. */
+export const moment = z.iso.datetime({ offset: true });
+/** A name that an author gives a tool, command, provider or setting. `__` separates slug and tool, so it is kept out. */
+export const surfaceName = z
+  .string()
+  .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'a name is 1-64 letters, digits, - or _, starting with a letter')
+  .refine((name) => !name.includes('__'), 'a name holds no double underscore');
+/** Exact bytes. On the JSON wire `{"$bytes": "<base64>"}`; a `Uint8Array` on both sides of it. */
+export const bytes = z.instanceof(Uint8Array).meta({ tsType: 'Uint8Array' });
+/** Any JSON value. */
+export const json = z.json().meta({ tsType: 'Json' });
+export const settings = z.record(z.string(), z.string());
+
+/** What a handler may answer with at most: the text of one transcript message or prompt, in characters. */
+export const TEXT_MAX_CHARS = 262_144;
+/** A veto's reason, shown in the transcript, in characters. */
+export const REASON_MAX_CHARS = 500;
+export const text = z.string().max(TEXT_MAX_CHARS);
+export const reason = z.string().min(1).max(REASON_MAX_CHARS);
+
+export const agent = z.object({ id, name: z.string().max(200) });
+export const sessionRef = z.object({ id, channelId: id.nullable() });
+/** What set an operation off. */
+export const trigger = z.enum(['user', 'channel', 'schedule', 'agent', 'tool', 'system']);
+
+export const attachment = z.object({
+  name: z.string().max(255),
+  mediaType: z.string().max(255),
+  mediaId: id.optional(),
+  url: z.url().max(4096).optional(),
+});
+export const attachments = z.array(attachment).max(50);
+export const role = z.enum(['system', 'user', 'assistant', 'tool', 'notice']);
+export const transcriptMessage = z.object({
+  id,
+  role,
+  text,
+  at: moment,
+  data: z.record(z.string(), json).optional(),
+});
+/** A message of a model conversation. */
+export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant']), text });
+
+export const inbound = z.object({ id, from: z.string().max(500), text, attachments });
+export const outbound = z.object({ id, text, attachments });
+export const todoFields = z.object({
+  title: z.string().min(1).max(1000),
+  notes: z.string().max(65_536),
+  dueAt: moment.nullable(),
+});
+export const newTodo = todoFields.extend({ assigneeAgentId: id.nullable() });
+export const todo = newTodo.extend({ id, done: z.boolean() });
+export const newNotify = z.object({
+  text,
+  at: moment,
+  repeat: z.string().max(200).nullable(),
+  to: z.string().max(500),
+});
+export const sshHost = z.object({ id, name: z.string().max(200) });
+export const sshOutput = z.object({ exitCode: z.number().int().nullable(), stdout: z.string(), stderr: z.string() });
+export const sshOptions = z.object({
+  cwd: z.string().max(4096).optional(),
+  env: settings.optional(),
+  timeoutMs: z.number().int().min(1).max(600_000).optional(),
+});
+
+/** A tool's answer, as a Model Context Protocol content list. */
+export const content = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text'), text: z.string() }),
+  z.object({ type: z.literal('image'), data: z.string(), mimeType: z.string().max(255) }),
+  z.object({ type: z.literal('json'), json }),
+]);
+export const toolResult = z.object({ content: z.array(content).max(100), isError: z.boolean() });
+/** A JSON Schema 2020-12 as JSON; `api/` refuses at publish what is none. */
+export const jsonSchema = z.record(z.string(), json).meta({ tsType: 'JsonSchema' });
+
+export const model = z.object({
+  id: z.string().min(1).max(200),
+  name: z.string().max(200),
+  contextWindow: z.number().int().positive().optional(),
+});
+export const completionRequest = z.object({
+  model: z.string().max(200).optional(),
+  system: text.optional(),
+  messages: z.array(chatMessage).min(1).max(1000),
+  maxTokens: z.number().int().positive().optional(),
+  temperature: z.number().min(0).max(2).optional(),
+  schema: jsonSchema.optional(),
+});
+export const usage = z.object({ inputTokens: z.number().int(), outputTokens: z.number().int() });
+export const completion = z.object({ text, json: json.optional(), model: z.string(), usage });
+
+export const channelRequest = z.object({
+  deliveryId: id,
+  attempt: z.number().int().positive(),
+  channelId: id,
+  routingId: z.string(),
+  receivedAt: moment,
+  method: z.string().max(32),
+  query: z.string(),
+  headers: z.record(z.string(), z.string()),
+  rawHeaders: z.array(z.tuple([z.string(), z.string()])),
+  bodyText: z.string(),
+  bodyBytes: bytes,
+});
+export const channelMessage = z.object({
+  conversationKey: z.string().min(1).max(500),
+  from: z.string().max(500),
+  text,
+  attachments: attachments.optional(),
+});
+export const channelReply = z.object({ conversationKey: z.string(), text, attachments });
+export const handshakeAnswer = z.object({
+  status: z.number().int().min(200).max(599),
+  headers: z.record(z.string(), z.string().max(8192)).optional(),
+  body: z.string().max(65_536).optional(),
+});
+
+export const fileEntry = z.object({ path: z.string(), sizeBytes: z.number().int(), updatedAt: moment });
+export const agentRecord = z.object({ id, name: z.string(), instructions: text, model: z.string().nullable() });
+export const agentFields = z.object({
+  name: z.string().min(1).max(200),
+  instructions: text.optional(),
+  model: z.string().max(200).nullable().optional(),
+});
+export const httpInit = z.object({
+  method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).optional(),
+  headers: z.record(z.string(), z.string()).optional(),
+  body: z.union([z.string(), bytes]).optional(),
+  timeoutMs: z.number().int().min(1).max(30_000).optional(),
+});
+export const httpAnswer = z.object({
+  status: z.number().int(),
+  headers: z.record(z.string(), z.string()),
+  bodyText: z.string(),
+  bodyBytes: bytes,
+});
