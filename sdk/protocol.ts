@@ -306,6 +306,7 @@ export const surfaces = {
     risk: 'medium',
     registration: z.object({ description: z.string().min(1).max(4096), parameters: p.jsonSchema }),
     params: z.object({ ...callFrame, callId: p.id, session: p.sessionRef, agent: p.agent, arguments: p.json }),
+    first: 'arguments',
     result: p.toolResult,
   },
   commands: {
@@ -316,6 +317,7 @@ export const surfaces = {
     risk: 'low',
     registration: z.object({ description: z.string().min(1).max(1024) }),
     params: z.object({ ...callFrame, session: p.sessionRef, agent: p.agent, input: p.text }),
+    first: 'input',
     result: z.object({ text: p.text }),
   },
   providers: {
@@ -327,6 +329,7 @@ export const surfaces = {
     risk: 'high',
     registration: z.object({ models: z.array(p.model).min(1).max(100) }),
     params: z.object({ ...callFrame, request: p.completionRequest }),
+    first: 'request',
     result: p.completion,
   },
   'channel.receive': {
@@ -338,6 +341,7 @@ export const surfaces = {
     risk: 'high',
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
+    first: 'request',
     result: z.object({ messages: z.array(p.channelMessage).max(100) }),
   },
   'channel.send': {
@@ -349,6 +353,7 @@ export const surfaces = {
     risk: 'medium',
     registration: null,
     params: z.object({ ...callFrame, message: p.channelReply }),
+    first: 'message',
     result: z.undefined(),
   },
   'channel.handshake': {
@@ -360,6 +365,7 @@ export const surfaces = {
     risk: 'low',
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
+    first: 'request',
     result: p.handshakeAnswer.optional(),
   },
 } as const satisfies Record<string, SurfaceRow>;

@@ -44,6 +44,12 @@ export interface SurfaceRow extends Row, Reach {
   /** What is registered beside the handlers; null where only a handler is assigned. */
   readonly registration: z.ZodObject | null;
   readonly params: z.ZodObject;
+  /**
+   * The field of `params` that the handler gets as its first argument; the other fields and `signal` come as the second,
+   * `ctx`: `tools.x.handler(arguments, ctx)`, `commands.x.handler(input, ctx)`, `providers.x.chat(request, ctx)`,
+   * `channel.receive(request, ctx)`. Hooks and events get one argument.
+   */
+  readonly first: string;
   readonly result: z.ZodType;
   readonly budgetMs: number;
   readonly maxResultBytes: number;
