@@ -1,0 +1,39 @@
+/** What the API tells supervisors, and supervisors the API, the moment it commits: only "look again", never data. */
+import type { ClientBase, Pool } from 'pg';
+import type { Listener, Subscription } from './listener.ts';
+
+const INSTALLATIONS = 'bulkhead_installations';
+const INTROSPECTED = 'bulkhead_introspected';
+
+/**
+ * Tells every supervisor that an installation changed in any way: new, gone, another version, settings, grants, order,
+ * pause. Sent with the caller's commit, and not at all when it rolls back.
+ *
+ * @param tx the transaction that changes the installation
+ */
+export async function announceInstallation(tx: ClientBase | Pool, installationId: string): Promise<void> {
+  await tx.query('SELECT pg_notify($1, $2)', [INSTALLATIONS, installationId]);
+}
+
+/** Subscribes to changes of installations. `onEverything` follows a lost connection: notices may have been missed. */
+export function followInstallations(
+  listener: Listener,
+  onChange: (installationId: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> {
+  return listener.listen(INSTALLATIONS, { onNotice: onChange, onReconnect: onEverything });
+}
+
+/** Tells the asking API process that its introspection is answered. */
+export async function announceIntrospection(tx: ClientBase | Pool, introspectionId: string): Promise<void> {
+  await tx.query('SELECT pg_notify($1, $2)', [INTROSPECTED, introspectionId]);
+}
+
+/** Subscribes to answered introspections. */
+export function followIntrospections(
+  listener: Listener,
+  onAnswer: (introspectionId: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> {
+  return listener.listen(INTROSPECTED, { onNotice: onAnswer, onReconnect: onEverything });
+}
