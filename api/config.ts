@@ -1,0 +1,31 @@
+/** Settings of the API process. */
+import { z } from 'zod';
+import { parseSettings, port, sharedSettings, webAddress, wholeNumber } from '../db/settings.ts';
+
+export const apiSettings = {
+  ...sharedSettings,
+  WEBHOOK_URL: webAddress('Address vendors reach the webhook paths at. Empty: PUBLIC_URL.'),
+  API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
+  OIDC_CLIENT_ID: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Client the console signs in as (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
+  READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads a minute of one account.'),
+  WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes a minute of one account.'),
+  UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Package uploads one API process takes at the same time.'),
+  WEBHOOKS_PER_SECOND: wholeNumber(1, 1_000_000, 500, 'Webhook requests a second of one routing id.'),
+  WEBHOOK_BURST: wholeNumber(1, 1_000_000, 1_000, 'Webhook requests of one routing id that may arrive at once.'),
+  INSTALLATIONS_PER_ACCOUNT: wholeNumber(1, 100_000, 100, 'Installations one account may have.'),
+} as const;
+
+export type ApiConfig = z.output<z.ZodObject<typeof apiSettings>>;
+
+/**
+ * Reads the API's settings.
+ *
+ * @throws SettingsError naming the first bad one
+ */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): ApiConfig {
+  return parseSettings(apiSettings, env);
+}

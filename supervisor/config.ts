@@ -1,0 +1,35 @@
+/** Settings of the supervisor process. */
+import type { z } from 'zod';
+import { oneOf, parseSettings, port, sharedSettings, wholeNumber } from '../db/settings.ts';
+import { KIB, limits, MIB } from '../sdk/limits.ts';
+
+export const supervisorSettings = {
+  ...sharedSettings,
+  SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
+  SANDBOX: oneOf(
+    ['auto', 'require', 'off'],
+    'auto',
+    "The operating system's wall (bubblewrap). auto: without it other people's plugins do not start; require: without it nothing starts; off: never use it, for looking for faults only.",
+  ),
+  FRAME_BYTES: wholeNumber(64 * KIB, 64 * MIB, limits.frameBytes, 'Largest single message to or from a child, bytes.'),
+  CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Calls one child works on at once.'),
+  CALLS_WAITING: wholeNumber(0, 10_000, limits.callsWaiting, 'Calls that may wait for one child.'),
+  HOST_CALLS_PER_MINUTE: wholeNumber(1, 10_000_000, limits.hostCallsPerMinute, 'Host calls a minute of one child.'),
+  LOG_LINES_PER_MINUTE: wholeNumber(1, 10_000_000, limits.logLinesPerMinute, 'Log lines a minute of one installation.'),
+  LOG_MESSAGE_BYTES: wholeNumber(256, MIB, limits.logMessageBytes, 'Longest log message, bytes; more is cut off.'),
+  LOG_DATA_BYTES: wholeNumber(256, MIB, limits.logDataBytes, 'Largest data of a log line, bytes; more is cut off.'),
+  TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool, bytes.'),
+  HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child, megabytes.'),
+  RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child, megabytes.'),
+} as const;
+
+export type SupervisorConfig = z.output<z.ZodObject<typeof supervisorSettings>>;
+
+/**
+ * Reads the supervisor's settings.
+ *
+ * @throws SettingsError naming the first bad one
+ */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): SupervisorConfig {
+  return parseSettings(supervisorSettings, env);
+}
