@@ -28,9 +28,14 @@ export interface Listener {
  *
  * @param pool where to: the same server and role as this pool
  * @param onError told about each loss of the connection; the listener goes on by itself
+ * @param sessionSql run on every connection it makes: what must live as long as the process, such as a lease
  */
-export async function openListener(pool: Pool, onError: (error: Error) => void): Promise<Listener> {
-  const connection = new ListeningConnection(pool, onError);
+export async function openListener(
+  pool: Pool,
+  onError: (error: Error) => void,
+  sessionSql: readonly string[] = [],
+): Promise<Listener> {
+  const connection = new ListeningConnection(pool, onError, sessionSql);
   await connection.open();
   return connection;
 }
@@ -38,6 +43,7 @@ export async function openListener(pool: Pool, onError: (error: Error) => void):
 class ListeningConnection implements Listener {
   readonly #pool: Pool;
   readonly #onError: (error: Error) => void;
+  readonly #sessionSql: readonly string[];
   readonly #subscribers = new Map<string, Set<Subscriber>>();
   #client: Client | null = null;
   #timer: NodeJS.Timeout | null = null;
@@ -45,8 +51,9 @@ class ListeningConnection implements Listener {
   #failures = 0;
   #closed = false;
 
-  constructor(pool: Pool, onError: (error: Error) => void) {
+  constructor(pool: Pool, onError: (error: Error) => void, sessionSql: readonly string[]) {
     this.#pool = pool;
+    this.#sessionSql = sessionSql;
     this.#onError = onError;
   }
 
@@ -61,6 +68,7 @@ class ListeningConnection implements Listener {
     client.on('end', () => this.#lose(client, new Error('the listening connection ended')));
     try {
       await client.connect();
+      for (const sql of this.#sessionSql) await client.query(sql);
       for (const channel of this.#subscribers.keys()) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
     } catch (error) {
       client.removeAllListeners();

@@ -120,6 +120,8 @@ CREATE TABLE events (
   occurred_at     timestamptz NOT NULL DEFAULT now(),
   state           text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'skipped', 'dead')),
   attempts        integer NOT NULL DEFAULT 0,
+  next_attempt_at timestamptz NOT NULL DEFAULT now(),
+  claimed_by      integer,                       -- the supervisor attempting it: holds the advisory lock of this number
   last_error      text,
   finished_at     timestamptz
 );
@@ -179,6 +181,16 @@ CREATE TABLE audit (
   detail          text
 ) PARTITION BY RANGE (at);
 CREATE INDEX audit_page ON audit (installation_id, id DESC);
+
+-- host.storage: one small key-value store an installation. size_bytes is summed against the quota.
+CREATE TABLE installation_storage (
+  installation_id text NOT NULL REFERENCES installations ON DELETE CASCADE,
+  key             text NOT NULL,
+  value           jsonb NOT NULL,
+  size_bytes      integer NOT NULL,
+  updated_at      timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (installation_id, key)
+);
 
 -- What the API asks of a supervisor's one-shot jailed child, and its answer. Short-lived; swept at start-up.
 CREATE TABLE introspections (

@@ -1,0 +1,149 @@
+/** Events to plugins: an outbox row written with the change it tells of, and a queue job that ticks until it is done. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { ClientBase, Pool } from 'pg';
+import type { z } from 'zod';
+import { type EventName, events } from '../sdk/protocol.ts';
+import { isHeld } from './leases.ts';
+import type { Queues } from './queues.ts';
+
+/** Jobs re-queued in one statement at start-up: bounds its memory, the next sweep takes the rest. */
+const SWEEP_LIMIT = 10_000;
+
+export interface NewEvent<Type extends EventName = EventName> {
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly pluginId: string;
+  readonly versionId: string | null;
+  readonly semVer: string | null;
+  readonly type: Type;
+  readonly data: z.infer<(typeof events)[Type]['data']>;
+}
+/** One attempt at one event. `attempt` counts from 1. */
+export interface ClaimedEvent {
+  readonly id: string;
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly pluginId: string;
+  readonly versionId: string | null;
+  readonly semVer: string | null;
+  readonly type: EventName;
+  readonly data: Record<string, unknown>;
+  readonly occurredAt: string;
+  readonly attempt: number;
+}
+
+/**
+ * Records an event and its queue job in the caller's transaction: both exist if and when that commits. Every attempt
+ * carries the returned id.
+ */
+export async function recordEvent<Type extends EventName>(
+  tx: ClientBase | Pool,
+  queues: Queues,
+  event: NewEvent<Type>,
+): Promise<string> {
+  const id = randomUUIDv7();
+  const { installationId } = event;
+  await tx.query(
+    `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+    [
+      id,
+      installationId,
+      event.accountId,
+      event.pluginId,
+      event.versionId,
+      event.semVer,
+      event.type,
+      JSON.stringify(events[event.type].data.parse(event.data)),
+    ],
+  );
+  await queues.send(tx, 'events', { eventId: id, installationId }, { group: installationId });
+  return id;
+}
+
+/**
+ * Claims one attempt. Null: there is nothing to do now (done, too early, or a living supervisor is at it).
+ *
+ * @param lease the claiming supervisor's number
+ */
+export async function claimEvent(pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> {
+  const found = await pool.query<ClaimedEvent & { occurredAt: Date }>(
+    `UPDATE events SET attempts = attempts + 1, claimed_by = $2
+      WHERE id = $1 AND state = 'pending' AND next_attempt_at <= now()
+        AND (claimed_by IS NULL OR NOT ${isHeld('claimed_by')})
+      RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
+        version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt`,
+    [eventId, lease],
+  );
+  const row = found.rows[0];
+  return row ? { ...row, occurredAt: new Date(row.occurredAt).toISOString() } : null;
+}
+
+/** Ends an event: delivered, skipped (the plugin has no handler for it any more) or dead (its attempts are used up). */
+export async function finishEvent(
+  pool: Pool,
+  eventId: string,
+  state: 'delivered' | 'skipped' | 'dead',
+  error: string | null = null,
+): Promise<void> {
+  await pool.query(
+    `UPDATE events SET state = $2, last_error = $3, claimed_by = NULL, finished_at = now() WHERE id = $1`,
+    [eventId, state, error],
+  );
+}
+
+/** Puts an event back for a later attempt. A crash between the two statements is healed by the sweep. */
+export async function postponeEvent(
+  pool: Pool,
+  queues: Queues,
+  event: { readonly id: string; readonly installationId: string },
+  delaySeconds: number,
+  error: string,
+): Promise<void> {
+  await pool.query(
+    `UPDATE events SET claimed_by = NULL, last_error = $2, next_attempt_at = now() + make_interval(secs => $3)
+      WHERE id = $1 AND state = 'pending'`,
+    [event.id, error, delaySeconds],
+  );
+  const payload = { eventId: event.id, installationId: event.installationId };
+  await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, delaySeconds), group: event.installationId });
+}
+
+/**
+ * Gives a job to every pending event that has none waiting and no living supervisor at it: what a `kill -9` left behind.
+ *
+ * @returns how many were re-queued
+ */
+export async function requeueStrandedEvents(pool: Pool, queues: Queues): Promise<number> {
+  const stranded = await pool.query<{ id: string; installation_id: string; delay: number }>(
+    `SELECT e.id, e.installation_id, greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
+       FROM events e
+      WHERE e.state = 'pending' AND (e.claimed_by IS NULL OR NOT ${isHeld('e.claimed_by')})
+        AND NOT EXISTS (SELECT 1 FROM pgboss.job j
+                         WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
+      ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
+  );
+  for (const row of stranded.rows) {
+    const payload = { eventId: row.id, installationId: row.installation_id };
+    await queues.send(pool, 'events', payload, { delaySeconds: row.delay, group: row.installation_id });
+  }
+  return stranded.rows.length;
+}
+
+/** How far one installation's events of a type are: for the uninstall, which waits for the last `pluginUninstalled`. */
+export async function hasPendingEvent(pool: Pool, installationId: string, type: EventName): Promise<boolean> {
+  const found = await pool.query(
+    `SELECT 1 FROM events WHERE installation_id = $1 AND type = $2 AND state = 'pending' LIMIT 1`,
+    [installationId, type],
+  );
+  return found.rows.length > 0;
+}
+
+/** Ends what is left for an installation that is gone. */
+export async function abandonEvents(tx: ClientBase | Pool, installationId: string, error: string): Promise<void> {
+  await tx.query(
+    `UPDATE events SET state = 'dead', last_error = $2, claimed_by = NULL, finished_at = now()
+      WHERE installation_id = $1 AND state = 'pending'`,
+    [installationId, error],
+  );
+}

@@ -1,0 +1,155 @@
+/** Sessions and their transcripts. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { ClientBase, Pool } from 'pg';
+import type { z } from 'zod';
+import type { role, transcriptMessage } from '../sdk/payloads.ts';
+import { decodeCursor, type Page, pageOf } from './cursors.ts';
+
+export interface Session {
+  readonly id: string;
+  readonly accountId: string;
+  readonly agentId: string;
+  readonly agentName: string;
+  readonly channelId: string | null;
+  readonly createdAt: string;
+  readonly clearedAt: string | null;
+}
+export type TranscriptMessage = z.infer<typeof transcriptMessage>;
+export interface NewMessage {
+  readonly id?: string | undefined;
+  readonly role: z.infer<typeof role>;
+  readonly text: string;
+  readonly data?: Record<string, unknown> | undefined;
+}
+
+const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
+  channel_id AS "channelId", created_at AS "createdAt", cleared_at AS "clearedAt"`;
+type Row = Omit<Session, 'createdAt' | 'clearedAt'> & { createdAt: Date; clearedAt: Date | null };
+const toSession = (row: Row): Session => ({
+  ...row,
+  createdAt: row.createdAt.toISOString(),
+  clearedAt: row.clearedAt?.toISOString() ?? null,
+});
+
+/** Starts a session. */
+export async function createSession(
+  tx: ClientBase | Pool,
+  session: { accountId: string; agentId: string; agentName: string; channelId: string | null },
+): Promise<Session> {
+  const made = await tx.query<Row>(
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id) VALUES ($1, $2, $3, $4, $5)
+     RETURNING ${COLUMNS}`,
+    [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId],
+  );
+  const row = made.rows[0];
+  if (!row) throw new Error('a session was not written');
+  return toSession(row);
+}
+
+/** A session by its id, whoever owns it: the caller compares the account. */
+export async function findSession(tx: ClientBase | Pool, id: string): Promise<Session | null> {
+  const found = await tx.query<Row>(`SELECT ${COLUMNS} FROM sessions WHERE id = $1`, [id]);
+  return found.rows[0] ? toSession(found.rows[0]) : null;
+}
+
+/** An account's sessions, newest first. */
+export async function pageSessions(
+  pool: Pool,
+  query: { accountId: string; limit: number; cursor?: string | undefined },
+): Promise<Page<Session>> {
+  const found = await pool.query<Row>(
+    `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND ($2::text IS NULL OR id < $2)
+      ORDER BY id DESC LIMIT $3`,
+    [query.accountId, decodeCursor(query.cursor), query.limit + 1],
+  );
+  return pageOf(found.rows.map(toSession), query.limit, (row) => row.id);
+}
+
+/** Adds to a transcript, in the given order. A message whose id is in it already is not added twice. */
+export async function appendMessages(
+  tx: ClientBase | Pool,
+  sessionId: string,
+  messages: readonly NewMessage[],
+): Promise<TranscriptMessage[]> {
+  const ids = messages.map((message) => message.id ?? randomUUIDv7());
+  await tx.query(
+    `INSERT INTO session_messages (session_id, id, role, text, data)
+     SELECT $1, m.id, m.role, m.text, m.data
+       FROM unnest($2::text[], $3::text[], $4::text[], $5::jsonb[]) WITH ORDINALITY AS m(id, role, text, data, n)
+      ORDER BY m.n
+     ON CONFLICT DO NOTHING`,
+    [
+      sessionId,
+      ids,
+      messages.map((message) => message.role),
+      messages.map((message) => message.text),
+      messages.map((message) => (message.data === undefined ? null : JSON.stringify(message.data))),
+    ],
+  );
+  const found = await tx.query<MessageRow>(
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY position`,
+    [sessionId, ids],
+  );
+  return found.rows.map(toMessage);
+}
+
+const MESSAGE = 'id, role, text, at, data, position::text AS position';
+interface MessageRow {
+  readonly id: string;
+  readonly role: z.infer<typeof role>;
+  readonly text: string;
+  readonly at: Date;
+  readonly data: Record<string, unknown> | null;
+  readonly position: string;
+}
+const toMessage = (row: MessageRow): TranscriptMessage => ({
+  id: row.id,
+  role: row.role,
+  text: row.text,
+  at: row.at.toISOString(),
+  ...(row.data === null ? {} : { data: row.data as TranscriptMessage['data'] }),
+});
+
+/** A page of a transcript, oldest first. */
+export async function pageMessages(
+  pool: Pool,
+  query: { sessionId: string; limit: number; cursor?: string | undefined },
+): Promise<Page<TranscriptMessage>> {
+  const after = decodeCursor(query.cursor);
+  const found = await pool.query<MessageRow>(
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY position LIMIT $3`,
+    [query.sessionId, after !== null && /^\d{1,18}$/.test(after) ? after : '0', query.limit + 1],
+  );
+  const page = pageOf(found.rows, query.limit, (row) => row.position);
+  return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
+}
+
+/** The newest messages, oldest of them first. */
+export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {
+  const found = await pool.query<MessageRow>(
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 ORDER BY position DESC LIMIT $2`,
+    [sessionId, limit],
+  );
+  return found.rows.reverse().map(toMessage);
+}
+
+/** How many messages a transcript holds. */
+export async function countMessages(tx: ClientBase | Pool, sessionId: string): Promise<number> {
+  const found = await tx.query<{ count: string }>('SELECT count(*) FROM session_messages WHERE session_id = $1', [
+    sessionId,
+  ]);
+  return Number(found.rows[0]?.count ?? 0);
+}
+
+/** Empties a transcript. Answers how many messages went; null when the session is gone. */
+export async function clearSession(tx: ClientBase | Pool, sessionId: string): Promise<number | null> {
+  const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
+  if (marked.rowCount === 0) return null;
+  const removed = await tx.query('DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
+  return removed.rowCount ?? 0;
+}
+
+/** Removes a session with its transcript. False: it was gone. */
+export async function deleteSession(tx: ClientBase | Pool, sessionId: string): Promise<boolean> {
+  return ((await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId])).rowCount ?? 0) > 0;
+}
