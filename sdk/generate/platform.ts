@@ -1,0 +1,133 @@
+/**
+ * Hand-written ambient types that no row describes: what the realm offers beside the ECMAScript library (contract §6).
+ * TypeScript's own `dom` library would declare these too, together with `fetch`, `WebSocket` and hundreds more that do
+ * not exist in a plugin.
+ */
+
+/** Types inside the `Bulkhead` namespace that the generated ones build on. */
+export const namespaceTypes = `/** Any JSON value. */
+type Json = string | number | boolean | null | Json[] | { [name: string]: Json };
+/** A JSON Schema 2020-12. The keywords used most are named; every other one is allowed. */
+interface JsonSchema {
+  type?: string | readonly string[];
+  description?: string;
+  properties?: { readonly [name: string]: JsonSchema | boolean };
+  required?: readonly string[];
+  additionalProperties?: JsonSchema | boolean;
+  items?: JsonSchema | boolean;
+  enum?: readonly Json[];
+  const?: Json;
+  default?: Json;
+  [keyword: string]: unknown;
+}
+/** A handler answers now or later. */
+type Answer<T> = T | Promise<T>;
+/** One line in the plugin’s log, with data that is kept as JSON. */
+interface Log {
+  (message: string, data?: unknown): void;
+  debug(message: string, data?: unknown): void;
+  info(message: string, data?: unknown): void;
+  warn(message: string, data?: unknown): void;
+  error(message: string, data?: unknown): void;
+}`;
+
+/** Ambient globals outside the namespace. */
+export const globalTypes = `/** Writes to the plugin’s log, like \`host.log\`. */
+declare const console: {
+  debug(...data: unknown[]): void;
+  log(...data: unknown[]): void;
+  info(...data: unknown[]): void;
+  warn(...data: unknown[]): void;
+  error(...data: unknown[]): void;
+};
+
+declare function setTimeout<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+declare function clearTimeout(id: number | undefined): void;
+declare function setInterval<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+declare function clearInterval(id: number | undefined): void;
+declare function queueMicrotask(callback: () => void): void;
+declare function structuredClone<T>(value: T): T;
+/** Text of Latin-1 characters to base64. */
+declare function btoa(text: string): string;
+declare function atob(base64: string): string;
+
+interface AbortSignal {
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  throwIfAborted(): void;
+  addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+}
+declare class AbortController {
+  readonly signal: AbortSignal;
+  abort(reason?: unknown): void;
+}
+
+declare class TextEncoder {
+  readonly encoding: 'utf-8';
+  encode(text?: string): Uint8Array;
+}
+declare class TextDecoder {
+  constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
+  readonly encoding: string;
+  decode(bytes?: Uint8Array | ArrayBuffer, options?: { stream?: boolean }): string;
+}
+
+interface URLSearchParams extends Iterable<[string, string]> {
+  append(name: string, value: string): void;
+  delete(name: string): void;
+  get(name: string): string | null;
+  getAll(name: string): string[];
+  has(name: string): boolean;
+  set(name: string, value: string): void;
+  sort(): void;
+  toString(): string;
+}
+declare class URL {
+  constructor(url: string, base?: string | URL);
+  static canParse(url: string, base?: string | URL): boolean;
+  hash: string;
+  host: string;
+  hostname: string;
+  href: string;
+  readonly origin: string;
+  password: string;
+  pathname: string;
+  port: string;
+  protocol: string;
+  search: string;
+  readonly searchParams: URLSearchParams;
+  username: string;
+  toString(): string;
+  toJSON(): string;
+}
+
+interface CryptoKey {
+  readonly algorithm: { readonly name: string };
+  readonly extractable: boolean;
+  readonly type: 'private' | 'public' | 'secret';
+  readonly usages: readonly string[];
+}
+type CryptoBytes = Uint8Array | ArrayBuffer;
+type CryptoAlgorithm = string | { readonly name: string; readonly [parameter: string]: unknown };
+interface SubtleCrypto {
+  digest(algorithm: CryptoAlgorithm, data: CryptoBytes): Promise<ArrayBuffer>;
+  sign(algorithm: CryptoAlgorithm, key: CryptoKey, data: CryptoBytes): Promise<ArrayBuffer>;
+  verify(algorithm: CryptoAlgorithm, key: CryptoKey, signature: CryptoBytes, data: CryptoBytes): Promise<boolean>;
+  encrypt(algorithm: CryptoAlgorithm, key: CryptoKey, data: CryptoBytes): Promise<ArrayBuffer>;
+  decrypt(algorithm: CryptoAlgorithm, key: CryptoKey, data: CryptoBytes): Promise<ArrayBuffer>;
+  importKey(
+    format: 'raw' | 'pkcs8' | 'spki' | 'jwk',
+    data: CryptoBytes | object,
+    algorithm: CryptoAlgorithm,
+    extractable: boolean,
+    usages: readonly string[],
+  ): Promise<CryptoKey>;
+  exportKey(format: 'raw' | 'pkcs8' | 'spki', key: CryptoKey): Promise<ArrayBuffer>;
+  deriveBits(algorithm: CryptoAlgorithm, key: CryptoKey, length: number): Promise<ArrayBuffer>;
+}
+declare const crypto: {
+  readonly subtle: SubtleCrypto;
+  getRandomValues<T extends Uint8Array | Uint16Array | Uint32Array | Int8Array | Int16Array | Int32Array>(array: T): T;
+  randomUUID(): string;
+};`;

@@ -1,0 +1,35 @@
+/** One complete example per registered surface, printed in the reference and type-checked by a test. */
+import type { SurfaceName } from '../protocol.ts';
+
+export const surfaceExamples: Record<SurfaceName, string> = {
+  tools: `tools.double = {
+  description: 'Doubles a number.',
+  parameters: { type: 'object', properties: { value: { type: 'number' } }, required: ['value'] },
+  handler: ({ value }: { value: number }) => String(value * 2),
+};`,
+  commands: `commands.hello = {
+  description: 'Says hello.',
+  handler: (input) => ({ text: \`Hello, \${input || 'world'}!\` }),
+};`,
+  providers: `providers.echo = {
+  models: [{ id: 'echo-1', name: 'Echo' }],
+  chat: (request) => ({
+    text: request.messages.at(-1)?.text ?? '',
+    model: 'echo-1',
+    usage: { inputTokens: 0, outputTokens: 0 },
+  }),
+};`,
+  'channel.receive': `channel.receive = (request) => {
+  const update: { chat: string; from: string; text: string } = JSON.parse(request.bodyText);
+  return { messages: [{ conversationKey: update.chat, from: update.from, text: update.text }] };
+};`,
+  'channel.send': `channel.send = async (message, ctx) => {
+  const url = \`https://api.example.com/chats/\${message.conversationKey}\`;
+  await host.http.fetch(url, { method: 'POST', body: message.text });
+};`,
+  'channel.handshake': `channel.handshakeOn = { jsonType: 'url_verification' };
+channel.handshake = (request) => {
+  const { challenge }: { challenge: string } = JSON.parse(request.bodyText);
+  return { status: 200, headers: { 'content-type': 'text/plain' }, body: challenge };
+};`,
+};
