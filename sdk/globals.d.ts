@@ -233,7 +233,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.inboundMessage` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.inboundMessage` may return: only what changes, so not the whole object spread. `never`:
+   * cannot be changed.
+   */
   interface InboundMessagePatch {
     message?: {
       id?: never;
@@ -252,7 +255,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.outboundMessage` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.outboundMessage` may return: only what changes, so not the whole object spread. `never`:
+   * cannot be changed.
+   */
   interface OutboundMessagePatch {
     message?: {
       id?: never;
@@ -274,7 +280,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.agentMessage` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.agentMessage` may return: only what changes, so not the whole object spread. `never`: cannot
+   * be changed.
+   */
   interface AgentMessagePatch {
     fromAgentId?: never;
     toAgentId?: never;
@@ -291,7 +300,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.todoCreate` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.todoCreate` may return: only what changes, so not the whole object spread. `never`: cannot be
+   * changed.
+   */
   interface TodoCreatePatch {
     todo?: {
       title?: string;
@@ -315,7 +327,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.todoUpdate` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.todoUpdate` may return: only what changes, so not the whole object spread. `never`: cannot be
+   * changed.
+   */
   interface TodoUpdatePatch {
     before?: never;
     changes?: {
@@ -351,7 +366,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.notifySchedule` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.notifySchedule` may return: only what changes, so not the whole object spread. `never`:
+   * cannot be changed.
+   */
   interface NotifySchedulePatch {
     notify?: {
       text?: string;
@@ -373,7 +391,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.notifyDeliver` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.notifyDeliver` may return: only what changes, so not the whole object spread. `never`: cannot
+   * be changed.
+   */
   interface NotifyDeliverPatch {
     notify?: {
       id?: never;
@@ -394,7 +415,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.sshCommand` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.sshCommand` may return: only what changes, so not the whole object spread. `never`: cannot be
+   * changed.
+   */
   interface SshCommandPatch {
     host?: never;
     command?: string;
@@ -412,7 +436,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** What `middleware.sshCommandInput` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.sshCommandInput` may return: only what changes, so not the whole object spread. `never`:
+   * cannot be changed.
+   */
   interface SshCommandInputPatch {
     commandId?: never;
     data?: string;
@@ -428,7 +455,10 @@ declare namespace Bulkhead {
     durationMs: number;
   }
 
-  /** What `middleware.sshCommandOutput` may return: only what changes. A `never` field may be read and not changed. */
+  /**
+   * What `middleware.sshCommandOutput` may return: only what changes, so not the whole object spread. `never`:
+   * cannot be changed.
+   */
   interface SshCommandOutputPatch {
     command?: never;
     exitCode?: never;

@@ -44,7 +44,7 @@ function contextOf(name: string, row: HookRow, printer: TypePrinter): string[] {
 
 function patchOf(name: string, row: HookRow, printer: TypePrinter): string[][] {
   if (row.answers.kind !== 'patch' || row.answers.patchable.length === 0) return [];
-  const doc = `What \`${name}\` may return: only what changes. A \`never\` field may be read and not changed.`;
+  const doc = `What \`${name}\` may return: only what changes, so not the whole object spread. \`never\`: cannot be changed.`;
   return [interfaceOf([doc], `${typeName(name)}Patch`, patchMembers(row.context, row.answers.patchable, printer))];
 }
 

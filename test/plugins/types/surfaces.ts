@@ -1,0 +1,54 @@
+// Compiled by test/sdk/types.test.ts, never run: what must compile does, and every wrong line is an error.
+interface Forecast {
+  city: string;
+  days?: number;
+}
+tools.forecast = {
+  description: 'The forecast',
+  parameters: { type: 'object', properties: { city: { type: 'string', minLength: 1 } }, required: ['city'] },
+  async handler({ city, days = 1 }: Forecast, ctx) {
+    host.log('asked', { city, days, session: ctx.session.id });
+    const secret = await host.secrets.get('apiKey');
+    const answer = await host.http.fetch(`https://example.com/${city}`, { headers: { authorization: secret ?? '' } });
+    return { content: [{ type: 'text', text: answer.bodyText }], isError: answer.status !== 200 };
+  },
+};
+tools.now = { description: 'The time', parameters: { type: 'object' }, handler: () => new Date().toISOString() };
+commands.hello = { description: 'Hello', handler: (input) => ({ text: input }) };
+providers.acme = {
+  models: [{ id: 'm', name: 'M' }],
+  chat: async (request) => ({
+    text: request.messages[0]?.text ?? '',
+    model: 'm',
+    usage: { inputTokens: 1, outputTokens: 1 },
+  }),
+};
+channel.receive = (request) => ({
+  messages: [{ conversationKey: request.channelId, from: 'ann', text: new TextDecoder().decode(request.bodyBytes) }],
+});
+channel.handshake = (request) => (request.method === 'GET' ? { status: 200, body: 'ok' } : undefined);
+events.pluginInstalled = async (event) => {
+  if (event.data.reason === 'install') await host.storage.set(event.id, { seen: true });
+};
+events.sessionStarted = (event) => host.log(event.data.agentId, event.attempt);
+
+// @ts-expect-error a tool without its schema
+tools.bare = { description: 'Bare', handler: () => '' };
+// @ts-expect-error a tool's answer is text or content
+tools.wrong = { description: 'Wrong', parameters: {}, handler: () => ({ text: 'x' }) };
+// @ts-expect-error an event that is misspelt
+events.pluginInstaled = () => {};
+events.pluginUninstalled = (event) => {
+  // @ts-expect-error data of another event
+  host.log(event.data.reason);
+};
+// @ts-expect-error a channel handler that is none
+channel.recieve = () => ({ messages: [] });
+// @ts-expect-error a member that no capability grants
+host.files.read('x');
+// @ts-expect-error a method that the member has not
+await host.storage.clear();
+// @ts-expect-error an argument of another type
+await host.storage.get(7);
+// @ts-expect-error settings are read, not written
+host.settings = {};

@@ -1,0 +1,36 @@
+/** What is generated from the rows is committed, complete, and the same on every run. */
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { z } from 'zod';
+import { globalsText } from '../../sdk/generate/globals.ts';
+import { TypePrinter } from '../../sdk/generate/printer.ts';
+import { referenceText } from '../../sdk/generate/reference.ts';
+import { events, hooks, hostCalls, surfaces } from '../../sdk/protocol.ts';
+
+const file = (name: string): URL => new URL(`../../${name}`, import.meta.url);
+
+t.test('--check agrees with what is committed', async (t) => {
+  const script = fileURLToPath(file('sdk/generate.ts'));
+  await t.resolves(promisify(execFile)(process.execPath, [script, '--check']));
+  t.equal(await readFile(file('sdk/globals.d.ts'), 'utf8'), globalsText());
+  t.equal(referenceText(), referenceText());
+});
+
+t.test('every row has its entry in the reference', async (t) => {
+  const reference = referenceText();
+  for (const name of Object.keys(hooks)) t.match(reference, `### ${name}\n`);
+  for (const name of Object.keys(events)) t.match(reference, `### events.${name}\n`);
+  for (const name of Object.keys(surfaces)) t.match(reference, `### ${name}`);
+  for (const name of Object.keys(hostCalls)) t.match(reference, `\nhost.${name}(`);
+});
+
+t.test('the printer names what payloads.ts names and refuses what it does not know', async (t) => {
+  const printer = new TypePrinter();
+  t.equal(printer.print(z.array(z.string().nullable())), 'Array<string | null>');
+  t.equal(printer.print(z.object({ 'content-type': z.literal('a').optional() })), "{\n  'content-type'?: 'a';\n}");
+  t.same(printer.declarations(), []);
+  t.throws(() => printer.print(z.date()), /cannot print the schema kind "date"/);
+});
