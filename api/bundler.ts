@@ -1,0 +1,107 @@
+/** Bundles packages in a bounded pool of threads. Plugin code is built here, never run. */
+import { createRequire } from 'node:module';
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { Piscina } from 'piscina';
+import { Problem } from '../sdk/errors.ts';
+import { KIB, limits } from '../sdk/limits.ts';
+import type { BuildResult, BuildTask } from './bundler-worker.ts';
+import { invalidAll, invalidAt } from './package-faults.ts';
+import type { Package } from './package-files.ts';
+
+export const ENTRY = 'index.ts';
+/** Each thread has an esbuild of two threads beside it. */
+const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
+/** Builds waiting for a thread. At well under a second each this is what a client would wait through anyway. */
+const QUEUE_MAX = 32;
+/** From asking to having, waiting included. Milliseconds. */
+const TOTAL_TIMEOUT_MS = 60_000;
+/** A thread that had nothing to do gives its memory and its esbuild back. Milliseconds. */
+const IDLE_MS = 30_000;
+const RETRY_AFTER_S = 2;
+/** The bundle travels to the child in one frame, as JSON, beside settings and registrations. Bytes. */
+const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
+
+/** Piscina tells these two apart from other errors by their text only. */
+const FULL: readonly string[] = ['Task queue is at limit', 'No task queue available and all Workers are busy'];
+
+export interface Bundle {
+  /** A classic script: one function expression that is called, strict by where it is evaluated. */
+  readonly text: string;
+  /** Kept on the host only. */
+  readonly sourceMap: string;
+}
+export interface Bundler {
+  /**
+   * Builds the package's `index.ts`.
+   *
+   * @throws Problem `invalid_package` with places, or `bundler_busy` when the queue is full
+   */
+  bundle(of: Package): Promise<Bundle>;
+  close(): Promise<void>;
+}
+export interface BundlerOptions {
+  readonly threads?: number;
+  /** Builds that may wait; 0: none, a busy bundler refuses at once. */
+  readonly queue?: number;
+}
+
+/** Starts the pool. */
+export function startBundler(options: BundlerOptions = {}): Bundler {
+  const pool: Piscina<BuildTask, BuildResult> = new Piscina({
+    filename: new URL('./bundler-worker.ts', import.meta.url).href,
+    name: 'build',
+    minThreads: 0,
+    maxThreads: options.threads ?? THREADS,
+    maxQueue: options.queue ?? QUEUE_MAX,
+    idleTimeout: IDLE_MS,
+    // Piscina's other modes stop the thread's event loop between tasks, and with it the talk to esbuild.
+    atomics: 'disabled',
+    resourceLimits: { maxOldGenerationSizeMb: 512 },
+    env: esbuildEnvironment(),
+  });
+  return { bundle: (of) => bundle(pool, of), close: () => pool.close() };
+}
+
+/** All that a thread and its esbuild know of the environment: settings and addresses of the API stay out of it. */
+function esbuildEnvironment(): Record<string, string> {
+  const beside = createRequire(import.meta.resolve('esbuild'));
+  return {
+    ESBUILD_BINARY_PATH: fileURLToPath(new URL('./esbuild.sh', import.meta.url)),
+    BULKHEAD_ESBUILD: beside.resolve(`@esbuild/${process.platform}-${process.arch}/bin/esbuild`),
+    GOMAXPROCS: '2',
+    GOMEMLIMIT: '512MiB',
+  };
+}
+
+async function bundle(pool: Piscina<BuildTask, BuildResult>, of: Package): Promise<Bundle> {
+  const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
+  const task = { entry: ENTRY, files };
+  let result = await run(pool, task);
+  // Killed from outside, or by this package? A second death answers that, and hurts nobody else: one build a process.
+  if (result.outcome === 'died') result = await run(pool, task);
+  if (result.outcome === 'refused') throw invalidAll(result.locations);
+  if (result.outcome !== 'built') throw gaveUp();
+  if (Buffer.byteLength(JSON.stringify(result.bundle)) > BUNDLE_MAX_BYTES) {
+    throw invalidAt({ path: ENTRY, message: `The bundle of the package is larger than ${BUNDLE_MAX_BYTES} bytes.` });
+  }
+  return { text: result.bundle, sourceMap: result.sourceMap };
+}
+
+async function run(pool: Piscina<BuildTask, BuildResult>, task: BuildTask): Promise<BuildResult> {
+  try {
+    return await pool.run(task, { signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS) });
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    if (FULL.includes(error.message) || error.name === 'AbortError') throw busy();
+    if ('code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY') throw gaveUp();
+    throw error;
+  }
+}
+
+const busy = (): Problem =>
+  new Problem('bundler_busy', 'The bundler has all it can take. Send the same request again shortly.', {
+    retryAfter: RETRY_AFTER_S,
+  });
+const gaveUp = (): Problem =>
+  invalidAt({ path: ENTRY, message: 'The code could not be built: it is nested too deeply or takes too long.' });
