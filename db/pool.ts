@@ -47,6 +47,9 @@ export function openPool(url: string, options: PoolOptions): Database {
     keepAlive: true,
   });
   pool.on('error', options.onError);
+  // The pool listens to idle connections only. One lost while lent out, between two queries, would end the process;
+  // its borrower learns of it by the next query's rejection.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   let closing: Promise<void> | undefined;
   return {
     pool,

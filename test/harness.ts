@@ -1,0 +1,122 @@
+/**
+ * What test files share: a database of their own, temporary folders, and the leak guard. Everything is given back by a
+ * teardown of the test it was made for.
+ *
+ * `npm test` starts one PostgreSQL for all files and says where in BULKHEAD_TEST_DATABASE_URL. A file run on its own
+ * (`node test/db/pool.test.ts`) starts one for itself.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, type Pool } from 'pg';
+import t from 'tap';
+import { startEmbedded } from '../db/embedded.ts';
+import { migrate } from '../db/migrate.ts';
+import { openPool } from '../db/pool.ts';
+import { watchFolder } from './leak-guard.ts';
+
+/** Where `npm test` has its PostgreSQL. */
+export const SERVER_VARIABLE = 'BULKHEAD_TEST_DATABASE_URL';
+const TEMPLATE = 'bulkhead_template';
+/** PostgreSQL copies a template only while nobody is connected to it: somebody else's copy may be just ending. */
+const CLONE_ATTEMPTS = 50;
+const CLONE_RETRY_MS = 100;
+const OBJECT_IN_USE = '55006';
+
+/** Anything with tap's `teardown`: the file's `t` or that of one test. */
+export interface Teardown {
+  teardown(work: () => unknown): void;
+}
+
+export interface TestDatabase {
+  /** `postgres://` address of a database that holds all tables and no rows, for this caller alone. */
+  readonly url: string;
+  readonly pool: Pool;
+}
+
+/** A migrated, empty database. Dropped with the test, by force if somebody is still connected. */
+export async function testDatabase(test: Teardown): Promise<TestDatabase> {
+  const server = await serverUrl();
+  const name = `test_${randomBytes(8).toString('hex')}`;
+  await clone(server, name);
+  test.teardown(() => command(server, `DROP DATABASE ${name} WITH (FORCE)`));
+  const url = withDatabase(server, name);
+  const database = openPool(url, { name: 'bulkhead-test', connections: 10, onError: () => undefined });
+  test.teardown(() => database.close());
+  return { url, pool: database.pool };
+}
+
+/** A folder under the system's temporary one, removed with the test. */
+export async function temporaryFolder(test: Teardown): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-'));
+  const gone = watchFolder(folder);
+  test.teardown(async () => {
+    await rm(folder, { recursive: true, force: true });
+    gone();
+  });
+  return folder;
+}
+
+export interface TestServer {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** Starts a PostgreSQL with the migrated template in a temporary folder. `npm test` does it once for all files. */
+export async function startTestServer(): Promise<TestServer> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'bulkhead-test-postgres-'));
+  const gone = watchFolder(dataDir);
+  const postgres = await startEmbedded({ dataDir, throwAway: true });
+  await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
+  await migrate(withDatabase(postgres.url, TEMPLATE));
+  return {
+    url: postgres.url,
+    async stop() {
+      await postgres.stop();
+      await rm(dataDir, { recursive: true, force: true });
+      gone();
+    },
+  };
+}
+
+let own: Promise<TestServer> | undefined;
+
+async function serverUrl(): Promise<string> {
+  const given = process.env[SERVER_VARIABLE];
+  if (given !== undefined) return given;
+  own ??= startTestServer();
+  return (await own).url;
+}
+
+// Registered at import, right after the guard's: it runs when every database of the file is gone, and before the guard.
+t.teardown(async () => (await own)?.stop());
+
+async function clone(server: string, name: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await command(server, `CREATE DATABASE ${name} TEMPLATE ${TEMPLATE}`);
+    } catch (error) {
+      const busy = error instanceof Error && 'code' in error && error.code === OBJECT_IN_USE;
+      if (!busy || attempt === CLONE_ATTEMPTS) throw error;
+      await sleep(CLONE_RETRY_MS);
+    }
+  }
+}
+
+async function command(url: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+function withDatabase(url: string, name: string): string {
+  const changed = new URL(url);
+  changed.pathname = `/${name}`;
+  return changed.href;
+}

@@ -1,0 +1,66 @@
+/**
+ * Importing this file makes the test file fail when, after its last teardown, it still has a timer, socket or worker, a
+ * child process or a temporary folder. `npm test` puts it in front of every file; the harness imports it too.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+
+/** Sockets and processes take a moment to close after their close call has resolved, milliseconds. */
+const GRACE_MS = 3_000;
+const POLL_MS = 25;
+/** What is left would keep the process alive for ever: it is ended when the report has gone out, milliseconds. */
+const REPORT_MS = 1_000;
+
+const before = process.getActiveResourcesInfo();
+const folders = new Set<string>();
+
+// Teardowns run last registered first: this one, registered at import, is the very last.
+t.teardown(async () => {
+  for (let waited = 0; waited < GRACE_MS && leftBehind().length > 0; waited += POLL_MS) await sleep(POLL_MS);
+  const found = leftBehind();
+  if (found.length === 0) return;
+  setTimeout(() => process.exit(1), REPORT_MS).unref();
+  throw new Error(`left behind: ${found.join(', ')}`);
+});
+
+/** Tells the guard of a temporary folder. @returns a function to call when it is gone */
+export function watchFolder(path: string): () => void {
+  folders.add(path);
+  return () => folders.delete(path);
+}
+
+function leftBehind(): string[] {
+  const resources = process.getActiveResourcesInfo();
+  for (const known of before) {
+    const at = resources.indexOf(known);
+    if (at >= 0) resources.splice(at, 1);
+  }
+  return [
+    ...resources,
+    ...children().map((child) => `process ${child}`),
+    ...[...folders].map((path) => `folder ${path}`),
+  ];
+}
+
+/** Direct children of this process that still run. Only Linux tells. */
+function children(): string[] {
+  const parent = String(process.pid);
+  return listed('/proc').flatMap((pid) => {
+    try {
+      // The name stands in brackets and may hold anything; state and parent follow it.
+      const [, name, state, ppid] = /^\d+ \((.*)\) (\S) (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+      return ppid === parent && state !== 'Z' ? [`${pid} (${name})`] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+function listed(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => /^\d+$/.test(name));
+  } catch {
+    return [];
+  }
+}
