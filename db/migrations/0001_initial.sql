@@ -53,6 +53,8 @@ CREATE TABLE versions (
   UNIQUE (plugin_id, semver)
 );
 CREATE UNIQUE INDEX versions_one_draft ON versions (plugin_id) WHERE status = 'draft';
+-- Latest, kept by every publish and yank: SQL cannot order by SemVer precedence, and lists of plugins need it per row.
+ALTER TABLE plugins ADD COLUMN latest_version_id text REFERENCES versions;
 
 CREATE TABLE version_files (
   version_id text NOT NULL REFERENCES versions ON DELETE CASCADE,
@@ -146,7 +148,7 @@ CREATE TABLE session_messages (
   id         text NOT NULL UNIQUE,
   role       text NOT NULL,
   text       text NOT NULL,
-  data       jsonb,
+  data       json,                                  -- not jsonb, which refuses U+0000 that a model may well say
   at         timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (session_id, position)
 );
@@ -186,7 +188,7 @@ CREATE INDEX audit_page ON audit (installation_id, id DESC);
 CREATE TABLE installation_storage (
   installation_id text NOT NULL REFERENCES installations ON DELETE CASCADE,
   key             text NOT NULL,
-  value           jsonb NOT NULL,
+  value           text NOT NULL,                 -- JSON; not jsonb, which refuses U+0000 and reorders keys
   size_bytes      integer NOT NULL,
   updated_at      timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (installation_id, key)
