@@ -7,21 +7,41 @@ const INTROSPECTED = 'bulkhead_introspected';
 
 /**
  * Tells every supervisor that an installation changed in any way: new, gone, another version, settings, grants, order,
- * pause. Sent with the caller's commit, and not at all when it rolls back.
+ * pause. Sent with the caller's commit, and not at all when it rolls back. Before a row is deleted, not after.
  *
  * @param tx the transaction that changes the installation
  */
 export async function announceInstallation(tx: ClientBase | Pool, installationId: string): Promise<void> {
-  await tx.query('SELECT pg_notify($1, $2)', [INSTALLATIONS, installationId]);
+  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE id = $2`, [
+    INSTALLATIONS,
+    installationId,
+  ]);
+}
+
+/** Announces all installations that run or could run a plugin's versions: after a publish, a yank or a block. */
+export async function announcePlugin(tx: ClientBase | Pool, pluginId: string): Promise<void> {
+  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE plugin_id = $2`, [
+    INSTALLATIONS,
+    pluginId,
+  ]);
+}
+
+export interface InstallationChange {
+  readonly accountId: string;
+  readonly installationId: string;
 }
 
 /** Subscribes to changes of installations. `onEverything` follows a lost connection: notices may have been missed. */
 export function followInstallations(
   listener: Listener,
-  onChange: (installationId: string) => void,
+  onChange: (change: InstallationChange) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(INSTALLATIONS, { onNotice: onChange, onReconnect: onEverything });
+  const onNotice = (payload: string) => {
+    const [accountId = '', installationId = ''] = payload.split(' ');
+    onChange({ accountId, installationId });
+  };
+  return listener.listen(INSTALLATIONS, { onNotice, onReconnect: onEverything });
 }
 
 /** Tells the asking API process that its introspection is answered. */

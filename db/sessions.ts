@@ -75,7 +75,7 @@ export async function appendMessages(
   await tx.query(
     `INSERT INTO session_messages (session_id, id, role, text, data)
      SELECT $1, m.id, m.role, m.text, m.data
-       FROM unnest($2::text[], $3::text[], $4::text[], $5::jsonb[]) WITH ORDINALITY AS m(id, role, text, data, n)
+       FROM unnest($2::text[], $3::text[], $4::text[], $5::json[]) WITH ORDINALITY AS m(id, role, text, data, n)
       ORDER BY m.n
      ON CONFLICT DO NOTHING`,
     [

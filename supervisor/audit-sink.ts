@@ -1,0 +1,78 @@
+/** The audit of host calls: digests, never contents; written in batches. */
+import { createHash } from 'node:crypto';
+import type { Pool } from 'pg';
+import { type AuditEntry, type AuditOutcome, insertAudit } from '../db/audit.ts';
+import { MIB } from '../sdk/limits.ts';
+import { Batch } from './batch.ts';
+import { orderedId } from './ordered-id.ts';
+
+const QUEUE_BYTES = 16 * MIB;
+const ENTRY_BYTES = 500;
+/** Longest explanation kept with an entry, characters. */
+const DETAIL_MAX_CHARS = 500;
+
+export interface AuditedCall {
+  readonly installationId: string;
+  readonly sessionId: string | null;
+  readonly invocationId: string | null;
+  readonly member: string;
+  readonly outcome: AuditOutcome;
+  readonly durationMs: number;
+  readonly args: unknown;
+  readonly detail?: string | null;
+}
+
+export class AuditSink {
+  readonly #batch: Batch<AuditEntry>;
+  readonly #now: () => number;
+
+  constructor(pool: Pool, options: { now?: () => number; onError(error: Error): void }) {
+    this.#now = options.now ?? Date.now;
+    this.#batch = new Batch<AuditEntry>({
+      maxBytes: QUEUE_BYTES,
+      sizeOf: () => ENTRY_BYTES,
+      write: (entries) => insertAudit(pool, entries),
+      onError: options.onError,
+    });
+  }
+
+  get waiting(): number {
+    return this.#batch.length;
+  }
+
+  /** Keeps one call. */
+  write(call: AuditedCall): void {
+    const now = this.#now();
+    this.#batch.add({
+      id: orderedId(now),
+      at: new Date(now).toISOString(),
+      installationId: call.installationId,
+      sessionId: call.sessionId,
+      invocationId: call.invocationId,
+      // Denied calls may name anything: what is stored stays short and storable.
+      member: call.member.slice(0, 100).replaceAll('\0', '\u{fffd}').toWellFormed(),
+      outcome: call.outcome,
+      durationMs: call.durationMs,
+      argumentsSha256: createHash('sha256')
+        .update(JSON.stringify(call.args) ?? '')
+        .digest('hex'),
+      detail: call.detail?.slice(0, DETAIL_MAX_CHARS).replaceAll('\0', '\u{fffd}').toWellFormed() ?? null,
+    });
+  }
+
+  /** Writes everything that waits. */
+  flush(): Promise<void> {
+    return this.#batch.flush();
+  }
+}
+
+function digest(args: unknown): string {
+  const hash = createHash('sha256');
+  // Bytes are hashed as bytes: their JSON would be many times their size.
+  const text = JSON.stringify(args, (_key, value) => {
+    if (!(value instanceof Uint8Array)) return value;
+    hash.update(value);
+    return value.byteLength;
+  });
+  return hash.update(text ?? '').digest('hex');
+}

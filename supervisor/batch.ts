@@ -1,0 +1,112 @@
+/** Collects rows in memory and writes them together: bounded, never waited for, and patient while the database is away. */
+
+/** Longest a row waits before it is written, milliseconds: what a reader of the log notices. */
+const FLUSH_AFTER_MS = 200;
+/** Rows of one statement. */
+const BATCH_ROWS = 1_000;
+/** Wait after a write that failed, milliseconds. */
+const RETRY_AFTER_MS = 1_000;
+
+export interface BatchSettings<Row> {
+  /** Bytes held at most; past it new rows are dropped and counted, so that a dead database costs no memory. */
+  readonly maxBytes: number;
+  sizeOf(row: Row): number;
+  write(rows: readonly Row[]): Promise<void>;
+  onError(error: Error): void;
+}
+
+export class Batch<Row> {
+  readonly #settings: BatchSettings<Row>;
+  #rows: Row[] = [];
+  #bytes = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
+  #dropped = 0;
+
+  constructor(settings: BatchSettings<Row>) {
+    this.#settings = settings;
+  }
+
+  get length(): number {
+    return this.#rows.length;
+  }
+
+  /** Rows dropped since the last call, for want of room. */
+  takeDropped(): number {
+    const dropped = this.#dropped;
+    this.#dropped = 0;
+    return dropped;
+  }
+
+  /** Keeps a row for writing. False: there was no room. */
+  add(row: Row): boolean {
+    const size = this.#settings.sizeOf(row);
+    if (this.#bytes + size > this.#settings.maxBytes) {
+      this.#dropped += 1;
+      return false;
+    }
+    this.#rows.push(row);
+    this.#bytes += size;
+    if (this.#rows.length >= BATCH_ROWS) this.#start();
+    else this.#schedule(FLUSH_AFTER_MS);
+    return true;
+  }
+
+  /** Writes what is there, once. For the end of the process and for tests. */
+  async flush(): Promise<void> {
+    while (this.#writing) await this.#writing;
+    while (this.#rows.length > 0) if (!(await this.#writeSome())) return;
+  }
+
+  #schedule(ms: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = null;
+      this.#start();
+    }, ms);
+    this.#timer.unref();
+  }
+
+  #start(): void {
+    if (this.#writing) return;
+    this.#writing = this.#drain().finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#rows.length > 0) {
+      if (await this.#writeSome()) continue;
+      this.#schedule(RETRY_AFTER_MS);
+      return;
+    }
+  }
+
+  async #writeSome(): Promise<boolean> {
+    const rows = this.#rows.slice(0, BATCH_ROWS);
+    try {
+      await this.#settings.write(rows);
+    } catch (error) {
+      this.#settings.onError(error as Error);
+      if (!isRefusal(error)) return false;
+      await this.#writeEach(rows);
+    }
+    this.#rows.splice(0, rows.length);
+    for (const row of rows) this.#bytes -= this.#settings.sizeOf(row);
+    return true;
+  }
+
+  /** One row that Postgres refuses must not hold up the others for ever: each is tried alone, and the bad one dropped. */
+  async #writeEach(rows: readonly Row[]): Promise<void> {
+    for (const row of rows) {
+      try {
+        await this.#settings.write([row]);
+      } catch {
+        this.#dropped += 1;
+      }
+    }
+  }
+}
+
+/** SQLSTATE classes 22 (bad data) and 54 (too deep, too large): trying again cannot help. */
+const isRefusal = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && /^(22|54)/.test(String(error.code));

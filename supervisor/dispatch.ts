@@ -1,0 +1,255 @@
+/**
+ * The supervisor's side of `host.*`: a closed table of handlers, and around each the same checks. Who calls is known from
+ * the pipe; the message names only the member, its arguments and an invocation, which must be running in that child.
+ */
+import type { Pool } from 'pg';
+import type { AuditOutcome } from '../db/audit.ts';
+import type { RosterEntry } from '../db/rosters.ts';
+import type { SecretKeys } from '../db/secrets.ts';
+import { grantedMembers, isGranted } from '../sdk/capabilities.ts';
+import { limits } from '../sdk/limits.ts';
+import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
+import type { HostRow } from '../sdk/rows.ts';
+import type { AuditSink } from './audit-sink.ts';
+import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
+import { secretCalls } from './host/secrets.ts';
+import { sessionCalls } from './host/session.ts';
+import { storageCalls } from './host/storage.ts';
+import type { Invocation, Invocations } from './invocations.ts';
+import type { LogSink } from './log-sink.ts';
+import type { Metrics } from './metrics.ts';
+import { MinuteRate } from './rate.ts';
+
+/** A row whose back end this server does not have yet: refused with a sentence, and absent from the child's `host`. */
+const notYet = Symbol('not available on this server yet');
+type Table = { readonly [Name in HostCallName]: HostHandlers[Name] | typeof notYet };
+
+export interface DispatchDeps {
+  readonly pool: Pool;
+  readonly keys: SecretKeys;
+  readonly audit: AuditSink;
+  readonly logs: LogSink;
+  readonly metrics: Metrics;
+  readonly invocations: Invocations;
+  readonly callsPerMinute?: number;
+  readonly storageBytes?: number;
+}
+export interface HostRequest {
+  readonly member: string;
+  readonly invocationId: string | null;
+  readonly args: readonly unknown[];
+}
+export interface Dispatch {
+  /** The members that a child with these grants is given. */
+  members(granted: readonly string[]): string[];
+  /**
+   * Answers one call of the child that runs `entry`.
+   *
+   * @param entry as the installation stands now, so that a grant that went is gone for running children too
+   * @throws HostError with what the plugin may read
+   */
+  call(entry: RosterEntry, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
+}
+
+function createTable(deps: DispatchDeps): Table {
+  return {
+    ...secretCalls(deps.pool, deps.keys),
+    ...sessionCalls(deps.pool),
+    ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
+    'agents.list': notYet,
+    'agents.create': notYet,
+    'agents.update': notYet,
+    'agents.remove': notYet,
+    'agents.send': notYet,
+    'models.list': notYet,
+    'llm.complete': notYet,
+    'workspace.list': notYet,
+    'workspace.read': notYet,
+    'workspace.readText': notYet,
+    'workspace.write': notYet,
+    'workspace.remove': notYet,
+    'media.put': notYet,
+    'media.get': notYet,
+    'media.remove': notYet,
+    'ssh.hosts': notYet,
+    'ssh.run': notYet,
+    'http.fetch': notYet,
+  } satisfies Table;
+}
+
+/** Makes the dispatcher. A row without a handler does not compile. */
+export function createDispatch(deps: DispatchDeps): Dispatch {
+  const table = createTable(deps);
+  const rate = new MinuteRate(deps.callsPerMinute ?? limits.hostCallsPerMinute);
+  return {
+    members: (granted) => grantedMembers(granted).filter((name) => table[name as HostCallName] !== notYet),
+    call: async (entry, request, childGone) => {
+      const started = performance.now();
+      const invocation = deps.invocations.find(request.invocationId, entry.installationId);
+      const note = (outcome: AuditOutcome, detail: string | null) =>
+        record(deps, entry, request, invocation, { outcome, detail, durationMs: performance.now() - started });
+      try {
+        const answer = await answerCall(table, rate, { entry, request, invocation, childGone });
+        note('ok', null);
+        return answer;
+      } catch (error) {
+        const refusal = error instanceof Refusal ? error : asRefusal(request.member, error);
+        if (refusal.outcome === 'denied') logDenial(deps, entry, invocation, refusal.message);
+        note(refusal.outcome, refusal.detail);
+        throw new HostError(refusal.message);
+      }
+    },
+  };
+}
+
+class Refusal extends HostError {
+  readonly outcome: AuditOutcome;
+  /** For the audit, which only the account reads; the message alone reaches the plugin. */
+  readonly detail: string;
+  constructor(outcome: AuditOutcome, message: string, detail: string = message) {
+    super(message);
+    this.outcome = outcome;
+    this.detail = detail;
+  }
+}
+
+const asRefusal = (member: string, error: unknown): Refusal =>
+  error instanceof HostError
+    ? new Refusal('failed', `host.${member}: ${error.message}`)
+    : new Refusal('failed', `host.${member} failed`, (error as Error).message);
+
+interface Call {
+  readonly entry: RosterEntry;
+  readonly request: HostRequest;
+  readonly invocation: Invocation | null;
+  readonly childGone: AbortSignal;
+}
+
+async function answerCall(table: Table, rate: MinuteRate, call: Call): Promise<unknown> {
+  const { entry, request, invocation } = call;
+  if (!Object.hasOwn(hostCalls, request.member)) throw new Refusal('denied', 'there is no such host call');
+  const name = request.member as HostCallName;
+  const row: HostRow = hostCalls[name];
+  if (!isGranted(row, entry.granted)) throw new Refusal('denied', `host.${name} is not granted`);
+  const handler = table[name];
+  if (handler === notYet) throw new Refusal('denied', `host.${name} is not available on this server yet`);
+  if (!rate.take(entry.installationId)) throw new Refusal('denied', `host.${name}: too many host calls a minute`);
+  const args = checkArguments(name, row, request.args);
+  const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
+  try {
+    const result = await withTime(row, name, call, (signal) => run(handler, scopeOf(call, signal), args));
+    return checkResult(name, row, result);
+  } finally {
+    resume?.();
+  }
+}
+
+const scopeOf = ({ entry, request, invocation }: Call, signal: AbortSignal): HostScope => ({
+  entry,
+  session: invocation?.session ?? null,
+  invocationId: invocation ? request.invocationId : null,
+  signal,
+});
+
+/** The one place where a row's handler is called without its row's types: the arguments were checked against the row. */
+function run(handler: HostHandlers[HostCallName], scope: HostScope, args: Record<string, unknown>): Promise<unknown> {
+  return (handler as (scope: HostScope, args: Record<string, unknown>) => Promise<unknown>)(scope, args);
+}
+
+function checkArguments(name: string, row: HostRow, given: readonly unknown[]): Record<string, unknown> {
+  const params = Object.entries(row.params);
+  if (given.length > params.length)
+    throw new Refusal('failed', `host.${name} takes ${params.length} arguments at most`);
+  const args: Record<string, unknown> = {};
+  for (const [index, [param, schema]] of params.entries()) {
+    // JSON has no undefined: an argument left out before a given one arrives as null.
+    const value = given[index] === null && schema.safeParse(undefined).success ? undefined : given[index];
+    const checked = schema.safeParse(value);
+    if (!checked.success) {
+      const issue = checked.error.issues[0];
+      const where = [param, ...(issue?.path ?? [])].join('.');
+      throw new Refusal('failed', `host.${name}: ${where}: ${issue?.message ?? 'not valid'}`);
+    }
+    args[param] = checked.data;
+  }
+  return args;
+}
+
+async function withTime(
+  row: HostRow,
+  name: string,
+  call: Call,
+  work: (signal: AbortSignal) => Promise<unknown>,
+): Promise<unknown> {
+  const late = AbortSignal.timeout(row.timeoutMs);
+  // Only what belongs to a session ends with its handler: other work may go on after the answer.
+  const over = row.capability === 'session' && call.invocation ? [call.invocation.over] : [];
+  const signal = AbortSignal.any([late, call.childGone, ...over]);
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = () =>
+    reject(
+      late.aborted
+        ? new Refusal('timeout', `host.${name} took longer than ${row.timeoutMs} ms`)
+        : new Refusal('cancelled', `host.${name} was called for a handler that is over`),
+    );
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work(signal), aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function checkResult(name: string, row: HostRow, result: unknown): unknown {
+  const checked = row.result.safeParse(result);
+  if (!checked.success) throw new Refusal('failed', `host.${name} failed`, `bad result: ${checked.error.message}`);
+  if (sizeOf(checked.data) > row.maxBytes)
+    throw new Refusal('failed', `host.${name}: the answer is larger than ${row.maxBytes} bytes`);
+  return checked.data;
+}
+
+function sizeOf(value: unknown): number {
+  if (value === undefined || value === null) return 0;
+  if (value instanceof Uint8Array) return value.byteLength;
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  // Bytes travel as base64: counting them by their JSON would cost more than it tells.
+  return Buffer.byteLength(
+    JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? 'x'.repeat(part.byteLength) : part)),
+  );
+}
+
+function record(
+  deps: DispatchDeps,
+  entry: RosterEntry,
+  request: HostRequest,
+  invocation: Invocation | null,
+  end: { outcome: AuditOutcome; detail: string | null; durationMs: number },
+): void {
+  const row: HostRow | undefined = Object.hasOwn(hostCalls, request.member)
+    ? hostCalls[request.member as HostCallName]
+    : undefined;
+  deps.metrics.hostCalled(row ? request.member : 'unknown', end.outcome);
+  // A row that reaches nothing is audited only when it was refused.
+  if (row?.audit === 'none' && end.outcome !== 'denied') return;
+  deps.audit.write({
+    installationId: entry.installationId,
+    sessionId: invocation?.session?.id ?? null,
+    invocationId: invocation?.id ?? null,
+    member: request.member,
+    args: request.args,
+    ...end,
+  });
+}
+
+function logDenial(deps: DispatchDeps, entry: RosterEntry, invocation: Invocation | null, message: string): void {
+  deps.logs.write(
+    {
+      entry,
+      sessionId: invocation?.session?.id ?? null,
+      invocationId: invocation?.id ?? null,
+      source: 'system',
+    },
+    { level: 'warn', message: `Denied: ${message}` },
+  );
+}

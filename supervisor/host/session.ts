@@ -1,0 +1,29 @@
+/** `host.session`: the transcript of the session that the running handler belongs to, and of no other. */
+import type { Pool } from 'pg';
+import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions.ts';
+import { isStorable } from '../../db/storable.ts';
+import { HostError, type HostHandlers, type HostScope, sessionOf } from './host-call.ts';
+
+/** Messages read when the plugin names no limit. */
+const DEFAULT_MESSAGES = 100;
+
+type Calls = 'session.get' | 'session.messages' | 'session.post' | 'session.notice';
+
+export const sessionCalls = (pool: Pool): Pick<HostHandlers, Calls> => ({
+  'session.get': async (scope) => {
+    const { id, agentId, channelId, createdAt } = sessionOf(scope);
+    return { id, agentId, channelId, createdAt };
+  },
+  'session.messages': (scope, { limit }) => lastMessages(pool, sessionOf(scope).id, limit ?? DEFAULT_MESSAGES),
+  'session.post': (scope, { text }) => add(pool, scope, 'assistant', text),
+  'session.notice': (scope, { text }) => add(pool, scope, 'notice', text),
+});
+
+async function add(pool: Pool, scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
+  const session = sessionOf(scope);
+  if (!isStorable(text)) throw new HostError('the text of a message holds no U+0000 and no half surrogate pair');
+  const data = { installationId: scope.entry.installationId, plugin: scope.entry.slug };
+  const [added] = await appendMessages(pool, session.id, [{ role, text, data }]);
+  if (!added) throw new HostError('the session is gone');
+  return { id: added.id };
+}

@@ -1,0 +1,30 @@
+/** `host.storage`: the installation's own small key-value store. */
+import type { Pool } from 'pg';
+import { isStorable } from '../../db/storable.ts';
+import { deleteStored, listStored, readStored, writeStored } from '../../db/storage.ts';
+import { HostError, type HostHandlers } from './host-call.ts';
+
+type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
+
+export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, Calls> => ({
+  'storage.get': async ({ entry }, { key }) => {
+    const text = await readStored(pool, entry.installationId, storable(key));
+    return text === null ? null : JSON.parse(text);
+  },
+  'storage.set': async ({ entry }, { key, value }) => {
+    const stored = { key: storable(key), value: JSON.stringify(value) };
+    const fits = await writeStored(pool, entry.installationId, stored, maxBytes);
+    if (!fits) throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
+    return undefined;
+  },
+  'storage.delete': async ({ entry }, { key }) => {
+    await deleteStored(pool, entry.installationId, storable(key));
+    return undefined;
+  },
+  'storage.list': ({ entry }, { prefix }) => listStored(pool, entry.installationId, storable(prefix ?? '')),
+});
+
+function storable(key: string): string {
+  if (!isStorable(key)) throw new HostError('a key holds no U+0000 and no half surrogate pair');
+  return key;
+}

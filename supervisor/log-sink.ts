@@ -1,0 +1,191 @@
+/** Log lines of plugins and of the host about them: capped per installation, cut to size, written in batches. */
+import type { Pool } from 'pg';
+import { insertLogs, type LogLine } from '../db/logs.ts';
+import type { RosterEntry } from '../db/rosters.ts';
+import { limits, MIB } from '../sdk/limits.ts';
+import type { LogLevel } from '../sdk/protocol.ts';
+import { Batch } from './batch.ts';
+import { orderedId } from './ordered-id.ts';
+
+const MINUTE_MS = 60_000;
+/** Lines held while the database is slow or away. */
+const QUEUE_BYTES = 32 * MIB;
+/** What a line takes beside its texts, roughly. */
+const LINE_OVERHEAD_BYTES = 400;
+
+/** The source of lines that the host writes about a plugin. */
+export const SYSTEM_SOURCE = 'system';
+
+export interface LogCaps {
+  readonly linesPerMinute: number;
+  readonly messageBytes: number;
+  readonly dataBytes: number;
+}
+export const defaultLogCaps: LogCaps = {
+  linesPerMinute: limits.logLinesPerMinute,
+  messageBytes: limits.logMessageBytes,
+  dataBytes: limits.logDataBytes,
+};
+/** Whose line it is. */
+export interface LogOrigin {
+  readonly entry: Pick<RosterEntry, 'installationId' | 'versionId' | 'semVer'>;
+  readonly sessionId: string | null;
+  readonly invocationId: string | null;
+  /** The handler, such as `middleware.systemPrompt`. */
+  readonly source: string;
+}
+export interface NewLine {
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly data?: unknown;
+  /** The child cut it already. */
+  readonly truncated?: boolean;
+}
+interface Quota {
+  minute: number;
+  lines: number;
+  dropped: number;
+  origin: LogOrigin;
+}
+
+export class LogSink {
+  readonly #caps: LogCaps;
+  readonly #batch: Batch<LogLine>;
+  readonly #quotas = new Map<string, Quota>();
+  readonly #now: () => number;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(
+    pool: Pool,
+    options: { caps?: LogCaps; now?: () => number; onError(error: Error): void; onWritten?(lines: number): void },
+  ) {
+    this.#caps = options.caps ?? defaultLogCaps;
+    this.#now = options.now ?? Date.now;
+    this.#batch = new Batch<LogLine>({
+      maxBytes: QUEUE_BYTES,
+      sizeOf: (line) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
+      write: async (lines) => {
+        await insertLogs(pool, lines);
+        options.onWritten?.(lines.length);
+      },
+      onError: options.onError,
+    });
+    this.#timer = setInterval(() => this.#closeMinutes(), MINUTE_MS / 6).unref();
+  }
+
+  get waiting(): number {
+    return this.#batch.length;
+  }
+
+  /** Takes a plugin's line. Over the cap it is counted, and one line says how many were dropped. */
+  write(origin: LogOrigin, line: NewLine): void {
+    const quota = this.#quotaOf(origin);
+    if (quota.lines >= this.#caps.linesPerMinute) {
+      quota.dropped += 1;
+      return;
+    }
+    quota.lines += 1;
+    this.#add(origin, line);
+  }
+
+  /** Writes what the host has to say about a plugin: crashes, timeouts, denials. Outside the plugin's own cap. */
+  system(
+    entry: LogOrigin['entry'],
+    level: LogLevel,
+    message: string,
+    detail: Partial<LogOrigin> & { data?: unknown } = {},
+  ): void {
+    const { data, ...rest } = detail;
+    const origin: LogOrigin = { entry, sessionId: null, invocationId: null, source: SYSTEM_SOURCE, ...rest };
+    this.#add(origin, data === undefined ? { level, message } : { level, message, data });
+  }
+
+  /** Writes everything that waits. */
+  async flush(): Promise<void> {
+    for (const quota of this.#quotas.values()) this.#reportDropped(quota);
+    await this.#batch.flush();
+  }
+
+  /** Ends the sink after a last flush. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.flush();
+  }
+
+  #quotaOf(origin: LogOrigin): Quota {
+    const minute = Math.floor(this.#now() / MINUTE_MS);
+    const known = this.#quotas.get(origin.entry.installationId);
+    if (known?.minute === minute) {
+      known.origin = origin;
+      return known;
+    }
+    if (known) this.#reportDropped(known);
+    const quota: Quota = { minute, lines: 0, dropped: 0, origin };
+    this.#quotas.set(origin.entry.installationId, quota);
+    return quota;
+  }
+
+  #closeMinutes(): void {
+    const minute = Math.floor(this.#now() / MINUTE_MS);
+    for (const [installationId, quota] of this.#quotas) {
+      if (quota.minute === minute) continue;
+      this.#reportDropped(quota);
+      this.#quotas.delete(installationId);
+    }
+  }
+
+  #reportDropped(quota: Quota): void {
+    if (quota.dropped === 0) return;
+    const message = `${quota.dropped} lines dropped: over ${this.#caps.linesPerMinute} a minute`;
+    quota.dropped = 0;
+    this.system(quota.origin.entry, 'warn', message);
+  }
+
+  #add(origin: LogOrigin, line: NewLine): void {
+    const message = cutText(storable(line.message), this.#caps.messageBytes);
+    const data = cutData(line.data, this.#caps.dataBytes);
+    const now = this.#now();
+    this.#batch.add({
+      id: orderedId(now),
+      at: new Date(now).toISOString(),
+      level: line.level,
+      message: message.text,
+      data: data.text,
+      installationId: origin.entry.installationId,
+      sessionId: origin.sessionId,
+      source: origin.source,
+      invocationId: origin.invocationId,
+      versionId: origin.entry.versionId,
+      semVer: origin.entry.semVer,
+      truncated: line.truncated === true || message.cut || data.cut,
+    });
+  }
+}
+
+/** Postgres holds neither U+0000 nor half a surrogate pair. */
+const storable = (text: string): string => text.replaceAll('\0', '\u{fffd}').toWellFormed();
+
+function cutText(text: string, maxBytes: number): { text: string; cut: boolean } {
+  // A UTF-16 unit takes at most three bytes: short texts need no measuring.
+  if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
+  const bytes = Buffer.from(text).subarray(0, maxBytes);
+  return { text: bytes.toString('utf8').replace(/\u{fffd}+$/u, ''), cut: true };
+}
+
+function cutData(data: unknown, maxBytes: number): { text: string | null; cut: boolean } {
+  if (data === undefined) return { text: null, cut: false };
+  const text = toJson(data);
+  // The escape of U+0000 in a key would still be refused by jsonb.
+  const safe = text.includes('\\u0000') ? text.replaceAll('\\u0000', '\\ufffd') : text;
+  if (Buffer.byteLength(safe) <= maxBytes) return { text: safe, cut: false };
+  return { text: JSON.stringify(cutText(safe, Math.floor(maxBytes / 2)).text), cut: true };
+}
+
+function toJson(data: unknown): string {
+  try {
+    return JSON.stringify(data, (_key, value) => (typeof value === 'string' ? storable(value) : value)) ?? 'null';
+  } catch {
+    // Nested deeper than the stack: the line stands, its data does not.
+    return '"[data nested too deeply]"';
+  }
+}

@@ -1,0 +1,26 @@
+/** Ids that sort like they were made, within a process too: UUIDv7 whose random part counts up inside a millisecond. */
+import { randomBytes } from 'node:crypto';
+
+const COUNTER_BITS = 12;
+const COUNTER_MAX = 2 ** COUNTER_BITS - 1;
+let lastMs = 0;
+let counter = 0;
+
+/** A UUIDv7 that is greater than every one made before by this process, whatever the clock does. */
+export function orderedId(now: number): string {
+  if (now > lastMs) {
+    lastMs = now;
+    counter = 0;
+  } else if (counter < COUNTER_MAX) counter += 1;
+  else {
+    // More than 4,096 in a millisecond: borrow from the next one.
+    lastMs += 1;
+    counter = 0;
+  }
+  const time = lastMs.toString(16).padStart(12, '0');
+  const tail = randomBytes(8);
+  tail[0] = ((tail[0] ?? 0) & 0x3f) | 0x80;
+  const random = tail.toString('hex');
+  const count = counter.toString(16).padStart(3, '0');
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${count}-${random.slice(0, 4)}-${random.slice(4)}`;
+}

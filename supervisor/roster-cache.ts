@@ -1,0 +1,107 @@
+/** Rosters in memory, so that a hook call asks no database: loaded once an account, dropped at a notice. */
+import type { Pool } from 'pg';
+import { loadRoster, type RosterEntry } from '../db/rosters.ts';
+import type { HookName } from '../sdk/protocol.ts';
+
+/** Accounts kept; the one used longest ago goes first. An account takes some kilobytes. */
+const ACCOUNTS_MAX = 5_000;
+
+export interface ToolRef {
+  readonly entry: RosterEntry;
+  readonly tool: string;
+}
+/** An account's runnable installations, indexed by what is asked of them. */
+export interface Roster {
+  readonly entries: readonly RosterEntry[];
+  /** In hook order. */
+  readonly byHook: ReadonlyMap<string, readonly RosterEntry[]>;
+  /** By `<slug>__<tool>`. */
+  readonly tools: ReadonlyMap<string, ToolRef>;
+}
+
+export class RosterCache {
+  readonly #pool: Pool;
+  readonly #onLoaded: (entries: readonly RosterEntry[]) => readonly RosterEntry[];
+  readonly #rosters = new Map<string, Roster>();
+  readonly #loading = new Map<string, Promise<Roster>>();
+
+  /** @param onLoaded told about fresh entries; answers them as they serve now (a failed update keeps the old version) */
+  constructor(pool: Pool, onLoaded: (entries: readonly RosterEntry[]) => readonly RosterEntry[]) {
+    this.#pool = pool;
+    this.#onLoaded = onLoaded;
+  }
+
+  /** The roster if it is here and fresh: the hot path awaits nothing. */
+  peek(accountId: string): Roster | undefined {
+    const roster = this.#rosters.get(accountId);
+    if (roster && this.#rosters.size > ACCOUNTS_MAX / 2) {
+      this.#rosters.delete(accountId);
+      this.#rosters.set(accountId, roster);
+    }
+    return roster;
+  }
+
+  /** The roster, read if need be. */
+  async get(accountId: string): Promise<Roster> {
+    return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
+  }
+
+  /** Accounts that are loaded: what a notice may concern. */
+  has(accountId: string): boolean {
+    return this.#rosters.has(accountId) || this.#loading.has(accountId);
+  }
+
+  /** The account changed: the next call reads again, also where a reading is under way with older news. */
+  drop(accountId: string): void {
+    this.#rosters.delete(accountId);
+    this.#loading.delete(accountId);
+  }
+
+  dropAll(): void {
+    this.#rosters.clear();
+    this.#loading.clear();
+  }
+
+  #load(accountId: string): Promise<Roster> {
+    const loading: Promise<Roster> = loadRoster(this.#pool, accountId).then((entries) => {
+      const roster = indexRoster(this.#onLoaded(entries));
+      // A drop meanwhile made this reading stale: it serves who waited, and is not kept.
+      if (this.#loading.get(accountId) === loading) this.#keep(accountId, roster);
+      return roster;
+    });
+    this.#loading.set(accountId, loading);
+    const forget = () => {
+      if (this.#loading.get(accountId) === loading) this.#loading.delete(accountId);
+    };
+    loading.then(forget, forget);
+    return loading;
+  }
+
+  #keep(accountId: string, roster: Roster): void {
+    this.#rosters.set(accountId, roster);
+    if (this.#rosters.size <= ACCOUNTS_MAX) return;
+    const oldest = this.#rosters.keys().next().value;
+    if (oldest !== undefined) this.#rosters.delete(oldest);
+  }
+}
+
+/** Builds the indexes of a roster. */
+export function indexRoster(entries: readonly RosterEntry[]): Roster {
+  const byHook = new Map<string, RosterEntry[]>();
+  const tools = new Map<string, ToolRef>();
+  for (const entry of entries) {
+    for (const hook of entry.registrations.hooks) {
+      const list = byHook.get(hook);
+      if (list) list.push(entry);
+      else byHook.set(hook, [entry]);
+    }
+    for (const tool of Object.keys(entry.registrations.tools)) tools.set(`${entry.slug}__${tool}`, { entry, tool });
+  }
+  return { entries, byHook, tools };
+}
+
+/** The links of one hook, in order. Compaction asks the first only. */
+export function linksOf(roster: Roster, hook: HookName): readonly RosterEntry[] {
+  const links = roster.byHook.get(hook) ?? [];
+  return hook === 'compaction.summarize' ? links.slice(0, 1) : links;
+}
