@@ -23,7 +23,7 @@ const discreet = { log_min_error_statement: 'panic', log_error_verbosity: 'terse
 
 export interface EmbeddedOptions {
   readonly dataDir: string;
-  /** `service` (the default) refuses a DATA_DIR in use at once and is waited for by nobody. */
+  /** `service` (the default) can be found by others and is waited for by nobody; a `command` is the opposite. */
   readonly purpose?: Purpose;
   /** Give up durability for speed; only for data nobody wants to keep. */
   readonly throwAway?: boolean;
@@ -65,7 +65,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     };
     server = await launch();
     await makeDatabase(server.port, passwords);
-    await publish(dataDir, server.port, passwords);
+    if (options.purpose !== 'command') await publish(dataDir, server.port, passwords);
     return running(dataDir, server, passwords, launch, lock.release);
   } catch (error) {
     await server?.stop();
@@ -118,6 +118,7 @@ function running(
   };
 }
 
+/** Not for a command's: it stops under the feet of whoever finds it. */
 async function publish(dataDir: string, port: number, passwords: Passwords): Promise<void> {
   await replaceFile(addressFile(dataDir), JSON.stringify({ url: urlOf(NAME, passwords.application, port, NAME) }));
 }
