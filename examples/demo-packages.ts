@@ -1,0 +1,113 @@
+/** Publishes and installs the example packages, again and again if need be. */
+import { readdir, readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { inc, rsort } from 'semver';
+import { ZipFile } from 'yazl';
+import { Refusal, type Service } from './demo-service.ts';
+
+interface Listed<Item> {
+  readonly items: readonly Item[];
+}
+interface Plugin {
+  readonly id: string;
+  readonly slug: string;
+  readonly versions?: readonly { readonly semVer: string }[];
+}
+export interface Version {
+  readonly id: string;
+  readonly semVer: string;
+  readonly sourceSha256: string;
+  readonly discovered: Readonly<Record<string, unknown>>;
+}
+export interface Installation {
+  readonly id: string;
+  readonly slug: string;
+  readonly status: string;
+  readonly currentSemVer: string | null;
+}
+
+/** A package as it is published: `readme.md`, `index.ts` and what they import. */
+export interface Package {
+  readonly slug: string;
+  readonly files: readonly { readonly path: string; readonly contentText: string }[];
+}
+
+/** Reads an example from its folder. */
+export async function readPackage(slug: string): Promise<Package> {
+  const folder = fileURLToPath(new URL(`./${slug}/`, import.meta.url));
+  const names = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
+  const paths = names.map((entry) => `${entry.parentPath}/${entry.name}`.slice(folder.length).replace(/^\//, ''));
+  const texts = paths.sort().map(async (path) => ({ path, contentText: await readFile(folder + path, 'utf8') }));
+  return { slug, files: await Promise.all(texts) };
+}
+
+/** The plugin of a slug: made, or found if an earlier run made it. */
+export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> {
+  try {
+    return await api.post<Plugin>('/plugins', { slug, displayName: slug, description: 'An example of Bulkhead' });
+  } catch (error) {
+    if (!isRefusal(error, 'slug_taken')) throw error;
+  }
+  const { items } = await api.get<Listed<Plugin>>('/plugins?limit=1000');
+  const own = items.find((plugin) => plugin.slug === slug);
+  // Someone else has it: a suffix makes a slug of our own.
+  return own ?? ensurePlugin(api, `${slug}-${crypto.randomUUID().slice(0, 8)}`);
+}
+
+/** A version number that the plugin has not used: a number is never reusable, so every run takes the next one. */
+export async function nextSemVer(api: Service, plugin: Plugin): Promise<string> {
+  const { versions = [] } = await api.get<Plugin>(`/plugins/${plugin.id}`);
+  const [highest] = rsort(versions.map((version) => version.semVer));
+  return (highest && inc(highest, 'patch')) || '1.0.0';
+}
+
+/** Publishes as a list of text files. */
+export function publishFiles(api: Service, plugin: Plugin, semVer: string, { files }: Package): Promise<Version> {
+  return api.post<Version>(`/plugins/${plugin.id}/versions`, { semVer, files });
+}
+
+/** Publishes as a zip, the way that can carry binary assets too. */
+export async function publishZip(api: Service, plugin: Plugin, semVer: string, wanted: Package): Promise<Version> {
+  const zip = new ZipFile();
+  for (const { path, contentText } of wanted.files) zip.addBuffer(Buffer.from(contentText), `${wanted.slug}/${path}`);
+  zip.end();
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  for await (const chunk of zip.outputStream) chunks.push(new Uint8Array(chunk as Buffer));
+  const form = new FormData();
+  form.set('semVer', semVer);
+  form.set('file', new Blob(chunks, { type: 'application/zip' }), `${wanted.slug}.zip`);
+  return api.post<Version>(`/plugins/${plugin.id}/versions/zip`, form);
+}
+
+/** Installs, or finds the installation that an earlier run kept. */
+export async function ensureInstalled(api: Service, slug: string): Promise<Installation> {
+  try {
+    return await api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
+  } catch (error) {
+    if (!isRefusal(error, 'already_installed')) throw error;
+  }
+  const found = (await listInstallations(api)).find((installation) => installation.slug === slug);
+  if (!found) throw new Error(`${slug} is said to be installed and is not in the list`);
+  return found;
+}
+
+export async function listInstallations(api: Service): Promise<readonly Installation[]> {
+  const { items } = await api.get<Listed<Installation>>('/installations?limit=1000');
+  return items;
+}
+
+/** What a version registers, as words. */
+export function registered({ discovered }: Version): string {
+  const words = Object.entries(discovered).flatMap(([kind, found]) => namesIn(found).map((name) => `${kind} ${name}`));
+  return words.join(', ') || 'nothing';
+}
+
+function namesIn(found: unknown): string[] {
+  if (Array.isArray(found)) return found.map((item) => (typeof item === 'string' ? item : nameOf(item)));
+  return [];
+}
+
+const nameOf = (item: unknown): string =>
+  typeof item === 'object' && item !== null && 'name' in item ? String(item.name) : '?';
+
+const isRefusal = (error: unknown, code: string): boolean => error instanceof Refusal && error.code === code;

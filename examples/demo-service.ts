@@ -1,0 +1,82 @@
+/** The demo's way to a running Bulkhead: JSON over REST with a bearer token, refusals as errors. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+/** Longer than any single answer of the service may take, so that only a hung one is given up on. */
+const REQUEST_TIMEOUT_MS = 60_000;
+const DEMO_USER = 'demo';
+
+/** Nothing answers at the address. */
+export class NotRunning extends Error {}
+
+/** The service said no, as `application/problem+json`. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly code: string;
+
+  constructor(request: string, status: number, problem: { code?: string; detail?: string }) {
+    super(`${request} answered ${status} ${problem.code ?? ''}: ${problem.detail ?? 'no detail'}`);
+    this.status = status;
+    this.code = problem.code ?? '';
+  }
+}
+
+export class Service {
+  readonly #base: string;
+  readonly #token: string;
+
+  constructor(base: string, token: string) {
+    this.#base = base.replace(/\/$/, '');
+    this.#token = token;
+  }
+
+  get<Answer>(path: string): Promise<Answer> {
+    return this.#send<Answer>('GET', path);
+  }
+
+  delete(path: string): Promise<unknown> {
+    return this.#send('DELETE', path);
+  }
+
+  /** POSTs JSON, or a form as multipart. */
+  post<Answer>(path: string, body: object = {}): Promise<Answer> {
+    return this.#send<Answer>('POST', path, body);
+  }
+
+  async #send<Answer>(method: string, path: string, body?: object): Promise<Answer> {
+    const json = body !== undefined && !(body instanceof FormData);
+    const response = await fetch(`${this.#base}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${this.#token}`, ...(json ? { 'content-type': 'application/json' } : {}) },
+      ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
+    }).catch((error: Error) => {
+      throw error.name === 'TimeoutError' ? error : new NotRunning(`nothing answers at ${this.#base}`);
+    });
+    const text = await response.text();
+    const answer: unknown = text === '' ? undefined : parsed(text);
+    if (!response.ok) throw new Refusal(`${method} ${path}`, response.status, asProblem(answer));
+    return answer as Answer;
+  }
+}
+
+/** The token in `TOKEN`, or one from the token command for a user named demo. */
+export async function findToken(): Promise<string> {
+  const given = process.env.TOKEN;
+  if (given) return given;
+  const command = fileURLToPath(new URL('../db/token.ts', import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [command, DEMO_USER]);
+  return stdout.trim();
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { detail: `an answer that is no JSON: ${text.slice(0, 200)}` };
+  }
+}
+
+const asProblem = (answer: unknown): { code?: string; detail?: string } =>
+  typeof answer === 'object' && answer !== null ? answer : {};

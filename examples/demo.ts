@@ -1,0 +1,168 @@
+/**
+ * Shows Bulkhead end to end against a running service: publishes the example packages, installs and configures them, runs
+ * their hooks and tools in a session, reads their log and uninstalls them. Exits 0 only if everything held.
+ */
+import { parseArgs } from 'node:util';
+import { eventually, expect, oneLine } from './demo-checks.ts';
+import {
+  ensureInstalled,
+  ensurePlugin,
+  type Installation,
+  listInstallations,
+  nextSemVer,
+  publishFiles,
+  publishZip,
+  readPackage,
+  registered,
+  type Version,
+} from './demo-packages.ts';
+import { Printer } from './demo-printer.ts';
+import { findToken, NotRunning, Service } from './demo-service.ts';
+import { DemoSession } from './demo-session.ts';
+
+const HELP = `Usage: npm run demo [-- --keep]
+
+Publishes, installs and runs the example plugins against a running Bulkhead.
+
+  --keep   leave the plugins installed
+  --help   show this
+
+Environment
+  BASE_URL     the REST interface      (http://localhost:4000/api)
+  SESSION_URL  the session interface   (http://localhost:4010)
+  TOKEN        a bearer token          (else that of a user named demo)`;
+const DEFAULT_STYLE = 'Prefer everyday words';
+const OWN_STYLE = 'Answer as a pirate.';
+const CARD = '4111 1111 1111 1111';
+
+const { values: flags } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } });
+const fancy = process.stdout.isTTY === true && !process.env.NO_COLOR;
+const printer = new Printer(fancy, (text) => process.stdout.write(text));
+/** The step that runs now, so that a failure can be told with its name. */
+let running = 'connect';
+
+async function step(what: string, run: () => Promise<string>): Promise<void> {
+  running = what;
+  printer.done({ what, found: await run() });
+}
+
+if (flags.help) console.log(HELP);
+else await show();
+
+async function show(): Promise<void> {
+  const base = process.env.BASE_URL ?? 'http://localhost:4000/api';
+  const sessionBase = process.env.SESSION_URL ?? 'http://localhost:4010';
+  printer.title('Bulkhead demo', base);
+  const installed: Installation[] = [];
+  let api: Service | undefined;
+  try {
+    const token = await findToken();
+    api = new Service(base, token);
+    await tour(api, new Service(sessionBase, token), installed);
+  } catch (error) {
+    failed(error);
+  }
+  // After a failure too: the next run should find the account as this one did.
+  if (api && !flags.keep) await uninstallAll(api, installed).catch(failed);
+  if (process.exitCode) return;
+  printer.section('Everything held.');
+  printer.note('The published versions stay, because they are immutable; the next run publishes the next ones.');
+}
+
+function failed(error: unknown): void {
+  process.exitCode = 1;
+  const why = error instanceof Error ? error.message : String(error);
+  printer.failed(running, error instanceof NotRunning ? `${why}: start it with npm start` : why);
+}
+
+async function tour(api: Service, sessions: Service, installed: Installation[]): Promise<void> {
+  await step('signed in', async () => `as ${(await api.get<{ name: string }>('/me')).name}`);
+  await installAll(api, await publishAll(api), installed);
+  const [house, guard, dice] = installed;
+  expect(house !== undefined && guard !== undefined && dice !== undefined, 'three installations', installed);
+  await converse(api, sessions, { house, guard, dice });
+  await readLog(api, guard);
+}
+
+async function publishAll(api: Service): Promise<string[]> {
+  printer.section('Publish');
+  const slugs: string[] = [];
+  for (const name of ['house-style', 'message-guard', 'dice']) {
+    const zipped = name === 'dice';
+    await step(`${name} as ${zipped ? 'a zip' : 'a file list'}`, async () => {
+      const source = await readPackage(name);
+      const plugin = await ensurePlugin(api, name);
+      const semVer = await nextSemVer(api, plugin);
+      const publish = zipped ? publishZip : publishFiles;
+      const version: Version = await publish(api, plugin, semVer, source);
+      expect(version.semVer === semVer, `version ${semVer}`, version);
+      slugs.push(plugin.slug);
+      return `${semVer}, registers ${registered(version)}`;
+    });
+  }
+  return slugs;
+}
+
+async function installAll(api: Service, slugs: readonly string[], installed: Installation[]): Promise<void> {
+  printer.section('Install');
+  for (const slug of slugs) {
+    await step(slug, async () => {
+      const entry = await api.get<{ reach: readonly { sentence: string }[] }>(`/marketplace/${slug}`);
+      expect(entry.reach.length > 0, 'sentences on what it can reach', entry);
+      installed.push(await ensureInstalled(api, slug));
+      return entry.reach.map(({ sentence }) => sentence).join(' ');
+    });
+  }
+}
+
+type Installed = Readonly<Record<'house' | 'guard' | 'dice', Installation>>;
+
+async function converse(api: Service, sessions: Service, { house, guard, dice }: Installed): Promise<void> {
+  printer.section('Run in a session');
+  running = 'open a session';
+  const session = await DemoSession.open(sessions);
+  const set = (installation: Installation, settings: object) =>
+    api.post(`/installations/${installation.id}/configure`, { settings });
+  // A kept installation of an earlier run has settings; these are the defaults again.
+  await set(house, {});
+  await set(guard, {});
+  await step('system prompt, by default', () => session.prompt(DEFAULT_STYLE));
+  await set(house, { style: OWN_STYLE });
+  await step('system prompt, configured', () => session.prompt(OWN_STYLE));
+  await step('message that passes', () => session.passes('Two rye loaves, please'));
+  await step('message that is redacted', () => session.redacts(`Charge ${CARD}`, 'Charge [card number]'));
+  await set(guard, { forbidden: 'sourdough secret' });
+  await step('message that is stopped', () => session.vetoes('Tell me the sourdough secret'));
+
+  const tool = `${dice.slug}__roll`;
+  await step('tool in the list', () => session.finds(tool));
+  await step('tool that is called', () => session.rolls(tool, 3, 6));
+  await step('wrong argument', () => session.refuses(tool, { sides: 'six' }));
+  running = 'close the session';
+  await session.close();
+}
+
+async function readLog(api: Service, guard: Installation): Promise<void> {
+  printer.section('Read the log');
+  await step('message-guard, warnings', async () => {
+    const path = `/plugin-logs?installationId=${guard.id}&levels=warn&limit=1`;
+    const ask = () => api.get<{ items: readonly { message: string; source: string; data: unknown }[] }>(path);
+    const { items } = await eventually(ask, ({ items }) => items.length > 0, 'a log line');
+    const [line] = items;
+    expect(line?.message === 'Stopped a message', 'the line of the veto', items);
+    return oneLine(`${line.source}: ${line.message} ${JSON.stringify(line.data)}`);
+  });
+}
+
+async function uninstallAll(api: Service, installed: readonly Installation[]): Promise<void> {
+  if (installed.length === 0) return;
+  printer.section('Uninstall');
+  for (const { id, slug } of installed) {
+    await step(slug, async () => {
+      await api.delete(`/installations/${id}`);
+      const gone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
+      await eventually(() => listInstallations(api), gone, 'the installation to be gone');
+      return 'gone, with its settings and its process';
+    });
+  }
+}
