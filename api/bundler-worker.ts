@@ -3,6 +3,9 @@ import * as esbuild from 'esbuild';
 import type { ProblemLocation } from '../sdk/errors.ts';
 import { type ModulePaths, NAMESPACE, packageModules } from './bundle-modules.ts';
 import { respellForSes } from './ses-source.ts';
+
+export { checkToolSchemas } from './tool-schemas.ts';
+
 import { mapPosition } from './source-map.ts';
 
 /** Honest packages build in well under a second. Milliseconds. */

@@ -8,6 +8,7 @@ import { KIB, limits } from '../sdk/limits.ts';
 import type { BuildResult, BuildTask } from './bundler-worker.ts';
 import { invalidAll, invalidAt } from './package-faults.ts';
 import type { Package } from './package-files.ts';
+import type { SchemaFault } from './tool-schemas.ts';
 
 export const ENTRY = 'index.ts';
 /** Each thread has an esbuild of two threads beside it. */
@@ -25,6 +26,9 @@ const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 /** Piscina tells these two apart from other errors by their text only. */
 const FULL: readonly string[] = ['Task queue is at limit', 'No task queue available and all Workers are busy'];
 
+/** Its threads know several tasks by name, each with types of its own. */
+type Pool = Piscina<unknown, never>;
+
 export interface Bundle {
   /** A classic script: one function expression that is called, strict by where it is evaluated. */
   readonly text: string;
@@ -38,6 +42,8 @@ export interface Bundler {
    * @throws Problem `invalid_package` with places, or `bundler_busy` when the queue is full
    */
   bundle(of: Package): Promise<Bundle>;
+  /** Checks tool parameters by tool name. @throws Problem `bundler_busy` when the queue is full */
+  checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<readonly SchemaFault[]>;
   close(): Promise<void>;
 }
 export interface BundlerOptions {
@@ -48,9 +54,8 @@ export interface BundlerOptions {
 
 /** Starts the pool. */
 export function startBundler(options: BundlerOptions = {}): Bundler {
-  const pool: Piscina<BuildTask, BuildResult> = new Piscina({
+  const pool: Pool = new Piscina({
     filename: new URL('./bundler-worker.ts', import.meta.url).href,
-    name: 'build',
     minThreads: 0,
     maxThreads: options.threads ?? THREADS,
     maxQueue: options.queue ?? QUEUE_MAX,
@@ -60,7 +65,11 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
     resourceLimits: { maxOldGenerationSizeMb: 512 },
     env: esbuildEnvironment(),
   });
-  return { bundle: (of) => bundle(pool, of), close: () => pool.close() };
+  return {
+    bundle: (of) => bundle(pool, of),
+    checkToolSchemas: (schemas) => run<readonly SchemaFault[]>(pool, 'checkToolSchemas', schemas),
+    close: () => pool.close(),
+  };
 }
 
 /** All that a thread and its esbuild know of the environment: settings and addresses of the API stay out of it. */
@@ -74,12 +83,12 @@ function esbuildEnvironment(): Record<string, string> {
   };
 }
 
-async function bundle(pool: Piscina<BuildTask, BuildResult>, of: Package): Promise<Bundle> {
+async function bundle(pool: Pool, of: Package): Promise<Bundle> {
   const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
-  const task = { entry: ENTRY, files };
-  let result = await run(pool, task);
+  const task: BuildTask = { entry: ENTRY, files };
+  let result = await run<BuildResult>(pool, 'build', task);
   // Killed from outside, or by this package? A second death answers that, and hurts nobody else: one build a process.
-  if (result.outcome === 'died') result = await run(pool, task);
+  if (result.outcome === 'died') result = await run<BuildResult>(pool, 'build', task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
   if (result.outcome !== 'built') throw gaveUp();
   if (Buffer.byteLength(JSON.stringify(result.bundle)) > BUNDLE_MAX_BYTES) {
@@ -88,9 +97,9 @@ async function bundle(pool: Piscina<BuildTask, BuildResult>, of: Package): Promi
   return { text: result.bundle, sourceMap: result.sourceMap };
 }
 
-async function run(pool: Piscina<BuildTask, BuildResult>, task: BuildTask): Promise<BuildResult> {
+async function run<Result>(pool: Pool, name: string, task: unknown): Promise<Result> {
   try {
-    return await pool.run(task, { signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS) });
+    return await pool.run(task, { name, signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS) });
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     if (FULL.includes(error.message) || error.name === 'AbortError') throw busy();

@@ -134,6 +134,7 @@ export interface NewInstallation {
   readonly currentVersionId: string;
   readonly grantedCapabilities: readonly string[];
   readonly status: InstallationStatus;
+  readonly statusReason: string | null;
   readonly hookOrder: number;
 }
 
@@ -142,8 +143,8 @@ export async function insertInstallation(tx: ClientBase, made: NewInstallation):
   const id = randomUUIDv7();
   const inserted = await tx.query(
     `INSERT INTO installations (id, account_id, plugin_id, version_policy, pinned_version_id, current_version_id,
-       granted_capabilities, status, hook_order)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+       granted_capabilities, status, status_reason, hook_order)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
      ON CONFLICT (account_id, plugin_id) WHERE status <> 'uninstalling' DO NOTHING`,
     [
       id,
@@ -154,6 +155,7 @@ export async function insertInstallation(tx: ClientBase, made: NewInstallation):
       made.currentVersionId,
       made.grantedCapabilities,
       made.status,
+      made.statusReason,
       made.hookOrder,
     ],
   );

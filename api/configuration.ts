@@ -1,0 +1,42 @@
+/** Whether settings and secrets fit what a version's manifest asks for. Pure. */
+import { Problem, type ProblemLocation } from '../sdk/errors.ts';
+import { type Manifest, SECRET_MAX_CHARS, SETTING_MAX_CHARS } from '../sdk/manifest.ts';
+
+export interface ConfigurationInput {
+  readonly settings?: Readonly<Record<string, string>> | undefined;
+  /** Null forgets a secret. */
+  readonly secrets?: Readonly<Record<string, string | null>> | undefined;
+}
+
+/** @throws Problem `bad_request` naming every field that does not fit; values of secrets are never repeated */
+export function checkConfiguration(manifest: Manifest, input: ConfigurationInput): void {
+  const faults: ProblemLocation[] = [];
+  for (const [name, value] of Object.entries(input.settings ?? {})) {
+    const message = settingFault(manifest, name, value);
+    if (message) faults.push({ field: `settings.${name}`, message });
+  }
+  for (const [name, value] of Object.entries(input.secrets ?? {})) {
+    const message = secretFault(manifest, name, value);
+    if (message) faults.push({ field: `secrets.${name}`, message });
+  }
+  const [first] = faults;
+  if (first) throw new Problem('bad_request', `${first.field}: ${first.message}`, { errors: faults });
+}
+
+function settingFault(manifest: Manifest, name: string, value: string): string | null {
+  const row = Object.hasOwn(manifest.settings, name) ? manifest.settings[name] : undefined;
+  if (!row) return `is not known${known(Object.keys(manifest.settings))}`;
+  if (value.length > SETTING_MAX_CHARS) return `must be at most ${SETTING_MAX_CHARS} characters`;
+  if (row.enum && !row.enum.includes(value)) return `must be one of ${row.enum.join(', ')}`;
+  return null;
+}
+
+function secretFault(manifest: Manifest, name: string, value: string | null): string | null {
+  if (!Object.hasOwn(manifest.secrets, name)) return `is not known${known(Object.keys(manifest.secrets))}`;
+  if (value === '') return 'must not be empty; send null to forget it';
+  if (value !== null && value.length > SECRET_MAX_CHARS) return `must be at most ${SECRET_MAX_CHARS} characters`;
+  return null;
+}
+
+const known = (names: readonly string[]): string =>
+  names.length === 0 ? '; the plugin has none' : `; there are ${names.join(', ')}`;

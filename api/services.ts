@@ -1,0 +1,26 @@
+/** What the parts of the API work with: made once by `main.ts`, or by a test. */
+import type { Pool } from 'pg';
+import type { Blobs } from '../db/blobs.ts';
+import type { Introspection, IntrospectionRequest } from '../db/introspections.ts';
+import type { Queues } from '../db/queues.ts';
+import type { SecretKeys } from '../db/secrets.ts';
+import type { Bundler } from './bundler.ts';
+
+/** Asks a jailed child what a bundle registers. @throws Problem `unavailable` when none can be asked */
+export type Introspect = (request: IntrospectionRequest) => Promise<Introspection>;
+
+export interface Services {
+  readonly pool: Pool;
+  readonly queues: Queues;
+  readonly blobs: Blobs;
+  readonly keys: SecretKeys;
+  readonly bundler: Bundler;
+  readonly introspect: Introspect;
+}
+
+/** The signed-in account that a request acts as. */
+export interface Caller {
+  readonly id: string;
+  readonly name: string;
+  readonly operator: boolean;
+}
