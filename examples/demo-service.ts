@@ -61,6 +61,14 @@ export class Service {
   }
 }
 
+/** Finds out whether a Bulkhead is there at all, before a token is made for it. */
+export async function answering(base: string): Promise<string> {
+  await new Service(base, '').get('/me').catch((error: unknown) => {
+    if (!(error instanceof Refusal) || error.code !== 'unauthenticated') throw error;
+  });
+  return 'answers, and asks for a token';
+}
+
 /** The token in `TOKEN`, or one from the token command for a user named demo. */
 export async function findToken(): Promise<string> {
   const given = process.env.TOKEN;

@@ -17,7 +17,7 @@ import {
   type Version,
 } from './demo-packages.ts';
 import { Printer } from './demo-printer.ts';
-import { findToken, NotRunning, Service } from './demo-service.ts';
+import { answering, findToken, NotRunning, Service } from './demo-service.ts';
 import { DemoSession } from './demo-session.ts';
 
 const HELP = `Usage: npm run demo [-- --keep]
@@ -56,6 +56,7 @@ async function show(): Promise<void> {
   const installed: Installation[] = [];
   let api: Service | undefined;
   try {
+    await step('service', () => answering(base));
     const token = await findToken();
     api = new Service(base, token);
     await tour(api, new Service(sessionBase, token), installed);
