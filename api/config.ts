@@ -1,11 +1,10 @@
 /** Settings of the API process. */
 import { z } from 'zod';
-import { parseSettings, port, sharedSettings, webAddress, wholeNumber } from '../db/settings.ts';
+import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../db/settings.ts';
 
 export const apiSettings = {
   ...sharedSettings,
   WEBHOOK_URL: webAddress('Address vendors reach the webhook paths at. Empty: PUBLIC_URL.'),
-  API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
   OIDC_CLIENT_ID: z
     .string()
     .min(1)

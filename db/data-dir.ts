@@ -78,7 +78,11 @@ function tryLock(path: string): DataDirLock | null {
     if (error instanceof Error && /locked|busy/i.test(error.message)) return null;
     throw error;
   }
-  return { release: () => file.close() };
+  return {
+    release() {
+      if (file.isOpen) file.close();
+    },
+  };
 }
 
 async function readOwner(dataDir: string): Promise<{ pid: number; purpose: Purpose } | null> {

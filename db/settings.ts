@@ -1,4 +1,5 @@
 /** Settings: environment variables, each described once, parsed once at start-up. */
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 
@@ -80,6 +81,8 @@ export const sharedSettings = {
     .min(1)
     .prefault('127.0.0.1')
     .describe('Address /healthz, /readyz and /metrics listen on. Not for the public.'),
+  API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
+  SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
   OIDC_ISSUER: webAddress('Accept tokens of this OpenID Connect issuer instead of our own.'),
   OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience those tokens must carry. Required with OIDC_ISSUER.'),
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Database connections of each process at most.'),
@@ -105,10 +108,16 @@ export function parseSettings<Shape extends z.ZodRawShape>(
     const [issue] = parsed.error.issues;
     throw new SettingsError(`${String(issue?.path[0])} ${issue?.message ?? 'is not valid'}.`);
   }
-  if (given['OIDC_ISSUER'] !== undefined && given['OIDC_AUDIENCE'] === undefined && 'OIDC_AUDIENCE' in shape) {
+  if (given.OIDC_ISSUER !== undefined && given.OIDC_AUDIENCE === undefined && 'OIDC_AUDIENCE' in shape) {
     throw new SettingsError('OIDC_AUDIENCE must be set when OIDC_ISSUER is set.');
   }
   return parsed.data;
+}
+
+/** The environment, with what a file `.env` in the working directory adds. A variable that is set already wins. */
+export function readEnvironment(): Readonly<Record<string, string | undefined>> {
+  if (existsSync('.env')) process.loadEnvFile('.env');
+  return process.env;
 }
 
 /** Where users reach the API and the console, without a slash at the end. */

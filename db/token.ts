@@ -7,7 +7,7 @@ import { findEmbedded, startEmbedded } from './embedded.ts';
 import { openIssuer, userName } from './identity.ts';
 import { migrate } from './migrate.ts';
 import { openPool } from './pool.ts';
-import { parseSettings, type SharedSettings, sharedSettings } from './settings.ts';
+import { parseSettings, readEnvironment, type SharedSettings, sharedSettings } from './settings.ts';
 
 const USAGE = `Usage: npm run -s token -- <user> [--operator]
 
@@ -43,7 +43,7 @@ async function main(): Promise<void> {
   if (positionals.length !== 1 || !userName.safeParse(user).success || user === undefined) {
     throw new Error(`Give one user name of 1 to 200 characters.\n\n${USAGE}`);
   }
-  const settings = parseSettings(sharedSettings, process.env);
+  const settings = parseSettings(sharedSettings, readEnvironment());
   if (settings.OIDC_ISSUER !== undefined) {
     throw new Error(`OIDC_ISSUER is set: tokens come from ${settings.OIDC_ISSUER}.`);
   }

@@ -1,11 +1,10 @@
 /** Settings of the supervisor process. */
 import type { z } from 'zod';
-import { oneOf, parseSettings, port, sharedSettings, wholeNumber } from '../db/settings.ts';
+import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../db/settings.ts';
 import { KIB, limits, MIB } from '../sdk/limits.ts';
 
 export const supervisorSettings = {
   ...sharedSettings,
-  SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
   SANDBOX: oneOf(
     ['auto', 'require', 'off'],
     'auto',

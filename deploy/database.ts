@@ -1,0 +1,56 @@
+/** The embedded PostgreSQL, kept running. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type EmbeddedPostgres, startEmbedded } from '../db/embedded.ts';
+import { backoff, LONG_RUN_MS } from './backoff.ts';
+
+export interface KeptDatabase {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts PostgreSQL, and starts it again on the same port when it ends by itself; API and supervisor reconnect.
+ *
+ * @param onNotice told in one sentence what happened
+ */
+export async function keepDatabase(dataDir: string, onNotice: (sentence: string) => void): Promise<KeptDatabase> {
+  const postgres = await startEmbedded({ dataDir });
+  const stopping = new AbortController();
+  let restarting: Promise<void> = Promise.resolve();
+  const restart = (): Promise<void> => {
+    restarting = postgres.restart().then(
+      () => onNotice('PostgreSQL serves again.'),
+      (error: Error) => onNotice(error.message),
+    );
+    return restarting;
+  };
+  const watch = restartForever(postgres, restart, stopping.signal, onNotice);
+  return {
+    url: postgres.url,
+    async stop() {
+      stopping.abort();
+      await restarting;
+      await postgres.stop();
+      await watch;
+    },
+  };
+}
+
+async function restartForever(
+  postgres: EmbeddedPostgres,
+  restart: () => Promise<void>,
+  signal: AbortSignal,
+  onNotice: (sentence: string) => void,
+): Promise<void> {
+  for (let failures = 0; ; ) {
+    const began = Date.now();
+    await postgres.ended();
+    if (signal.aborted) return;
+    failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
+    const delay = backoff(failures);
+    onNotice(`PostgreSQL ended; starting it again in ${delay} ms.`);
+    await sleep(delay, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return;
+    await restart();
+  }
+}

@@ -1,0 +1,122 @@
+/** `npm start`: everything on one machine. PostgreSQL (unless DATABASE_URL), migrations, API, supervisor. */
+import { fileURLToPath } from 'node:url';
+import pretty from 'pino-pretty';
+import { accountOf, setOperator } from '../db/accounts.ts';
+import { makeDataDir } from '../db/data-dir.ts';
+import { openIssuer } from '../db/identity.ts';
+import { migrate } from '../db/migrate.ts';
+import { openPool } from '../db/pool.ts';
+import { parseSettings, publicUrl, readEnvironment, type SharedSettings, sharedSettings } from '../db/settings.ts';
+import { keepDatabase } from './database.ts';
+import { refuseTakenPorts } from './ports.ts';
+import { ServiceProcess } from './service-process.ts';
+
+/** Whoever sits at this machine. */
+const LOCAL_USER = 'local';
+/** The link is for signing in now; the terminal's history keeps it, seconds: one day. */
+const LINK_LIFETIME_S = 24 * 3_600;
+/** npm passes on the Ctrl-C that the terminal has sent us already: one so soon is no second one, milliseconds. */
+const ECHO_MS = 1_000;
+
+const script = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
+/** Logs go to standard error, so that standard output holds the progress and the ready line only. */
+const logs = process.stderr.isTTY ? pretty({ destination: 2, sync: true }) : process.stderr;
+
+/** What runs, in the order it was started; stopped in the opposite one, so PostgreSQL last. */
+const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
+const force = new AbortController();
+let stopping: Promise<void> | undefined;
+let signalledAt = 0;
+
+// Whoever read our output may go away; that is no reason to.
+for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+try {
+  await start();
+} catch (error) {
+  // Told to stop while starting: what could not start then is no failure.
+  if (stopping === undefined) {
+    console.error(error instanceof Error ? error.message : String(error));
+    process.exitCode = 1;
+  }
+  await stopAll();
+}
+
+async function start(): Promise<void> {
+  const env = readEnvironment();
+  const settings = parseSettings(sharedSettings, env);
+  await makeDataDir(settings.DATA_DIR);
+  const url = settings.DATABASE_URL ?? (await startDatabase(settings));
+  await refuseTakenPorts(settings);
+  if (stopping !== undefined) return;
+  const applied = await migrate(url);
+  if (applied.length > 0) say(`migrations applied: ${applied.join(', ')}`);
+  const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
+  await startChild('API', script('api/main.ts'), childEnv);
+  await startChild('supervisor', script('supervisor/main.ts'), childEnv);
+  if (stopping !== undefined) return;
+  const link = await signInLink(settings, url);
+  say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
+}
+
+async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
+  say('starting PostgreSQL');
+  const database = await keepDatabase(DATA_DIR, say);
+  running.push({ name: 'PostgreSQL', stop: () => database.stop() });
+  // A stop asked for in the meantime has passed it by.
+  if (stopping !== undefined) await stopRunning();
+  return database.url;
+}
+
+async function startChild(
+  name: string,
+  main: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<void> {
+  if (stopping !== undefined) return;
+  say(`starting the ${name}`);
+  const service = new ServiceProcess({ name, main, env, onLine: (line) => logs.write(`${line}\n`), onNotice: say });
+  running.push({ name: `the ${name}`, stop: (signal) => service.stop(signal) });
+  await service.start();
+}
+
+/** @returns null with OIDC_ISSUER: then the console sends the user to the issuer */
+async function signInLink(settings: SharedSettings, url: string): Promise<string | null> {
+  if (settings.OIDC_ISSUER !== undefined) return null;
+  const database = openPool(url, { name: 'bulkhead-local', connections: 1, onError: () => undefined });
+  try {
+    const account = await accountOf(database.pool, LOCAL_USER);
+    if (!account.operator) await setOperator(database.pool, account.id, true);
+  } finally {
+    await database.close();
+  }
+  const issuer = await openIssuer(settings.DATA_DIR);
+  return `${publicUrl(settings)}/#token=${await issuer.issue(LOCAL_USER, LINK_LIFETIME_S)}`;
+}
+
+/** The first signal stops in order; a second one does not wait for calls under way. */
+function onSignal(): void {
+  if (stopping !== undefined) {
+    if (Date.now() - signalledAt > ECHO_MS) force.abort();
+    return;
+  }
+  signalledAt = Date.now();
+  say('stopping');
+  void stopAll();
+}
+
+function stopAll(): Promise<void> {
+  stopping ??= stopRunning();
+  return stopping;
+}
+
+async function stopRunning(): Promise<void> {
+  for (let next = running.pop(); next !== undefined; next = running.pop()) {
+    await next.stop(force.signal);
+    say(`${next.name} stopped`);
+  }
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

@@ -1,0 +1,131 @@
+/** API or supervisor as a child process: started, watched, started again, stopped. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parentMessage } from '../db/parent.ts';
+import { backoff, LONG_RUN_MS } from './backoff.ts';
+
+/** A process that says nothing for so long will not serve any more, milliseconds. */
+const READY_TIMEOUT_MS = 120_000;
+/** Longest honest drain: calls under way and one chain of hooks; then it is ended by force, milliseconds. */
+const STOP_TIMEOUT_MS = 30_000;
+
+export interface ServiceOptions {
+  /** For the user, such as `API`. */
+  readonly name: string;
+  /** Script that node runs. */
+  readonly main: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** A line the process wrote: pino's JSON, or plain text. */
+  onLine(line: string): void;
+  /** One sentence about what happened to the process. */
+  onNotice(sentence: string): void;
+}
+
+/** Made, then started, then stopped, once each. `stop` may come while it still starts. */
+export class ServiceProcess {
+  readonly #options: ServiceOptions;
+  readonly #stopping = new AbortController();
+  #child: ChildProcess | undefined;
+  #ended: Promise<void> = Promise.resolve();
+  #watch: Promise<void> = Promise.resolve();
+
+  constructor(options: ServiceOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Starts the process and resolves when it serves. From then on it is started again whenever it ends by itself.
+   *
+   * @throws with one sentence when it does not come up this first time
+   */
+  async start(): Promise<void> {
+    await this.#launch();
+    this.#watch = this.#restartForever();
+  }
+
+  /** Drains and ends it, by force when it takes too long or `force` is aborted. It does not come back. */
+  async stop(force: AbortSignal): Promise<void> {
+    this.#stopping.abort();
+    const child = this.#child;
+    if (child !== undefined && child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGTERM');
+      const patience = AbortSignal.any([force, AbortSignal.timeout(STOP_TIMEOUT_MS)]);
+      const kill = (): boolean => child.kill('SIGKILL');
+      if (patience.aborted) kill();
+      patience.addEventListener('abort', kill);
+      await this.#ended;
+      patience.removeEventListener('abort', kill);
+    }
+    await this.#watch;
+  }
+
+  async #launch(): Promise<void> {
+    const { main, env, onLine, onNotice } = this.#options;
+    // Detached: Ctrl-C in a terminal goes to the whole process group, and the order of stopping is ours to decide.
+    const child = spawn(process.execPath, [main], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    this.#child = child;
+    this.#ended = new Promise((resolve) => child.once('exit', () => resolve()));
+    let lastLine = '';
+    for (const input of [child.stdout, child.stderr]) {
+      if (input === null) continue;
+      createInterface({ input }).on('line', (line) => {
+        if (line.trim() !== '' && !line.startsWith('{')) lastLine = line;
+        onLine(line);
+      });
+    }
+    const failure = await this.#outcome(child, onNotice);
+    if (failure === null) return;
+    child.kill('SIGKILL');
+    await this.#ended;
+    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${lastLine}` : failure);
+  }
+
+  async #restartForever(): Promise<void> {
+    const { name, onNotice } = this.#options;
+    const { signal } = this.#stopping;
+    for (let failures = 0; ; ) {
+      const began = Date.now();
+      await this.#ended;
+      if (signal.aborted) return;
+      failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
+      const delay = backoff(failures);
+      onNotice(`The ${name} ended (${describeEnd(this.#child)}); starting it again in ${delay} ms.`);
+      await sleep(delay, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return;
+      await this.#launch().then(
+        () => onNotice(`The ${name} serves again.`),
+        (error: Error) => onNotice(error.message),
+      );
+    }
+  }
+
+  /** @returns null when ready, else why not; empty when it ended without saying */
+  #outcome(child: ChildProcess, onNotice: (sentence: string) => void): Promise<string | null> {
+    const { name } = this.#options;
+    return new Promise((resolve) => {
+      const timer = setTimeout(
+        () => resolve(`The ${name} did not start within ${READY_TIMEOUT_MS / 1000} seconds.`),
+        READY_TIMEOUT_MS,
+      );
+      const done = (outcome: string | null): void => {
+        clearTimeout(timer);
+        resolve(outcome);
+      };
+      child.on('message', (raw) => {
+        const message = parentMessage.safeParse(raw).data;
+        if (message === undefined) return;
+        if ('failed' in message) return done(message.failed);
+        if (message.notice !== undefined) onNotice(message.notice);
+        done(null);
+      });
+      // 'close' comes after the last line was read, 'exit' perhaps before.
+      child.once('close', () => done(''));
+      child.once('error', (error) => done(`The ${name} cannot be started: ${error.message}`));
+    });
+  }
+}
+
+function describeEnd(child: ChildProcess | undefined): string {
+  return child?.signalCode ?? `exit code ${child?.exitCode ?? 'unknown'}`;
+}
