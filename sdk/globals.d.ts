@@ -1044,6 +1044,8 @@ declare const console: {
   info(...data: unknown[]): void;
   warn(...data: unknown[]): void;
   error(...data: unknown[]): void;
+  trace(...data: unknown[]): void;
+  dir(...data: unknown[]): void;
 };
 
 declare function setTimeout<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
@@ -1059,10 +1061,12 @@ declare function atob(base64: string): string;
 interface AbortSignal {
   readonly aborted: boolean;
   readonly reason: unknown;
+  onabort: AbortListener | null;
   throwIfAborted(): void;
-  addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void;
-  removeEventListener(type: 'abort', listener: () => void): void;
+  addEventListener(type: 'abort', listener: AbortListener, options?: { once?: boolean }): void;
+  removeEventListener(type: 'abort', listener: AbortListener): void;
 }
+type AbortListener = (event: { readonly type: 'abort'; readonly target: AbortSignal }) => void;
 declare class AbortController {
   readonly signal: AbortSignal;
   abort(reason?: unknown): void;
@@ -1070,7 +1074,8 @@ declare class AbortController {
 
 declare class TextEncoder {
   readonly encoding: 'utf-8';
-  encode(text?: string): Uint8Array;
+  encode(text?: string): Uint8Array<ArrayBuffer>;
+  encodeInto(text: string, target: Uint8Array): { read: number; written: number };
 }
 declare class TextDecoder {
   constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
@@ -1078,12 +1083,19 @@ declare class TextDecoder {
   decode(bytes?: Uint8Array | ArrayBuffer, options?: { stream?: boolean }): string;
 }
 
-interface URLSearchParams extends Iterable<[string, string]> {
+declare class URLSearchParams implements Iterable<[string, string]> {
+  constructor(from?: string | Iterable<readonly [string, string]> | { readonly [name: string]: string });
+  readonly size: number;
+  [Symbol.iterator](): IterableIterator<[string, string]>;
+  entries(): IterableIterator<[string, string]>;
+  keys(): IterableIterator<string>;
+  values(): IterableIterator<string>;
+  forEach(callback: (value: string, name: string) => void): void;
   append(name: string, value: string): void;
-  delete(name: string): void;
+  delete(name: string, value?: string): void;
   get(name: string): string | null;
   getAll(name: string): string[];
-  has(name: string): boolean;
+  has(name: string, value?: string): boolean;
   set(name: string, value: string): void;
   sort(): void;
   toString(): string;
@@ -1129,6 +1141,18 @@ interface SubtleCrypto {
     usages: readonly string[],
   ): Promise<CryptoKey>;
   exportKey(format: 'raw' | 'pkcs8' | 'spki', key: CryptoKey): Promise<ArrayBuffer>;
+  generateKey(
+    algorithm: CryptoAlgorithm,
+    extractable: boolean,
+    usages: readonly string[],
+  ): Promise<CryptoKey | { readonly publicKey: CryptoKey; readonly privateKey: CryptoKey }>;
+  deriveKey(
+    algorithm: CryptoAlgorithm,
+    key: CryptoKey,
+    derived: CryptoAlgorithm,
+    extractable: boolean,
+    usages: readonly string[],
+  ): Promise<CryptoKey>;
   deriveBits(algorithm: CryptoAlgorithm, key: CryptoKey, length: number): Promise<ArrayBuffer>;
 }
 declare const crypto: {

@@ -4,6 +4,7 @@ const key = await crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'S
 await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(new URL('https://example.com').hostname));
 const timer = setTimeout(() => console.warn(structuredClone({ id: crypto.randomUUID() })), 10);
 clearTimeout(timer);
+console.dir([...new URLSearchParams({ q: 'x' })]);
 queueMicrotask(() => new AbortController().abort());
 atob(btoa('x'));
 
@@ -35,5 +36,11 @@ await import('node:fs');
 setImmediate(() => {});
 // @ts-expect-error
 performance.now();
+// @ts-expect-error
+new SharedArrayBuffer(8);
+// @ts-expect-error
+Atomics.wait;
+// @ts-expect-error
+new WeakRef(bytes);
 
 export {};
