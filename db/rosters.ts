@@ -1,5 +1,6 @@
 /** What a supervisor needs to run an account's plugins, read at once and then kept in memory until a notice. */
 import type { ClientBase, Pool } from 'pg';
+import { effectiveSettings, type Manifest } from '../sdk/manifest.ts';
 import { type Registrations, registrations } from '../sdk/protocol.ts';
 
 /** The semVer a draft shows in envelopes and log lines: a version number it will never have. */
@@ -33,7 +34,7 @@ export interface RosterEntry {
 interface Row extends Omit<RosterEntry, 'semVer' | 'settings' | 'registrations' | 'updatedAt' | 'texts'> {
   readonly semVer: string | null;
   readonly registrations: unknown;
-  readonly manifest: { readonly settings?: Record<string, { readonly default?: unknown }> };
+  readonly manifest: Manifest;
   readonly given: Record<string, string>;
   readonly texts: Record<string, string> | null;
   readonly updatedAt: Date;
@@ -79,14 +80,11 @@ export async function isBlocked(pool: ClientBase | Pool, installationId: string)
 }
 
 function toEntry({ manifest, given, semVer, texts, ...row }: Row): RosterEntry {
-  const defaults = Object.entries(manifest.settings ?? {}).flatMap(([name, setting]) =>
-    setting.default === undefined || setting.default === null ? [] : [[name, String(setting.default)]],
-  );
   return {
     ...row,
     semVer: semVer ?? DRAFT_SEM_VER,
     registrations: registrations.parse(row.registrations),
-    settings: { ...Object.fromEntries(defaults), ...given },
+    settings: effectiveSettings(manifest, given),
     texts: texts ?? {},
     updatedAt: row.updatedAt.toISOString(),
   };

@@ -53,9 +53,7 @@ export class AuditSink {
       member: call.member.slice(0, 100).replaceAll('\0', '\u{fffd}').toWellFormed(),
       outcome: call.outcome,
       durationMs: call.durationMs,
-      argumentsSha256: createHash('sha256')
-        .update(JSON.stringify(call.args) ?? '')
-        .digest('hex'),
+      argumentsSha256: digest(call.args),
       detail: call.detail?.slice(0, DETAIL_MAX_CHARS).replaceAll('\0', '\u{fffd}').toWellFormed() ?? null,
     });
   }

@@ -145,12 +145,13 @@ CREATE INDEX sessions_account ON sessions (account_id, id);
 CREATE TABLE session_messages (
   session_id text NOT NULL REFERENCES sessions ON DELETE CASCADE,
   position   bigint GENERATED ALWAYS AS IDENTITY,
-  id         text NOT NULL UNIQUE,
+  id         text NOT NULL,                         -- the runtime's, or ours
   role       text NOT NULL,
   text       text NOT NULL,
   data       json,                                  -- not jsonb, which refuses U+0000 that a model may well say
   at         timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (session_id, position)
+  PRIMARY KEY (session_id, position),
+  UNIQUE (session_id, id)
 );
 
 -- Hourly partitions, made ahead and dropped after 24 hours by db/logs.ts: dropping is free, deleting is not.

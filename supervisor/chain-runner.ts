@@ -1,0 +1,108 @@
+/** Drives a chain: asks one link after another and folds what they answer. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { RosterEntry } from '../db/rosters.ts';
+import type { Session } from '../db/sessions.ts';
+import type { HookName } from '../sdk/protocol.ts';
+import {
+  type ChainState,
+  chainDeadline,
+  type Fields,
+  foldLink,
+  type LinkResult,
+  linkDeadline,
+  startChain,
+} from './chain.ts';
+import type { LogSink } from './log-sink.ts';
+import type { Metrics } from './metrics.ts';
+import type { Plugins } from './plugin-call.ts';
+
+export interface ChainDeps {
+  readonly plugins: Plugins;
+  readonly logs: LogSink;
+  readonly metrics: Metrics;
+  readonly now?: () => number;
+}
+export interface ChainRequest {
+  readonly hook: HookName;
+  /** The links, in order. */
+  readonly links: readonly RosterEntry[];
+  readonly session: Session;
+  readonly trigger: string;
+  /** Checked against the hook's row. */
+  readonly context: Fields;
+}
+
+const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'the chain’s time was used up by the links before' };
+
+/** Runs a chain to its end: the last link, the first cancel, or the end of its time for every link that is left. */
+export async function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
+  const now = deps.now ?? Date.now;
+  const endsAt = chainDeadline(request.hook, now());
+  let state = startChain(request.context);
+  for (const entry of request.links) {
+    if (state.cancelled) break;
+    state = await runLink(deps, request, entry, state, endsAt, now);
+  }
+  return state;
+}
+
+async function runLink(
+  deps: ChainDeps,
+  request: ChainRequest,
+  entry: RosterEntry,
+  state: ChainState,
+  endsAt: number,
+  now: () => number,
+): Promise<ChainState> {
+  const { hook, session } = request;
+  const startedAt = now();
+  const started = performance.now();
+  const invocationId = randomUUIDv7();
+  const result =
+    startedAt >= endsAt
+      ? OUT_OF_TIME
+      : await deps.plugins.invoke(entry, {
+          target: { kind: 'hook', name: hook },
+          invocationId,
+          session,
+          deadlineAt: linkDeadline(hook, endsAt, startedAt),
+          context: hookContext(request, entry, state.context, {
+            invocationId,
+            at: startedAt,
+            deadlineAt: linkDeadline(hook, endsAt, startedAt),
+          }),
+        });
+  const ms = Math.round((performance.now() - started) * 1000) / 1000;
+  const link = { installationId: entry.installationId, slug: entry.slug };
+  const fold = foldLink(hook, state, link, result, ms);
+  const outcome = fold.state.trace.at(-1)?.outcome ?? 'unchanged';
+  deps.metrics.linkRan(hook, entry.slug, outcome, ms);
+  const details = { sessionId: session.id, invocationId };
+  if (fold.fault !== null)
+    deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fold.fault}`, {
+      ...details,
+      data: { hook, outcome, ms },
+    });
+  else if (outcome === 'cancelled')
+    deps.logs.system(entry, 'info', `${hook} cancelled: ${fold.state.cancelled?.reason}`, details);
+  return fold.state;
+}
+
+function hookContext(
+  { hook, session, trigger }: ChainRequest,
+  entry: RosterEntry,
+  fields: Fields,
+  call: { invocationId: string; at: number; deadlineAt: number },
+): Record<string, unknown> {
+  return {
+    ...fields,
+    hook,
+    invocationId: call.invocationId,
+    settings: entry.settings,
+    agent: { id: session.agentId, name: session.agentName },
+    session: { id: session.id, channelId: session.channelId },
+    trigger,
+    at: new Date(call.at).toISOString(),
+    deadlineAt: new Date(call.deadlineAt).toISOString(),
+  };
+}

@@ -1,0 +1,28 @@
+/** One call of a plugin's handler, as the parts of the supervisor hand it to each other. */
+import type { RosterEntry } from '../db/rosters.ts';
+import type { Session } from '../db/sessions.ts';
+import type { Target } from '../sdk/protocol.ts';
+import type { LinkResult } from './chain.ts';
+
+export interface PluginCall {
+  readonly target: Target;
+  readonly invocationId: string;
+  /** The whole context, as the row of the target says. */
+  readonly context: Readonly<Record<string, unknown>>;
+  /** What `host.session` is about; null outside a session. */
+  readonly session: Session | null;
+  /** Milliseconds since the epoch. */
+  readonly deadlineAt: number;
+}
+
+/** Whoever can call plugins: the fleet, or a test's stand-in for timing and order. */
+export interface Plugins {
+  /** Never rejects: a plugin that cannot be asked is a result like any other. */
+  invoke(entry: RosterEntry, call: PluginCall): Promise<LinkResult>;
+}
+
+/** The handler's name as authors write it and log lines show it. */
+export function sourceOf(target: Target): string {
+  if (target.kind === 'hook') return target.name;
+  return target.kind === 'event' ? `events.${target.name}` : `${target.kind}.${target.name}`;
+}

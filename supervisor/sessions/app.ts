@@ -1,0 +1,55 @@
+/** The session API: what agent runtimes call. Composes routes; `main.ts` listens. */
+import { randomUUID } from 'node:crypto';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import { MIB } from '../../sdk/limits.ts';
+import { installCommands } from './commands.ts';
+import { installHooks } from './hooks.ts';
+import { installLifecycle } from './lifecycle.ts';
+import { installProblems } from './problems.ts';
+import { installProviders } from './providers.ts';
+import type { SessionServices } from './services.ts';
+import { installSkills } from './skills.ts';
+import { installTools } from './tools.ts';
+import { installTranscripts } from './transcripts.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set by the authentication hook of the session API. */
+    accountId: string;
+  }
+}
+
+/** A compaction carries whole conversations. */
+const BODY_MAX_BYTES = 16 * MIB;
+/** A call may honestly take a provider's 120 s; a connection that is idle longer is closed. Milliseconds. */
+const KEEP_ALIVE_MS = 75_000;
+
+/** Builds the session API. */
+export function buildSessionApi(services: SessionServices, logger: FastifyBaseLogger): FastifyInstance {
+  const app = Fastify({
+    loggerInstance: logger,
+    disableRequestLogging: true,
+    bodyLimit: BODY_MAX_BYTES,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    genReqId: () => randomUUID(),
+    requestIdHeader: false,
+    // `forceCloseConnections: idle` lets a drain end as soon as the running calls have.
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 500 },
+  });
+  installProblems(app);
+  app.decorateRequest('accountId', '');
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    const { authorization } = request.headers;
+    request.accountId = services.callers.peek(authorization) ?? (await services.callers.identify(authorization));
+  });
+  installLifecycle(app, services);
+  installTranscripts(app, services);
+  installHooks(app, services);
+  installTools(app, services);
+  installCommands(app, services);
+  installSkills(app, services);
+  installProviders(app, services);
+  return app;
+}

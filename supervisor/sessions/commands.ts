@@ -1,0 +1,95 @@
+/** `/sessions/{id}/commands`: commands of plugins, written as code or as a prompt. */
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import type { RosterEntry } from '../../db/rosters.ts';
+import type { Session } from '../../db/sessions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { TEXT_MAX_CHARS, text } from '../../sdk/payloads.ts';
+import { surfaces } from '../../sdk/protocol.ts';
+import { readBody } from './input.ts';
+import { type PromptText, promptCommands, readText } from './prompt-texts.ts';
+import type { SessionParams, SessionServices } from './services.ts';
+import { asFailure, callSurface, fullName } from './surface-call.ts';
+
+const commandBody = z.object({ input: text.default('') });
+/** Where a prompt command wants its input; without the mark the input follows the prompt. */
+const INPUT_MARK = '$ARGUMENTS';
+
+interface Command {
+  readonly entry: RosterEntry;
+  readonly name: string;
+  readonly description: string;
+  /** Null: code. */
+  readonly prompt: PromptText | null;
+}
+
+/** All commands of an account's installations. Code wins over a prompt of the same name. */
+export function listCommands(entries: readonly RosterEntry[]): Command[] {
+  return entries.flatMap((entry) => {
+    const code = Object.entries(entry.registrations.commands).map(([name, { description }]) => ({
+      entry,
+      name,
+      description,
+      prompt: null,
+    }));
+    const prompts = promptCommands(entry)
+      .filter(({ name }) => !Object.hasOwn(entry.registrations.commands, name))
+      .map((prompt) => ({ entry, name: prompt.name, description: prompt.description, prompt }));
+    return [...code, ...prompts];
+  });
+}
+
+async function runCommand(
+  services: SessionServices,
+  session: Session,
+  command: Command,
+  input: string,
+): Promise<string> {
+  const name = fullName(command.entry, command.name);
+  if (command.prompt) return fill(await readText(services.blobs, command.prompt), input);
+  const { entry } = command;
+  const result = await callSurface(services, {
+    kind: 'commands',
+    name: command.name,
+    entry,
+    session,
+    fields: { input },
+  });
+  if (result.kind !== 'answered') throw asFailure(name, result);
+  const answer = typeof result.answer === 'string' ? { text: result.answer } : result.answer;
+  const checked = surfaces.commands.result.safeParse(answer);
+  if (checked.success) return checked.data.text;
+  throw new Problem('plugin_failed', `${name} answered with no text.`);
+}
+
+function fill(prompt: string, input: string): string {
+  // A function, because `$&` and the like in the input are no patterns.
+  const filled = prompt.includes(INPUT_MARK)
+    ? prompt.replaceAll(INPUT_MARK, () => input)
+    : [prompt, input].filter((part) => part !== '').join('\n\n');
+  return filled.slice(0, TEXT_MAX_CHARS);
+}
+
+/** Installs the routes. */
+export function installCommands(app: FastifyInstance, services: SessionServices): void {
+  app.get<{ Params: SessionParams }>('/sessions/:sessionId/commands', async (request) => {
+    const session = await services.sessions.get(request.accountId, request.params.sessionId);
+    const { entries } = await services.rosters.get(session.accountId);
+    const items = listCommands(entries).map(({ entry, name, description, prompt }) => ({
+      name: fullName(entry, name),
+      description,
+      kind: prompt ? 'prompt' : 'code',
+      installationId: entry.installationId,
+      slug: entry.slug,
+    }));
+    return { items, nextCursor: null };
+  });
+  app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/commands/:name', async (request) => {
+    const session = await services.sessions.get(request.accountId, request.params.sessionId);
+    const { entries } = await services.rosters.get(session.accountId);
+    const command = listCommands(entries).find(({ entry, name }) => fullName(entry, name) === request.params.name);
+    if (!command) throw new Problem('not_found', 'There is no command of that name.');
+    const { input } = readBody(commandBody, request.body);
+    return { text: await runCommand(services, session, command, input) };
+  });
+}

@@ -1,0 +1,42 @@
+/** Fastify errors of the session API as problems. */
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Problem, type ProblemCode } from '../../sdk/errors.ts';
+import { asProblem, PROBLEM_TYPE, problemBody } from '../../sdk/problem-body.ts';
+
+/** What Fastify refuses before a handler runs, by status. */
+const byStatus: Readonly<Record<number, readonly [ProblemCode, string]>> = {
+  400: ['bad_request', 'The body is not valid JSON.'],
+  404: ['not_found', 'There is nothing at this address.'],
+  405: ['method_not_allowed', 'This address does not take that method.'],
+  413: ['too_large', 'The body is too large.'],
+  415: ['unsupported_media_type', 'Send JSON, with content-type: application/json.'],
+};
+
+/** Every error of every route, also Fastify's own, leaves as application/problem+json. */
+export function installProblems(app: FastifyInstance): void {
+  app.setErrorHandler((error: FastifyError, request, reply) => sendProblem(toProblem(error), error, request, reply));
+  app.setNotFoundHandler((request, reply) =>
+    sendProblem(new Problem('not_found', 'There is nothing at this address.'), null, request, reply),
+  );
+}
+
+function toProblem(error: FastifyError): Problem {
+  if (error instanceof Problem) return error;
+  const known = error.statusCode === undefined ? undefined : byStatus[error.statusCode];
+  return known ? new Problem(known[0], known[1]) : asProblem(error);
+}
+
+function sendProblem(
+  problem: Problem,
+  error: Error | null,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  // What went wrong inside stays inside: the caller gets the id, the log the error.
+  if (problem.status >= 500) request.log.error({ err: error, requestId: request.id }, problem.message);
+  if (problem.retryAfter !== undefined) reply.header('retry-after', String(problem.retryAfter));
+  return reply
+    .code(problem.status)
+    .type(PROBLEM_TYPE)
+    .send(JSON.stringify(problemBody(problem, request.id)));
+}

@@ -1,0 +1,36 @@
+/** Texts of a package that need no code: `commands/*.md` and `skills/<name>/SKILL.md`, checked at publish. */
+import { z } from 'zod';
+import type { Blobs } from '../../db/blobs.ts';
+import type { RosterEntry } from '../../db/rosters.ts';
+
+/** What the version's record says of them; anything else of it is not for here. */
+const described = z.array(z.object({ name: z.string(), description: z.string().catch('') })).catch([]);
+const discovered = z.object({ commands: described, skills: described }).catch({ commands: [], skills: [] });
+
+export interface PromptText {
+  readonly name: string;
+  readonly description: string;
+  /** The blob that holds the file. */
+  readonly sha256: string;
+}
+
+/** The prompt commands of an installation's version. */
+export const promptCommands = (entry: RosterEntry): PromptText[] =>
+  listTexts(entry, 'commands', /^commands\/([^/]+)\.md$/);
+
+/** The skills of an installation's version. */
+export const skills = (entry: RosterEntry): PromptText[] => listTexts(entry, 'skills', /^skills\/([^/]+)\/SKILL\.md$/);
+
+function listTexts(entry: RosterEntry, kind: 'commands' | 'skills', path: RegExp): PromptText[] {
+  const known = new Map(discovered.parse(entry.discovered)[kind].map((row) => [row.name, row.description]));
+  return Object.entries(entry.texts).flatMap(([file, sha256]) => {
+    const name = path.exec(file)?.[1];
+    return name === undefined ? [] : [{ name, description: known.get(name) ?? '', sha256 }];
+  });
+}
+
+/** The text below the frontmatter. */
+export async function readText(blobs: Blobs, text: PromptText): Promise<string> {
+  const whole = (await blobs.read(text.sha256)).toString('utf8').replace(/^\uFEFF/, '');
+  return whole.replace(/^---[ \t]*\r?\n[\s\S]*?^---[ \t]*(?:\r?\n|$)/m, '').trimStart();
+}

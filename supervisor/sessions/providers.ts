@@ -1,0 +1,43 @@
+/** `/sessions/{id}/providers`: model providers of plugins. */
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { Problem } from '../../sdk/errors.ts';
+import { completionRequest } from '../../sdk/payloads.ts';
+import { surfaces } from '../../sdk/protocol.ts';
+import { readBody } from './input.ts';
+import type { SessionParams, SessionServices } from './services.ts';
+import { asFailure, callSurface, fullName } from './surface-call.ts';
+
+const providerBody = z.object({ request: completionRequest });
+
+/** Installs the routes. */
+export function installProviders(app: FastifyInstance, services: SessionServices): void {
+  app.get<{ Params: SessionParams }>('/sessions/:sessionId/providers', async (request) => {
+    const session = await services.sessions.get(request.accountId, request.params.sessionId);
+    const { entries } = await services.rosters.get(session.accountId);
+    const items = entries.flatMap((entry) =>
+      Object.entries(entry.registrations.providers).map(([name, { models }]) => ({
+        name: fullName(entry, name),
+        models,
+        installationId: entry.installationId,
+        slug: entry.slug,
+      })),
+    );
+    return { items, nextCursor: null };
+  });
+  app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/providers/:name', async (request) => {
+    const session = await services.sessions.get(request.accountId, request.params.sessionId);
+    const { entries } = await services.rosters.get(session.accountId);
+    const wanted = request.params.name;
+    const entry = entries.find((candidate) => wanted.startsWith(`${candidate.slug}__`));
+    const name = wanted.slice((entry?.slug.length ?? 0) + 2);
+    if (!entry || !Object.hasOwn(entry.registrations.providers, name))
+      throw new Problem('not_found', 'There is no provider of that name.');
+    const fields = readBody(providerBody, request.body);
+    const result = await callSurface(services, { kind: 'providers', name, entry, session, fields });
+    if (result.kind !== 'answered') throw asFailure(wanted, result);
+    const checked = surfaces.providers.result.safeParse(result.answer);
+    if (!checked.success) throw new Problem('plugin_failed', `${wanted} answered with no completion.`);
+    return checked.data;
+  });
+}

@@ -1,0 +1,44 @@
+/** What the routes of the session API stand on. */
+import type { Pool } from 'pg';
+import type { Blobs } from '../../db/blobs.ts';
+import type { Queues } from '../../db/queues.ts';
+import type { Session } from '../../db/sessions.ts';
+import type { ChainDeps } from '../chain-runner.ts';
+import type { Plugins } from '../plugin-call.ts';
+import type { RosterCache } from '../roster-cache.ts';
+import type { ArgumentChecks } from './argument-checks.ts';
+import type { Callers } from './callers.ts';
+import type { SessionCache } from './session-cache.ts';
+
+export interface SessionServices extends ChainDeps {
+  readonly pool: Pool;
+  readonly queues: Queues;
+  readonly blobs: Blobs;
+  readonly callers: Callers;
+  readonly sessions: SessionCache;
+  readonly rosters: RosterCache;
+  readonly plugins: Plugins;
+  readonly argumentChecks: ArgumentChecks;
+}
+
+/** The parameters of a route below a session. */
+export interface SessionParams {
+  readonly sessionId: string;
+}
+/** A session as the API shows it. */
+export interface SessionBody {
+  readonly id: string;
+  readonly agentId: string;
+  readonly agentName: string;
+  readonly channelId: string | null;
+  readonly createdAt: string;
+  readonly clearedAt: string | null;
+}
+export const toBody = ({ id, agentId, agentName, channelId, createdAt, clearedAt }: Session): SessionBody => ({
+  id,
+  agentId,
+  agentName,
+  channelId,
+  createdAt,
+  clearedAt,
+});

@@ -1,0 +1,63 @@
+/** Calls of what plugins offer a session: tools, commands, providers. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { RosterEntry } from '../../db/rosters.ts';
+import type { Session } from '../../db/sessions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { surfaces } from '../../sdk/protocol.ts';
+import type { LinkResult } from '../chain.ts';
+import type { SessionServices } from './services.ts';
+
+/** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
+export const fullName = (entry: RosterEntry, name: string): string => `${entry.slug}__${name}`;
+
+export interface SurfaceRequest {
+  readonly kind: 'tools' | 'commands' | 'providers';
+  readonly name: string;
+  readonly entry: RosterEntry;
+  readonly session: Session;
+  /** The fields of the row's params beside those every call has. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Calls a handler with its row's budget. What went wrong is in the plugin's log; the caller decides what it means. */
+export async function callSurface(services: SessionServices, request: SurfaceRequest): Promise<LinkResult> {
+  const { kind, name, entry, session } = request;
+  const started = performance.now();
+  const deadlineAt = Date.now() + surfaces[kind].budgetMs;
+  const invocationId = randomUUIDv7();
+  const sessionScoped = 'session' in surfaces[kind].params.shape;
+  const result = await services.plugins.invoke(entry, {
+    target: { kind, name },
+    invocationId,
+    session: sessionScoped ? session : null,
+    deadlineAt,
+    context: {
+      invocationId,
+      settings: entry.settings,
+      deadlineAt: new Date(deadlineAt).toISOString(),
+      ...(sessionScoped ? sessionFields(session) : {}),
+      ...request.fields,
+    },
+  });
+  services.metrics.targetRan(kind, entry.slug, result.kind, performance.now() - started);
+  if (result.kind !== 'answered' && result.kind !== 'cancelled')
+    services.logs.system(entry, 'error', `${kind}.${name} (${result.kind}): ${result.message}`, {
+      sessionId: session.id,
+      invocationId,
+    });
+  return result;
+}
+
+/** What rows that run for a session tell of it; a provider is asked without knowing for whom. */
+const sessionFields = (session: Session) => ({
+  session: { id: session.id, channelId: session.channelId },
+  agent: { id: session.agentId, name: session.agentName },
+});
+
+/** A call that did not answer, as a problem. */
+export function asFailure(slug: string, result: Exclude<LinkResult, { kind: 'answered' }>): Problem {
+  if (result.kind === 'cancelled') return new Problem('cancelled', `${slug} refused: ${result.reason}`);
+  if (result.kind === 'timeout') return new Problem('plugin_timeout', `${slug} took too long.`);
+  if (result.kind === 'unavailable') return new Problem('unavailable', `${slug}: ${result.message}`, { retryAfter: 2 });
+  return new Problem('plugin_failed', `${slug} failed: ${result.message}`);
+}

@@ -1,0 +1,98 @@
+/** `/sessions/{id}/tools`: the tools of the account's plugins, listed and called like built-in ones. */
+import { randomUUIDv7 } from 'node:crypto';
+import { closest } from 'fastest-levenshtein';
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import type { Session } from '../../db/sessions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { json, toolResult } from '../../sdk/payloads.ts';
+import { surfaces } from '../../sdk/protocol.ts';
+import type { Roster, ToolRef } from '../roster-cache.ts';
+import { readBody, storedId } from './input.ts';
+import type { SessionParams, SessionServices } from './services.ts';
+import { asFailure, callSurface, fullName } from './surface-call.ts';
+
+const toolBody = z.object({ callId: storedId.optional(), arguments: json.default({}) });
+/** Handlers may leave out `isError`. */
+const answered = toolResult.extend({ isError: z.boolean().default(false) });
+export type ToolResult = z.infer<typeof toolResult>;
+
+export interface ToolItem {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: unknown;
+  readonly installationId: string;
+  readonly slug: string;
+}
+
+/** The tools of a roster, by installation and name. */
+export const listTools = (roster: Roster): ToolItem[] =>
+  [...roster.tools].map(([name, { entry, tool }]) => ({
+    name,
+    description: entry.registrations.tools[tool]?.description ?? '',
+    parameters: entry.registrations.tools[tool]?.parameters ?? {},
+    installationId: entry.installationId,
+    slug: entry.slug,
+  }));
+
+/** A tool by its full name. @throws Problem `not_found` that offers the nearest name */
+export function findTool(roster: Roster, name: string): ToolRef {
+  const found = roster.tools.get(name);
+  if (found) return found;
+  const names = [...roster.tools.keys()];
+  const hint = names.length > 0 ? ` Did you mean ${closest(name.slice(0, 200), names)}?` : '';
+  throw new Problem('not_found', `There is no tool of that name.${hint}`);
+}
+
+/**
+ * Calls a tool. A handler that throws is an answer with `isError`, so that the agent can read it and mend its call.
+ *
+ * @throws Problem `invalid_arguments` before the child sees anything; `plugin_timeout`, `plugin_failed`, `unavailable`
+ */
+export async function callTool(
+  services: SessionServices,
+  session: Session,
+  { entry, tool }: ToolRef,
+  call: { callId: string; arguments: unknown },
+): Promise<ToolResult> {
+  const schema = entry.registrations.tools[tool]?.parameters ?? {};
+  services.argumentChecks.check(`${entry.versionId} ${tool}`, schema, call.arguments);
+  const result = await callSurface(services, { kind: 'tools', name: tool, entry, session, fields: call });
+  if (result.kind === 'answered') return checkResult(fullName(entry, tool), result.answer);
+  if (result.kind === 'error') return failed(result.message);
+  if (result.kind === 'cancelled') return failed(result.reason);
+  throw asFailure(fullName(entry, tool), result);
+}
+
+const failed = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
+
+function checkResult(name: string, answer: unknown): ToolResult {
+  const given = typeof answer === 'string' ? { content: [{ type: 'text', text: answer }] } : answer;
+  const checked = answered.safeParse(given);
+  if (!checked.success) {
+    const issue = checked.error.issues[0];
+    const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
+    throw new Problem(
+      'plugin_failed',
+      `${name} answered with no tool result: ${where}${issue?.message ?? 'not valid'}.`,
+    );
+  }
+  const { maxResultBytes } = surfaces.tools;
+  if (Buffer.byteLength(JSON.stringify(checked.data)) > maxResultBytes)
+    throw new Problem('plugin_failed', `${name} answered with more than ${maxResultBytes} bytes.`);
+  return checked.data;
+}
+
+/** Installs the routes. */
+export function installTools(app: FastifyInstance, services: SessionServices): void {
+  app.get<{ Params: SessionParams }>('/sessions/:sessionId/tools', async (request) => {
+    const session = await services.sessions.get(request.accountId, request.params.sessionId);
+    return { items: listTools(await services.rosters.get(session.accountId)), nextCursor: null };
+  });
+  app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/tools/:name', async (request) => {
+    const session = await services.sessions.get(request.accountId, request.params.sessionId);
+    const tool = findTool(await services.rosters.get(session.accountId), request.params.name);
+    const body = readBody(toolBody, request.body);
+    return callTool(services, session, tool, { callId: body.callId ?? randomUUIDv7(), arguments: body.arguments });
+  });
+}
