@@ -1,0 +1,64 @@
+/** What the catalog says about a plugin. */
+import { z } from 'zod';
+import type { Plugin } from '../db/plugins.ts';
+import type { Version } from '../db/versions.ts';
+import { reachOf } from '../sdk/capabilities.ts';
+import { discovered, tierOf } from './plugin-resource.ts';
+
+const moment = z.iso.datetime();
+/** An entry in the list: everything but the long parts. */
+export const catalogSummary = z.object({
+  slug: z.string(),
+  displayName: z.string(),
+  description: z.string(),
+  visibility: z.enum(['private', 'listed', 'delisted']),
+  tier: z.enum(['community', 'verified']),
+  author: z.object({ name: z.string(), verified: z.boolean() }),
+  latest: z.object({ versionId: z.string(), semVer: z.string(), publishedAt: moment }).nullable(),
+  capabilities: z.array(z.string()),
+  reach: z.array(z.object({ capability: z.string(), sentence: z.string(), risk: z.enum(['low', 'medium', 'high']) })),
+  installed: z.boolean(),
+  installationId: z.string().nullable(),
+  installCount: z.number(),
+  deprecationMessage: z.string().nullable(),
+  updatedAt: moment,
+});
+export const catalogEntry = catalogSummary.extend({ readme: z.string(), discovered: discovered.nullable() });
+
+/** What an entry says beside the plugin itself. */
+export interface CatalogFacts {
+  readonly latest: Version | null;
+  readonly installationId: string | null;
+  readonly installCount: number;
+}
+
+export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeof catalogSummary> {
+  const { latest, installationId, installCount } = facts;
+  return {
+    slug: plugin.slug,
+    displayName: plugin.displayName,
+    // A plugin made without a description says what its newest readme says.
+    description: plugin.description || (latest?.manifest.description ?? ''),
+    visibility: plugin.visibility,
+    tier: tierOf(plugin),
+    author: { name: plugin.ownerName, verified: plugin.ownerVerified },
+    latest: latest?.semVer
+      ? { versionId: latest.id, semVer: latest.semVer, publishedAt: latest.createdAt.toISOString() }
+      : null,
+    capabilities: [...(latest?.capabilities ?? [])],
+    reach: (latest?.capabilities ?? []).map((capability) => {
+      const { sentence, risk } = reachOf(capability);
+      return { capability, sentence, risk };
+    }),
+    installed: installationId !== null,
+    installationId,
+    installCount,
+    deprecationMessage: plugin.deprecationMessage,
+    updatedAt: plugin.updatedAt.toISOString(),
+  };
+}
+
+export function showEntry(plugin: Plugin, facts: CatalogFacts, readme: string): z.output<typeof catalogEntry> {
+  const found = facts.latest ? discovered.parse(facts.latest.discovered) : null;
+  return { ...showSummary(plugin, facts), readme, discovered: found };
+}

@@ -1,0 +1,90 @@
+/** Installations as the interface shows them. Secrets are names only, here and everywhere. */
+import { z } from 'zod';
+import type { Installation } from '../db/installations.ts';
+import { json } from '../sdk/payloads.ts';
+import { accessDiff } from './access.ts';
+import { versionPolicy } from './schemas.ts';
+
+const moment = z.iso.datetime();
+export const installationResource = z.object({
+  id: z.string(),
+  pluginId: z.string(),
+  slug: z.string(),
+  displayName: z.string(),
+  versionPolicy,
+  pinnedVersionId: z.string().nullable(),
+  currentVersionId: z.string().nullable(),
+  currentSemVer: z.string().nullable(),
+  grantedCapabilities: z.array(z.string()),
+  pendingUpdate: z
+    .object({
+      versionId: z.string(),
+      semVer: z.string().nullable(),
+      added: z.array(z.string()),
+      removed: z.array(z.string()),
+    })
+    .nullable(),
+  settings: z.record(z.string(), z.string()),
+  secretNames: z.array(z.string()),
+  status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
+  statusReason: z.string().nullable(),
+  runtime: z.object({
+    state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
+    restarts: z.number(),
+    lastExit: json.nullable(),
+    startedAt: moment.nullable(),
+    rssBytes: z.number().nullable(),
+  }),
+  channels: z.array(
+    z.object({ id: z.string(), name: z.string(), webhookUrl: z.string(), connectedAt: moment.nullable() }),
+  ),
+  hookOrder: z.number(),
+  deprecationMessage: z.string().nullable(),
+  createdAt: moment,
+  updatedAt: moment,
+});
+
+export function showInstallation(row: Installation): z.output<typeof installationResource> {
+  return {
+    id: row.id,
+    pluginId: row.pluginId,
+    slug: row.slug,
+    displayName: row.displayName,
+    versionPolicy: row.versionPolicy,
+    pinnedVersionId: row.pinnedVersionId,
+    currentVersionId: row.currentVersionId,
+    currentSemVer: row.currentSemVer,
+    grantedCapabilities: [...row.grantedCapabilities],
+    pendingUpdate: showPending(row),
+    settings: { ...row.settings },
+    secretNames: [...row.secretNames],
+    status: row.status,
+    statusReason: reasonOf(row),
+    runtime: {
+      state: row.runtimeState ?? 'stopped',
+      restarts: row.restarts ?? 0,
+      lastExit: json.nullable().parse(row.lastExit ?? null),
+      startedAt: row.startedAt?.toISOString() ?? null,
+      rssBytes: row.rssBytes,
+    },
+    channels: [],
+    hookOrder: row.hookOrder,
+    deprecationMessage: row.deprecationMessage,
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+  };
+}
+
+function showPending(row: Installation) {
+  if (row.pendingVersionId === null) return null;
+  const diff = accessDiff(row.grantedCapabilities, row.pendingCapabilities ?? []);
+  return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff };
+}
+
+/** What the user should know first: a block by the operator, then the installation's own trouble, then a yank. */
+function reasonOf(row: Installation): string | null {
+  if (row.blockedReason !== null) return `The operator blocked this plugin: ${row.blockedReason}`;
+  if (row.statusReason !== null) return row.statusReason;
+  if (row.currentStatus !== 'yanked') return null;
+  return `Version ${row.currentSemVer} was yanked by its author. It keeps running here; move to another version when you can.`;
+}
