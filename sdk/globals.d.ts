@@ -180,10 +180,6 @@ declare namespace Bulkhead {
     id: string;
     done: boolean;
   };
-  type ToolResult = {
-    content: Content[];
-    isError: boolean;
-  };
   type TranscriptMessage = {
     id: string;
     role: Role;
@@ -718,7 +714,7 @@ declare namespace Bulkhead {
     description: string;
     parameters: JsonSchema;
     /** Ends after 60 s; the answer holds at most 256 KiB. */
-    handler(args: object, ctx: ToolContext): Answer<string | ToolResult>;
+    handler(args: object, ctx: ToolContext): Answer<string | { content: Content[]; isError?: boolean }>;
   }
 
   /** What the handler of `commands` gets as its second argument. */
@@ -736,7 +732,7 @@ declare namespace Bulkhead {
   interface Command {
     description: string;
     /** Ends after 60 s; the answer holds at most 1 MiB. */
-    handler(input: string, ctx: CommandContext): Answer<{
+    handler(input: string, ctx: CommandContext): Answer<string | {
       text: string;
     }>;
   }

@@ -20,7 +20,7 @@ export interface SourceFile {
   readonly lines: number;
   readonly imports: readonly Import[];
   readonly hasDefaultExport: boolean;
-  /** The functions by where they start, with the number of their lines. */
+  /** The functions by where they start, with the number of their own lines. */
   readonly functions: readonly { readonly line: number; readonly lines: number }[];
 }
 
@@ -50,15 +50,18 @@ export function parseSource(path: string, source: string): SourceFile {
     lines: source.split('\n').length - 1,
     imports: [...value, ...types],
     hasDefaultExport: nodes.some(exportsDefault),
-    functions: nodes.flatMap(functionSpan),
+    functions: nodes.flatMap(functionLength),
   };
 }
 
 function* walk(node: Program | AnyNode): Generator<AnyNode> {
   yield node;
-  for (const child of Object.values(node).flat()) {
-    if (typeof child === 'object' && child !== null && 'type' in child) yield* walk(child as AnyNode);
-  }
+  for (const child of children(node)) yield* walk(child);
+}
+
+function children(node: Program | AnyNode): AnyNode[] {
+  const values: unknown[] = Object.values(node).flat();
+  return values.filter((value): value is AnyNode => typeof value === 'object' && value !== null && 'type' in value);
 }
 
 function importOf(node: AnyNode): string[] {
@@ -79,10 +82,22 @@ function exportsDefault(node: AnyNode): boolean {
   return (node.exported.type === 'Identifier' ? node.exported.name : node.exported.value) === 'default';
 }
 
-function functionSpan(node: AnyNode): { line: number; lines: number }[] {
-  const isFunction = /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type);
-  if (!isFunction || !node.loc) return [];
-  return [{ line: node.loc.start.line, lines: node.loc.end.line - node.loc.start.line + 1 }];
+const isFunction = (node: AnyNode): boolean =>
+  /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type);
+const span = ({ loc }: AnyNode): number => (loc ? loc.end.line - loc.start.line + 1 : 0);
+
+/** A function's own lines: those of the functions inside it are theirs, but for the line each starts on. */
+function functionLength(node: AnyNode): { line: number; lines: number }[] {
+  if (!isFunction(node) || !node.loc) return [];
+  const inner = [...outermostInside(node)].reduce((sum, one) => sum + span(one) - 1, 0);
+  return [{ line: node.loc.start.line, lines: span(node) - inner }];
+}
+
+function* outermostInside(node: AnyNode): Generator<AnyNode> {
+  for (const child of children(node)) {
+    if (isFunction(child)) yield child;
+    else yield* outermostInside(child);
+  }
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Types of what a plugin registers beside hooks: events, tools, commands, model providers and the channel. */
 import type { z } from 'zod';
+import { toolResult } from '../payloads.ts';
 import { eventEnvelope, events, handshakeOn, type SurfaceName, surfaces } from '../protocol.ts';
 import type { EventRow, SurfaceRow } from '../rows.ts';
 import { docComment, interfaceOf } from './doc-comment.ts';
@@ -90,9 +91,11 @@ function firstOf(kind: SurfaceName, row: SurfaceRow, printer: TypePrinter): stri
   return `${row.first}: ${printer.print(schema)}`;
 }
 
-function resultOf(kind: SurfaceName, row: SurfaceRow, printer: TypePrinter): string {
+/** The session API takes a text for a tool's content and a command's answer, and no `isError` for false. */
+export function resultOf(kind: SurfaceName, row: SurfaceRow, printer: TypePrinter): string {
+  if (kind === 'tools') return `string | { content: ${printer.print(toolResult.shape.content)}; isError?: boolean }`;
   const printed = printer.print(row.result);
-  if (kind === 'tools') return `string | ${printed}`;
+  if (kind === 'commands') return `string | ${printed}`;
   return isOptional(row.result) && printed !== 'void' ? `${printed} | void` : printed;
 }
 

@@ -15,6 +15,8 @@ tools.forecast = {
 };
 tools.now = { description: 'The time', parameters: { type: 'object' }, handler: () => new Date().toISOString() };
 commands.hello = { description: 'Hello', handler: (input) => ({ text: input }) };
+commands.short = { description: 'Short', handler: (input) => input };
+tools.plain = { description: 'P', parameters: {}, handler: () => ({ content: [{ type: 'json', json: { a: [1] } }] }) };
 providers.acme = {
   models: [{ id: 'm', name: 'M' }],
   chat: async (request) => ({
