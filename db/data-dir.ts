@@ -72,7 +72,7 @@ export async function replaceFile(path: string, content: string): Promise<void> 
 function tryLock(path: string): DataDirLock | null {
   const file = new DatabaseSync(path, { timeout: 0 });
   try {
-    file.exec('BEGIN EXCLUSIVE');
+    file.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     file.close();
     if (error instanceof Error && /locked|busy/i.test(error.message)) return null;

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { replaceFile } from './data-dir.ts';
 import type { PostgresBinaries } from './postgres-binaries.ts';
 import type { Launcher } from './postgres-launcher.ts';
+import { stopOrphans } from './postgres-orphans.ts';
 import { serverEnvironment } from './postgres-server.ts';
 
 const run = promisify(execFile);
@@ -28,6 +29,7 @@ export async function makeCluster(dataDir: string, binaries: PostgresBinaries, l
   const cluster = join(dataDir, 'postgres');
   if (!existsSync(cluster)) {
     const unfinished = join(dataDir, 'postgres.new');
+    await stopOrphans(unfinished);
     await rm(unfinished, { recursive: true, force: true });
     await mkdir(unfinished, { mode: 0o700 });
     await give(unfinished, launcher.owner);

@@ -54,9 +54,8 @@ async function start(): Promise<void> {
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
   await startChild('API', script('api/main.ts'), childEnv);
   await startChild('supervisor', script('supervisor/main.ts'), childEnv);
-  if (stopping !== undefined) return;
   const link = await signInLink(settings, url);
-  say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
+  if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
 }
 
 async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {

@@ -66,11 +66,12 @@ export class ServiceProcess {
     const child = spawn(process.execPath, [main], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
     this.#child = child;
     this.#ended = new Promise((resolve) => child.once('exit', () => resolve()));
-    let lastLine = '';
+    let reason = '';
     for (const input of [child.stdout, child.stderr]) {
       if (input === null) continue;
       createInterface({ input }).on('line', (line) => {
-        if (line.trim() !== '' && !line.startsWith('{')) lastLine = line;
+        // A crash writes its stack and the version of node below the line that says what happened.
+        if (/\bError\b.*:/.test(line) || (reason === '' && line.trim() !== '' && !line.startsWith('{'))) reason = line;
         onLine(line);
       });
     }
@@ -78,7 +79,7 @@ export class ServiceProcess {
     if (failure === null) return;
     child.kill('SIGKILL');
     await this.#ended;
-    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${lastLine}` : failure);
+    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${reason}` : failure);
   }
 
   async #restartForever(): Promise<void> {
