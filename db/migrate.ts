@@ -31,6 +31,7 @@ export async function migrate(url: string, directory: string = MIGRATIONS): Prom
       direction: 'up',
       migrationsTable: 'migrations',
       checkOrder: true,
+      singleTransaction: true,
       advisoryLockMode: 'wait',
       log: () => undefined,
     });

@@ -1,0 +1,32 @@
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import t from 'tap';
+import { parseSettings, sharedSettings } from '../../db/settings.ts';
+import { backoff } from '../../deploy/backoff.ts';
+import { refuseTakenPorts } from '../../deploy/ports.ts';
+
+t.test('a taken port is named by its setting', async (t) => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => other.close());
+  const { port } = other.address() as AddressInfo;
+  const settings = parseSettings(sharedSettings, {});
+  await t.rejects(refuseTakenPorts({ ...settings, PORT: port }), {
+    message: `PORT ${port} is in use: stop the program that has it, or set PORT.`,
+  });
+});
+
+t.test('two settings cannot share a port', async (t) => {
+  const settings = parseSettings(sharedSettings, {});
+  const probe = createServer();
+  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
+  const { port } = probe.address() as AddressInfo;
+  await new Promise((resolve) => probe.close(resolve));
+  await t.rejects(refuseTakenPorts({ ...settings, PORT: port, SUPERVISOR_PORT: port }), {
+    message: `SUPERVISOR_PORT is ${port}, which another setting uses already.`,
+  });
+});
+
+t.test('waits grow and end growing', async (t) => {
+  t.same([0, 1, 2, 3, 8, 100].map(backoff), [250, 250, 500, 1_000, 30_000, 30_000]);
+});
