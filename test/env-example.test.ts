@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import t from 'tap';
+import { apiSettings, readConfig as readApiConfig } from '../api/config.ts';
+import { describeSettings } from '../db/settings.ts';
+import { readConfig as readSupervisorConfig, supervisorSettings } from '../supervisor/config.ts';
+import { envExample } from './env-example.ts';
+
+const written = readFileSync(new URL('../.env.example', import.meta.url), 'utf8');
+
+t.test('.env.example lists every setting with its meaning and default', async (t) => {
+  t.equal(written, envExample(), 'renew it: node test/env-example.ts > .env.example');
+  for (const { name, doc } of [...describeSettings(apiSettings), ...describeSettings(supervisorSettings)]) {
+    t.match(doc, /\.$/, `${name} says what it is`);
+  }
+});
+
+t.test('copied to .env it changes nothing', async (t) => {
+  const env = parseEnv(written);
+  t.same(readApiConfig(env), readApiConfig({}));
+  t.same(readSupervisorConfig(env), readSupervisorConfig({}));
+});

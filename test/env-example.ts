@@ -1,0 +1,25 @@
+/** What `.env.example` has to say, from the settings themselves. Renew it: `node test/env-example.ts > .env.example`. */
+import { apiSettings } from '../api/config.ts';
+import { describeSettings, sharedSettings } from '../db/settings.ts';
+import { supervisorSettings } from '../supervisor/config.ts';
+
+const HEAD = `# Every setting, with its default. Set what you need in the environment, or copy this file to .env, which is read
+# from the folder the service is started in. An empty one counts as not set. A bad one stops start-up and is named.
+`;
+
+/** The whole file: settings that API and supervisor share first, then those of each. */
+export function envExample(): string {
+  const shared = new Set(Object.keys(sharedSettings));
+  const sections = [
+    ['Both processes', describeSettings(sharedSettings)],
+    ['API', describeSettings(apiSettings).filter(({ name }) => !shared.has(name))],
+    ['Supervisor', describeSettings(supervisorSettings).filter(({ name }) => !shared.has(name))],
+  ] as const;
+  const written = sections.map(([title, settings]) => {
+    const entries = settings.map(({ name, doc, fallback }) => `# ${doc}\n${name}=${fallback ?? ''}\n`);
+    return `\n# --- ${title} ---\n\n${entries.join('\n')}`;
+  });
+  return HEAD + written.join('');
+}
+
+if (import.meta.main) process.stdout.write(envExample());
