@@ -569,18 +569,24 @@ export type Target = z.infer<typeof target>;
 export const control = {
   /** Child → supervisor, once, when the realm is locked and the wire reads. */
   ready: { by: 'child', form: 'notice', params: z.object({ node: z.string() }) },
-  /** Evaluates the bundle and answers what it registered. `expected` null: introspection, everything is recorded. */
+  /**
+   * Evaluates the bundle and answers what it registered. `expected` null: introspection, everything is recorded.
+   * `places`: for every assigned name, known or not (`middleware.systemPromt`), the stack of its assignment.
+   */
   load: {
     by: 'supervisor', form: 'request',
     params: z.object({ bundle: z.string(), sourceName: z.string(), members: z.array(z.string()), settings: p.settings, secretNames: z.array(z.string()), expected: registrations.nullable() }),
-    result: registrations,
+    result: z.union([z.object({ outcome: z.literal('loaded'), registrations, places: z.record(z.string(), z.string()) }), z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() })]),
   },
   invoke: {
     by: 'supervisor', form: 'request',
     params: z.object({ target, invocationId: p.id, context: z.record(z.string(), z.unknown()), deadlineMs: z.number() }),
     result: z.union([z.object({ outcome: z.literal('answered'), answer: z.unknown() }), z.object({ outcome: z.literal('cancelled'), reason: p.reason }), z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() })]),
   },
+  /** The deadline has passed: the handler's signal aborts and the invocation is answered as failed. */
   abort: { by: 'supervisor', form: 'notice', params: z.object({ invocationId: p.id }) },
+  /** Answered at once by a child whose code is merely slow, and never by one that hangs. */
+  ping: { by: 'supervisor', form: 'request', params: z.object({}), result: z.null() },
   configure: {
     by: 'supervisor', form: 'notice', params: z.object({ settings: p.settings, members: z.array(z.string()) }),
   },

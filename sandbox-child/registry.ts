@@ -1,0 +1,147 @@
+/** What a bundle registers by assignment: `tools.forecast = {…}`. Open until the first turn has ended, then frozen. */
+import type { Registrations, Target } from '../sdk/protocol.ts';
+
+type Handler = (context: unknown) => unknown;
+export interface Registry {
+  /** The globals that plugins assign to. */
+  readonly globals: Readonly<Record<string, object>>;
+  /** Ends registration and answers what was found. @throws with one sentence for a registration that is malformed */
+  seal(expected: Registrations | null): { registrations: Registrations; places: Record<string, string> };
+  /** The handler of a target; null where the bundle registered none. */
+  find(target: Target): Handler | null;
+}
+
+const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
+type Group = (typeof GROUPS)[number];
+/** One bundle's assignments, all groups together: more is an attack on who reads the list. */
+const ASSIGNMENTS_MAX = 1_000;
+/** The stack of an assignment names the author's line; deeper frames are the realm's. */
+const PLACE_MAX_CHARS = 2_000;
+
+/** An empty registry. */
+export function openRegistry(): Registry {
+  const assigned = new Map<Group, Map<string, unknown>>(GROUPS.map((group) => [group, new Map()]));
+  const places: Record<string, string> = Object.create(null);
+  let open = true;
+  let count = 0;
+  const record = (group: Group, key: string | symbol, value: unknown): boolean => {
+    if (!open) throw new TypeError(`${group} is closed: assign while the file runs, before the first await`);
+    if (typeof key !== 'string') throw new TypeError(`${group} takes names only`);
+    count += 1;
+    if (count > ASSIGNMENTS_MAX) throw new RangeError(`a plugin may register ${ASSIGNMENTS_MAX} things at most`);
+    assigned.get(group)?.set(key, value);
+    places[`${group}.${key}`] = (new Error('assigned').stack ?? '').slice(0, PLACE_MAX_CHARS);
+    return true;
+  };
+  const handlers = new Map<string, Handler>();
+  return {
+    globals: Object.fromEntries(GROUPS.map((group) => [group, assignable(group, assigned, record)])),
+    seal(expected) {
+      open = false;
+      const registrations = placed(places, () => read(assigned, handlers));
+      if (expected) refuseUnexpected(registrations, expected);
+      return { registrations, places: { ...places } };
+    },
+    find: ({ kind, name }) => handlers.get(`${kind}:${name}`) ?? null,
+  };
+}
+
+function assignable(
+  group: Group,
+  assigned: ReadonlyMap<Group, ReadonlyMap<string, unknown>>,
+  record: (group: Group, key: string | symbol, value: unknown) => boolean,
+): object {
+  return new Proxy(Object.create(null), {
+    set: (_target, key, value) => record(group, key, value),
+    defineProperty: (_target, key, descriptor) => record(group, key, descriptor.value),
+    get: (_target, key) => (typeof key === 'string' ? assigned.get(group)?.get(key) : undefined),
+    has: (_target, key) => typeof key === 'string' && assigned.get(group)?.has(key) === true,
+    deleteProperty: () => false,
+    setPrototypeOf: () => false,
+  });
+}
+
+function read(
+  assigned: ReadonlyMap<Group, ReadonlyMap<string, unknown>>,
+  handlers: Map<string, Handler>,
+): Registrations {
+  const entries = (group: Group): [string, unknown][] => [...(assigned.get(group) ?? [])];
+  const take = (kind: Target['kind'], name: string, label: string, value: unknown): void => {
+    if (typeof value !== 'function') throw new TypeError(`${label} must be a function`);
+    handlers.set(`${kind}:${name}`, value as Handler);
+  };
+  const surfaces = (group: 'tools' | 'commands' | 'providers', handler: string, fields: readonly string[]) =>
+    Object.fromEntries(
+      entries(group).map(([name, value]) => {
+        const label = `${group}.${name}`;
+        if (typeof value !== 'object' || value === null) throw new TypeError(`${label} must be an object`);
+        const own = value as Record<string, unknown>;
+        take(group, name, `${label}.${handler}`, own[handler]);
+        return [name, Object.fromEntries(fields.map((field) => [field, plain(own[field], `${label}.${field}`)]))];
+      }),
+    );
+  const hooks = [...entries('middleware').map(named('middleware')), ...entries('compaction').map(named('compaction'))];
+  for (const [label, value] of hooks) take('hook', label, label, value);
+  for (const [name, value] of entries('events')) take('event', name, `events.${name}`, value);
+  const channel = new Map(entries('channel'));
+  const handshakeOn = channel.get('handshakeOn');
+  channel.delete('handshakeOn');
+  for (const [name, value] of channel) take('channel', name, `channel.${name}`, value);
+  return {
+    hooks: hooks.map(([label]) => label),
+    events: entries('events').map(([name]) => name),
+    tools: surfaces('tools', 'handler', ['description', 'parameters']) as Registrations['tools'],
+    commands: surfaces('commands', 'handler', ['description']) as Registrations['commands'],
+    providers: surfaces('providers', 'chat', ['models']) as Registrations['providers'],
+    channel: {
+      receive: channel.has('receive'),
+      send: channel.has('send'),
+      handshake: channel.has('handshake'),
+      handshakeOn:
+        handshakeOn === undefined ? null : (plain(handshakeOn, 'channel.handshakeOn') as { jsonType: string }),
+    },
+  };
+}
+
+/** Gives a complaint about `tools.x.handler` the place where `tools.x` was assigned. */
+function placed<T>(places: Readonly<Record<string, string>>, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const [group, name] = error.message.split(/[. ]/, 2);
+    const stack = places[`${group}.${name}`] ?? '';
+    throw Object.defineProperty(error, 'stack', { value: stack.replace('assigned', error.message) });
+  }
+}
+
+const named =
+  (group: string) =>
+  ([name, value]: [string, unknown]): [string, unknown] => [`${group}.${name}`, value];
+
+/** A copy that is JSON through and through, so that no getter answers twice. */
+function plain(value: unknown, label: string): unknown {
+  if (value === undefined) throw new TypeError(`${label} is missing`);
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    throw new TypeError(`${label} must be JSON`);
+  }
+}
+
+/** The supervisor says what this version registered when it was published; a child that registers more is refused. */
+function refuseUnexpected(found: Registrations, expected: Registrations): void {
+  const names = (from: Registrations): string[] => [
+    ...from.hooks,
+    ...from.events.map((name) => `events.${name}`),
+    ...(['tools', 'commands', 'providers'] as const).flatMap((kind) =>
+      Object.keys(from[kind]).map((name) => `${kind}.${name}`),
+    ),
+    ...(['receive', 'send', 'handshake'] as const)
+      .filter((name) => from.channel[name])
+      .map((name) => `channel.${name}`),
+  ];
+  const known = new Set(names(expected));
+  const fresh = names(found).find((name) => !known.has(name));
+  if (fresh !== undefined) throw new Error(`${fresh} was not registered when this version was published`);
+}

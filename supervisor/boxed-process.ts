@@ -1,0 +1,125 @@
+/** A spawned jail as seen from outside: its real process id, its end, and its certain end. */
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LimitedGroup } from './limiter.ts';
+
+export interface ExitInfo {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** Ended by the kernel for using more memory than its limit. */
+  readonly outOfMemory: boolean;
+  /** False where a process was still there after `GONE_WITHIN_MS`; nothing but a kernel fault does that. */
+  readonly gone: boolean;
+}
+
+export interface BoxedProcess {
+  /** Resolves once the process inside is known and under its limits. Nothing of a stranger may be sent before. */
+  readonly confined: Promise<void>;
+  /** Resolves, and never rejects, when every process of the jail is gone. */
+  readonly exited: Promise<ExitInfo>;
+  /** Process id on the host of the Node inside; 0 until it is confined. */
+  readonly pid: number;
+  /** SIGKILL to everything. Safe at any time, any number of times. */
+  kill(): void;
+  /** Resident bytes of the Node inside, shared pages included; 0 when it is gone. */
+  rss(): number;
+}
+
+const GONE_WITHIN_MS = 2_000;
+const POLL_MS = 5;
+const PAGE_BYTES = 4096;
+/** Longest answer of bubblewrap about the child it made, bytes. It is under 200. */
+const INFO_MAX = 4096;
+
+/** Follows a spawned process to its end. `info`: bubblewrap's description of what it made; null without wall L3. */
+export function watchProcess(child: ChildProcess, info: Readable | null, group: LimitedGroup | null): BoxedProcess {
+  let inside = 0;
+  let born = '';
+  const confined = (async () => {
+    const pid = info ? await childOf(info) : (child.pid ?? 0);
+    await group?.add(pid);
+    born = startTime(pid);
+    inside = pid;
+  })();
+  // A child that dies before it is confined is reported by `exited`; the promise is for who waits to send.
+  confined.catch(() => kill());
+  const alive = () => inside !== 0 && startTime(inside) === born && born !== '';
+  function kill(): void {
+    // Inside first, so that its end is reported; its death or bubblewrap's takes everything else along.
+    if (info && alive()) signal(inside);
+    child.kill('SIGKILL');
+  }
+  const exited = (async () => {
+    const [code, name] = await ended(child);
+    const until = performance.now() + GONE_WITHIN_MS;
+    while (alive() && performance.now() < until) {
+      signal(inside);
+      await sleep(POLL_MS);
+    }
+    const outOfMemory = group?.ranOutOfMemory() ?? false;
+    group?.remove();
+    return { ...status(code, name), outOfMemory, gone: !alive() };
+  })();
+  return {
+    confined,
+    exited,
+    kill,
+    get pid() {
+      return inside;
+    },
+    rss: () => (alive() ? resident(inside) : 0),
+  };
+}
+
+/** bubblewrap reports the signal that ended its child the way a shell does. */
+function status(code: number | null, signal: NodeJS.Signals | null): Pick<ExitInfo, 'code' | 'signal'> {
+  if (code === null || code <= 128) return { code, signal };
+  const name = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
+  return name === undefined ? { code, signal } : { code: null, signal: name as NodeJS.Signals };
+}
+
+const ended = (child: ChildProcess): Promise<[number | null, NodeJS.Signals | null]> =>
+  new Promise((resolve) => {
+    child.once('exit', (code, signal) => resolve([code, signal]));
+    child.once('error', () => resolve([null, null]));
+  });
+
+async function childOf(info: Readable): Promise<number> {
+  let text = '';
+  for await (const chunk of info) {
+    text += String(chunk);
+    if (text.includes('}') || text.length > INFO_MAX) break;
+  }
+  const pid = /"child-pid": (\d+)/.exec(text)?.[1];
+  if (pid === undefined) throw new Error('the jail could not be built');
+  return Number(pid);
+}
+
+function signal(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // Gone between the look and the blow.
+  }
+}
+
+/** When a process started, in kernel ticks: with its id, this names one process for ever. Empty if gone or a zombie. */
+function startTime(pid: number): string {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+    return fields[0] === 'Z' || fields[0] === 'X' ? '' : (fields[19] ?? '');
+  } catch {
+    return '';
+  }
+}
+
+function resident(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]) * PAGE_BYTES;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,31 @@
+/** How a child ended, in words. */
+import type { ExitInfo } from './boxed-process.ts';
+
+export interface ChildEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** One sentence for the log and the console. */
+  readonly reason: string;
+  /** Somebody here ended it; false: it ended itself, or the kernel did. */
+  readonly asked: boolean;
+  readonly outOfMemory: boolean;
+  /** Every process is verified gone. */
+  readonly gone: boolean;
+  /** The last 8 kB of stderr. */
+  readonly stderr: string;
+  readonly ranMs: number;
+}
+
+/** What V8 says when the heap cap is reached. */
+const HEAP_FULL = /JavaScript heap out of memory|Reached heap limit|allocation failed/i;
+
+/** Puts an exit into words. `why`: the reason of who ended it, null where nobody did. */
+export function describeEnd(
+  exit: ExitInfo,
+  { why, stderr, ranMs }: { why: string | null; stderr: string; ranMs: number },
+): ChildEnd {
+  const outOfMemory = why === null && (exit.outOfMemory || HEAP_FULL.test(stderr));
+  const how = exit.signal === null ? `ended with code ${exit.code ?? 'unknown'}` : `was ended by ${exit.signal}`;
+  const reason = why ?? (outOfMemory ? 'it used more memory than it may' : `it ${how}`);
+  return { ...exit, outOfMemory, reason, asked: why !== null, stderr, ranMs };
+}

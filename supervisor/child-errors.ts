@@ -1,0 +1,31 @@
+/** What can come of a call besides an answer of the plugin's own. */
+
+/**
+ * `timeout`: past its deadline. `busy`: too many calls wait. `dead`: the child ended first, or had ended.
+ * `load`: the bundle failed. `aborted`: the caller gave up. `broken`: the child's answer was no answer.
+ * `too_large`: the call does not fit on the wire.
+ */
+export type ChildErrorKind = 'timeout' | 'busy' | 'dead' | 'load' | 'aborted' | 'broken' | 'too_large';
+
+/** Its message may be shown to the plugin's author: it holds the plugin's own text at most. */
+export class ChildError extends Error {
+  override readonly name = 'ChildError';
+  readonly kind: ChildErrorKind;
+  /** The plugin's own stack where there is one, for the source map. */
+  readonly pluginStack: string;
+  /** Milliseconds; set for a timeout. */
+  readonly budgetMs: number | undefined;
+  readonly elapsedMs: number | undefined;
+
+  constructor(
+    kind: ChildErrorKind,
+    message: string,
+    details: { pluginStack?: string; budgetMs?: number; elapsedMs?: number } = {},
+  ) {
+    super(message);
+    this.kind = kind;
+    this.pluginStack = details.pluginStack ?? '';
+    this.budgetMs = details.budgetMs;
+    this.elapsedMs = details.elapsedMs;
+  }
+}

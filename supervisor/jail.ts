@@ -1,0 +1,143 @@
+/**
+ * The only file that starts a plugin process. A jail is made once per supervisor and spawns children that all start the
+ * same: bubblewrap (wall L3) around Node (wall L2) around the bootstrap of `sandbox-child` (wall L1), with nothing but
+ * three pipes to the world. What a child is to run arrives over the wire.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { limits } from '../sdk/limits.ts';
+import { type BoxedProcess, watchProcess } from './boxed-process.ts';
+import { mounts, NODE_INSIDE, sharedLibraries } from './jail-mounts.ts';
+import { findLimiter, type Limiter } from './limiter.ts';
+import { nodeFlags } from './node-flags.ts';
+import { seccompFilter } from './seccomp.ts';
+
+/** Which walls stand. All do, except where a test takes one down or the operator's machine cannot build L3. */
+export interface Walls {
+  /** L2: Node's permission model and switches. */
+  readonly node: boolean;
+  /** L3: bubblewrap, namespaces, system call filter. */
+  readonly os: boolean;
+}
+
+export interface JailOptions {
+  /** A directory of the supervisor's own, for the two files every child is started from. Made if missing. */
+  readonly directory: string;
+  /** The bundled child program, one CommonJS script; see `sandbox-child/build.ts`. */
+  readonly program: string;
+  readonly walls?: Walls;
+  /** Megabytes of JavaScript heap, and of resident memory on and off the heap. */
+  readonly heapMegabytes?: number;
+  readonly residentMegabytes?: number;
+  /** User and group that children run as on the host; only root can give its own away. */
+  readonly runAs?: number | null;
+  /** Absolute path of bubblewrap. */
+  readonly bubblewrap?: string;
+  readonly limiter?: Limiter;
+}
+
+export interface Jail {
+  readonly walls: Walls;
+  readonly limiter: Limiter['kind'];
+  /** Starts a child and returns at once; a failure to start is an exit. */
+  spawn(): JailedProcess;
+}
+
+export interface JailedProcess extends BoxedProcess {
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+}
+
+/** In the jail's user namespace: nobody, and so neither root nor the supervisor's user. */
+const UID_INSIDE = '65534';
+const PROGRAM_INSIDE = '/child.cjs';
+/** Descriptors beside stdin, stdout and stderr, all closed before Node starts. */
+const FILTER_FD = 3;
+const PROGRAM_FD = 4;
+const INFO_FD = 5;
+/** Open files of a child: its pipes, epoll and event descriptors take about 20. */
+const OPEN_FILES = 64;
+/** The largest file, in 512-byte blocks: the jail is read-only, but bubblewrap copies the program into it. */
+const FILE_BLOCKS = 4096;
+/** Kilobytes of data segment where no control group limits memory: under 700 MB Node does not start at all. */
+const DATA_KILOBYTES = 1_000_000;
+
+/** Sets resource limits and becomes its arguments. A shell is the one launcher that every Linux has. */
+const launcher = (limited: boolean): string =>
+  [
+    `ulimit -c 0; ulimit -n ${OPEN_FILES}; ulimit -f ${FILE_BLOCKS}; ulimit -l 0`,
+    ...(limited ? [] : [`ulimit -d ${DATA_KILOBYTES}`]),
+    'exec "$@"',
+  ].join('; ');
+
+const namespaces: readonly string[] = [
+  ...['--unshare-user', '--unshare-ipc', '--unshare-pid', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try'],
+  ...['--uid', UID_INSIDE, '--gid', UID_INSIDE, '--hostname', 'plugin', '--cap-drop', 'ALL', '--clearenv'],
+  // The jail ends with the supervisor, and Node is process 1 in it: it has no parent, child or sibling to signal.
+  ...['--die-with-parent', '--new-session', '--as-pid-1'],
+];
+
+/**
+ * Prepares everything that children share. Starts no process: `openSandbox` finds out whether a jail can be built.
+ *
+ * @throws where the directory cannot be written
+ */
+export function makeJail(options: JailOptions): Jail {
+  const { walls = { node: true, os: true }, directory, limiter = findLimiter() } = options;
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const programPath = keep(directory, 'sandbox-child.cjs', options.program);
+  const filterPath = keep(directory, 'seccomp.bpf', seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'));
+  const flags = nodeFlags(options.heapMegabytes ?? limits.heapMegabytes, walls.node);
+  const identity = options.runAs == null ? {} : { uid: options.runAs, gid: options.runAs };
+  const command = walls.os
+    ? [
+        ...[options.bubblewrap ?? '/usr/bin/bwrap', ...namespaces, ...mounts(process.execPath, sharedLibraries())],
+        ...['--ro-bind-data', String(PROGRAM_FD), PROGRAM_INSIDE, '--remount-ro', '/', '--chdir', '/'],
+        ...['--seccomp', String(FILTER_FD), '--info-fd', String(INFO_FD)],
+        ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE],
+      ]
+    : [process.execPath, ...flags, programPath];
+  const residentBytes = (options.residentMegabytes ?? limits.residentMegabytes) * 1024 * 1024;
+  let serial = 0;
+  return {
+    walls,
+    limiter: limiter.kind,
+    spawn() {
+      serial += 1;
+      const group = limiter.group(String(serial), residentBytes);
+      const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
+      const child = spawn('/bin/sh', ['-c', launcher(group !== null), 'jail', ...command], {
+        ...identity,
+        // An own session: a Ctrl-C at the operator's terminal is for the supervisor, which drains first.
+        detached: true,
+        env: {},
+        cwd: '/',
+        stdio: ['pipe', 'pipe', 'pipe', ...files],
+      });
+      for (const file of files) if (typeof file === 'number') closeSync(file);
+      return withPipes(child, watchProcess(child, infoPipe(child), group));
+    },
+  };
+}
+
+/** bubblewrap's description of what it made; null where it was not asked for one. */
+const infoPipe = (child: ChildProcess): Readable | null =>
+  ((child.stdio as readonly unknown[])[INFO_FD] as Readable | undefined) ?? null;
+
+function withPipes(child: ChildProcess, boxed: BoxedProcess): JailedProcess {
+  const { stdin, stdout, stderr } = child;
+  if (!stdin || !stdout || !stderr) throw new Error('a child without pipes was spawned');
+  return Object.assign(boxed, { stdin, stdout, stderr });
+}
+
+/** Writes a file whole or not at all: another supervisor on the same directory may be starting a child from it. */
+function keep(directory: string, name: string, content: string | Uint8Array): string {
+  const path = join(directory, name);
+  const temporary = `${path}.${process.pid}`;
+  writeFileSync(temporary, content, { mode: 0o400 });
+  renameSync(temporary, path);
+  return path;
+}

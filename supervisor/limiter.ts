@@ -1,0 +1,163 @@
+/** Memory and process limits by control group, version 2 or 1, where one can be written; else by resource limit. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export type LimiterKind = 'cgroup2' | 'cgroup1' | 'rlimit';
+
+/** One child's own group. */
+export interface LimitedGroup {
+  /** Moves a process, with its threads, under the limits. Takes the kernel some milliseconds, off this thread. */
+  add(pid: number): Promise<void>;
+  /** Whether the kernel has ended a process of this group for using too much memory. */
+  ranOutOfMemory(): boolean;
+  /** Removes the group; its processes must be gone. Safe to call again. */
+  remove(): void;
+}
+export interface Limiter {
+  readonly kind: LimiterKind;
+  /** @throws where the hierarchy has vanished since start-up */
+  group(name: string, residentBytes: number): LimitedGroup | null;
+}
+
+/** Threads of one child: Node starts up to 7; the rest is slack. Forking is refused by the system call filter. */
+const MAX_TASKS = 32;
+/** A quarter of the default share: plugins wait for the supervisor, not the other way round. v1 shares and v2 weight. */
+const CPU_SHARES = 256;
+const CPU_WEIGHT = 25;
+/** Groups are named after the supervisor that made them. */
+const PREFIX = `bulkhead-${process.pid}-`;
+const OWNER = /^bulkhead-(\d+)-/;
+const ROOT = '/sys/fs/cgroup';
+
+const noLimiter: Limiter = { kind: 'rlimit', group: () => null };
+
+/** Finds out, by making and removing a group, which limiter works here. */
+export function findLimiter(): Limiter {
+  for (const candidate of [groupsOfVersion2, groupsOfVersion1]) {
+    try {
+      const limiter = candidate();
+      if (!limiter) continue;
+      limiter.group('probe', 64 * 1024 * 1024)?.remove();
+      return limiter;
+    } catch {
+      // Not writable, or a controller is missing: the next one.
+    }
+  }
+  return noLimiter;
+}
+
+function ownGroups(): Map<string, string> {
+  const lines = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
+  const rows = lines.map((line) => line.split(':'));
+  return new Map(rows.flatMap(([, names = '', ...path]) => names.split(',').map((name) => [name, path.join(':')])));
+}
+
+function groupsOfVersion2(): Limiter | null {
+  const own = ownGroups().get('');
+  if (own === undefined) return null;
+  // Version 2 lets no group hold both processes and limited groups, so siblings of our own group come first.
+  const base = [join(ROOT, own, '..'), join(ROOT, own)].find((path) => path.startsWith(ROOT) && controls(path));
+  if (base === undefined) return null;
+  sweep(base);
+  return {
+    kind: 'cgroup2',
+    group: (name, residentBytes) => {
+      const path = join(base, PREFIX + name);
+      mkdirSync(path);
+      return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, [
+        [`${path}/memory.max`, residentBytes],
+        [`${path}/memory.swap.max`, 0],
+        [`${path}/pids.max`, MAX_TASKS],
+        [`${path}/cpu.weight`, CPU_WEIGHT],
+      ]);
+    },
+  };
+}
+
+function controls(path: string): boolean {
+  const file = `${path}/cgroup.subtree_control`;
+  try {
+    if (!/\bmemory\b/.test(readFileSync(file, 'utf8'))) writeFileSync(file, '+memory +pids +cpu');
+    return /\bmemory\b/.test(readFileSync(file, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+function groupsOfVersion1(): Limiter | null {
+  const own = ownGroups();
+  const bases = ['memory', 'pids', 'cpu'].map((name) => {
+    const path = own.get(name);
+    return path === undefined ? null : join(ROOT, name, path);
+  });
+  const [memory, pids, cpu] = bases;
+  if (!memory) return null;
+  for (const base of bases) if (base) sweep(base);
+  return {
+    kind: 'cgroup1',
+    group: (name, residentBytes) => {
+      const at = (base: string | null | undefined) => (base ? join(base, PREFIX + name) : null);
+      const paths = [at(memory), at(pids), at(cpu)];
+      for (const path of paths) if (path) mkdirSync(path);
+      return groupAt(
+        paths.filter((path) => path !== null),
+        `${paths[0]}/memory.oom_control`,
+        /^oom_kill [1-9]/m,
+        [
+          [`${paths[0]}/memory.limit_in_bytes`, residentBytes],
+          [`${paths[0]}/memory.memsw.limit_in_bytes`, residentBytes],
+          ...(paths[1] ? [[`${paths[1]}/pids.max`, MAX_TASKS] as const] : []),
+          ...(paths[2] ? [[`${paths[2]}/cpu.shares`, CPU_SHARES] as const] : []),
+        ],
+      );
+    },
+  };
+}
+
+function groupAt(
+  paths: readonly string[],
+  outcome: string,
+  killed: RegExp,
+  limits: readonly (readonly [file: string, value: number])[],
+): LimitedGroup {
+  for (const [index, [file, value]] of limits.entries()) {
+    try {
+      writeFileSync(file, String(value));
+    } catch (error) {
+      // Swap accounting and the CPU controller may be compiled out; the memory limit, which comes first, may not.
+      if (index === 0) throw error;
+    }
+  }
+  return {
+    add: async (pid) => {
+      await Promise.all(paths.map((path) => writeFile(`${path}/cgroup.procs`, String(pid))));
+    },
+    ranOutOfMemory: () => {
+      try {
+        return killed.test(readFileSync(outcome, 'utf8'));
+      } catch {
+        return false;
+      }
+    },
+    remove: () => {
+      for (const path of paths) removeGroup(path);
+    },
+  };
+}
+
+/** Removes the groups that a killed supervisor left behind; those of one that runs are its own. */
+function sweep(base: string): void {
+  for (const name of readdirSync(base)) {
+    const owner = OWNER.exec(name)?.[1];
+    if (owner !== undefined && !existsSync(`/proc/${owner}`)) removeGroup(join(base, name));
+  }
+}
+
+function removeGroup(path: string): void {
+  try {
+    rmdirSync(path);
+  } catch {
+    // Gone already, or busy: swept at the next start.
+  }
+}
