@@ -2,10 +2,12 @@
 import { closest } from 'fastest-levenshtein';
 import type { Introspection } from '../db/introspections.ts';
 import { registeredCapabilities } from '../sdk/capabilities.ts';
+import { limits } from '../sdk/limits.ts';
 import type { Manifest } from '../sdk/manifest.ts';
+import { surfaceName } from '../sdk/payloads.ts';
 import { events, hooks, type Registrations, surfaces } from '../sdk/protocol.ts';
 import { type Bundle, ENTRY } from './bundler.ts';
-import { invalidAt } from './package-faults.ts';
+import { invalidAll, invalidAt } from './package-faults.ts';
 import type { Prompt } from './prompts.ts';
 import { mapStack } from './source-map.ts';
 
@@ -26,29 +28,53 @@ export interface Prompts {
   readonly skills: readonly Prompt[];
 }
 
-/** What may be assigned to, as an author writes it. */
-const ASSIGNABLE: readonly string[] = [
+/** Names that an author may assign to, but for those of their own choice (tools, commands, providers). */
+const FIXED: readonly string[] = [
   ...Object.keys(hooks),
   ...Object.keys(events).map((name) => `events.${name}`),
-  ...Object.keys(surfaces),
+  ...Object.keys(surfaces).filter((name) => name.startsWith('channel.')),
   'channel.handshakeOn',
 ];
+/** Groups whose names are the author's, and how many each may hold. */
+const CHOSEN: Readonly<Record<string, number>> = {
+  tools: limits.tools,
+  commands: limits.commands,
+  providers: limits.providers,
+};
 
 /**
  * The registrations of an introspected bundle.
  *
  * @param sourceName the name the bundle was evaluated under
- * @throws Problem `invalid_package`: it failed to load, or registered an unknown name
+ * @throws Problem `invalid_package`: it failed to load, or registered what it may not
  */
 export function acceptIntrospection(found: Introspection, bundle: Bundle, sourceName: string): Registrations {
-  if (found.ok) return found.registrations;
-  const place = found.stack === undefined ? {} : mapStack(bundle.sourceMap, found.stack, sourceName);
-  const message = found.unknownName === undefined ? found.message : unknownMessage(found.unknownName);
-  throw invalidAt({ path: ENTRY, ...place, message });
+  const place = (stack: string | undefined) => ({
+    path: ENTRY,
+    ...(stack === undefined ? {} : mapStack(bundle.sourceMap, stack, sourceName)),
+  });
+  if (!found.ok) throw invalidAt({ ...place(found.stack), message: found.message });
+  const faults = Object.entries(found.places).flatMap(([name, stack]) => {
+    const message = nameFault(name);
+    return message === null ? [] : [{ ...place(stack), message }];
+  });
+  if (faults.length > 0) throw invalidAll(faults);
+  for (const [group, most] of Object.entries(CHOSEN)) {
+    const count = Object.keys(found.registrations[group as 'tools' | 'commands' | 'providers']).length;
+    if (count > most)
+      throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; ${most} is the most.` });
+  }
+  return found.registrations;
 }
 
-function unknownMessage(name: string): string {
-  return `“${name}” is nothing that a plugin can register; did you mean “${closest(name, [...ASSIGNABLE])}”?`;
+function nameFault(name: string): string | null {
+  const dot = name.indexOf('.');
+  if (!Object.hasOwn(CHOSEN, name.slice(0, dot))) {
+    if (FIXED.includes(name)) return null;
+    return `“${name}” is nothing that a plugin can register; did you mean “${closest(name, [...FIXED])}”?`;
+  }
+  const fault = surfaceName.safeParse(name.slice(dot + 1)).error?.issues[0]?.message;
+  return fault === undefined ? null : `“${name}” cannot be registered: ${fault}`;
 }
 
 /** Sums up. @throws Problem `invalid_package`: nothing is offered at all, or a command is there twice */

@@ -1,15 +1,18 @@
 /** The one place where an error becomes an answer: `application/problem+json`, with nothing internal in it. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { databaseFault } from '../db/database-faults.ts';
 import { InvalidTokenError, IssuerUnavailableError } from '../db/identity.ts';
-import { Problem, type ProblemCode, problems } from '../sdk/errors.ts';
+import { Problem, type ProblemCode } from '../sdk/errors.ts';
+import { PROBLEM_TYPE, problemBody } from '../sdk/problem-body.ts';
 
-export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 /** Places named in one answer. */
 const LOCATIONS_MAX = 50;
 const AWAY_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
+/** Time a client has to stop sending a body that was refused. */
+const DRAIN_MS = 10_000;
 
 /** Errors of the framework by their code; those not named here go by their status. */
 const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
@@ -73,19 +76,6 @@ function asDatabaseProblem(error: unknown): Problem | null {
 const internal = () =>
   new Problem('internal', 'Something went wrong. Give the requestId to whoever runs this service.');
 
-/** The body of a problem. */
-export function problemBody(problem: Problem, requestId: string) {
-  return {
-    type: `urn:bulkhead:problem:${problem.code}`,
-    title: problems[problem.code].title,
-    status: problem.status,
-    code: problem.code,
-    detail: problem.message,
-    requestId,
-    ...(problem.errors && problem.errors.length > 0 ? { errors: problem.errors } : {}),
-  };
-}
-
 /** Fastify's error handler. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = asProblem(error);
@@ -93,12 +83,22 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
     request.log.error({ err: error, requestId: request.id }, problem.message);
   }
   if (problem.retryAfter !== undefined) reply.header('retry-after', problem.retryAfter);
-  // The rest of a refused body is not waited for.
-  if (problem.code === 'too_large') reply.header('connection', 'close');
+  if (request.raw.complete === false) drain(request.raw);
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
   return reply
     .code(problem.status)
     .type(PROBLEM_TYPE)
     .serializer((body: unknown) => JSON.stringify(body))
     .send(problemBody(problem, request.id));
+}
+
+/**
+ * Reads and forgets the rest of a refused body: a client that is still sending would otherwise see its connection break
+ * before it can read why. One that sends on and on is cut off.
+ */
+function drain(body: IncomingMessage): void {
+  body.unpipe();
+  body.resume();
+  const timer = setTimeout(() => body.destroy(), DRAIN_MS).unref();
+  body.once('close', () => clearTimeout(timer));
 }

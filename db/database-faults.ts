@@ -1,4 +1,6 @@
 /** What an error of the database means for whoever asked. */
+import { isDatabaseAway } from '../sdk/problem-body.ts';
+
 export type DatabaseFault =
   /** It cannot be reached, or is going down: try again. */
   | 'away'
@@ -7,21 +9,10 @@ export type DatabaseFault =
   /** A text holds what PostgreSQL cannot store. */
   | 'text';
 
-/** Classes 08 (connection), 53 (resources), 57 (operator: shutdown, starting up) and what the driver says itself. */
-const AWAY = /^(08|53|57P)/;
 const BUSY: readonly string[] = ['40001', '40P01', '55P03', '57014'];
 const TEXT: readonly string[] = ['22021', '22P05'];
-const SOCKET: readonly string[] = [
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-];
-const DRIVER =
-  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed)/;
+/** What the driver says of a connection or a pool that is being closed. */
+const CLOSING = /^(Client has encountered a connection error|Cannot use a pool after calling end|Client was closed)/;
 
 /** Null: it is no error of the database, or one that our own statement is to blame for. */
 export function databaseFault(error: unknown): DatabaseFault | null {
@@ -29,7 +20,7 @@ export function databaseFault(error: unknown): DatabaseFault | null {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
   if (BUSY.includes(code)) return 'busy';
   if (TEXT.includes(code)) return 'text';
-  if (AWAY.test(code) || SOCKET.includes(code) || DRIVER.test(error.message)) return 'away';
+  if (isDatabaseAway(error) || CLOSING.test(error.message)) return 'away';
   // Node tries every address of a name and reports them together.
   if (error instanceof AggregateError) return error.errors.some((one) => databaseFault(one) === 'away') ? 'away' : null;
   return null;

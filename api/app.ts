@@ -1,0 +1,92 @@
+/** Builds the HTTP application from what it works with. Listens to nothing and reads no environment. */
+import { randomUUIDv7 } from 'node:crypto';
+import helmet from '@fastify/helmet';
+import multipart from '@fastify/multipart';
+import fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
+import type { SignIn } from '../db/sign-in.ts';
+import { isStorable } from '../db/storable.ts';
+import { Problem } from '../sdk/errors.ts';
+import { MIB } from '../sdk/limits.ts';
+import { requireSignIn } from './authentication.ts';
+import { answerClientError } from './client-errors.ts';
+import { answerError } from './errors.ts';
+import { readJsonBodies } from './json-body.ts';
+import { landingPage } from './landing-page.ts';
+import type { Metrics } from './metrics.ts';
+import { limitRates, type RateLimits } from './rate-limits.ts';
+import { accountRoutes } from './routes/account.ts';
+import { catalogRoutes } from './routes/catalog.ts';
+import { installationRoutes } from './routes/installations.ts';
+import { logRoutes } from './routes/logs.ts';
+import { pluginRoutes } from './routes/plugins.ts';
+import type { Services } from './services.ts';
+import { answerUnknownRoutes } from './unknown-routes.ts';
+import { openUploadGate } from './uploads-at-once.ts';
+
+/** Paths of the REST interface start with it. */
+export const API_PREFIX = '/api';
+/** Bodies but for packages: nothing else is long. Bytes. */
+const BODY_MAX_BYTES = MIB;
+/** An upload of 256 MB over a slow line takes its time. Milliseconds. */
+const REQUEST_TIMEOUT_MS = 30 * 60_000;
+/** A connection on which nothing moves, milliseconds. Above the longest a publish waits for its build. */
+const IDLE_TIMEOUT_MS = 120_000;
+
+export interface AppDeps {
+  readonly services: Services;
+  readonly signIn: SignIn;
+  readonly metrics: Metrics;
+  readonly logger: FastifyBaseLogger;
+  readonly limits: RateLimits & { readonly uploadsAtOnce: number; readonly installationsPerAccount: number };
+  /** As users reach the service, without a slash at the end. */
+  readonly publicUrl: string;
+}
+
+/** Builds the application; the caller listens, injects and closes. */
+export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
+  const app = fastify({
+    loggerInstance: deps.logger,
+    genReqId: () => randomUUIDv7(),
+    bodyLimit: BODY_MAX_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    connectionTimeout: IDLE_TIMEOUT_MS,
+    // While draining, requests on open connections are still answered.
+    return503OnClosing: false,
+    frameworkErrors: answerError,
+    clientErrorHandler: answerClientError,
+    routerOptions: { maxParamLength: 200 },
+  });
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(serializerCompiler);
+  app.setErrorHandler(answerError);
+  answerUnknownRoutes(app);
+  app.addHook('onRequest', async (request, reply) => void reply.header('x-request-id', request.id));
+  app.addHook('onResponse', async (request, reply) => {
+    deps.metrics.answered(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime);
+  });
+  await app.register(helmet);
+  app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${deps.publicUrl}${API_PREFIX}`)));
+  await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
+  return app;
+}
+
+async function restInterface(app: FastifyInstance, { services, signIn, limits }: AppDeps): Promise<void> {
+  readJsonBodies(app);
+  await app.register(multipart);
+  requireSignIn(app, signIn);
+  app.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
+  await limitRates(app, limits);
+  const uploads = openUploadGate(limits.uploadsAtOnce);
+  await app.register(accountRoutes);
+  await app.register(pluginRoutes(services, uploads));
+  await app.register(catalogRoutes(services));
+  await app.register(installationRoutes(services, limits.installationsPerAccount));
+  await app.register(logRoutes(services));
+}
+
+/** An id that no row can have is unknown, like any other that no row has. */
+function refuseUnstorable(params: unknown): void {
+  const texts = Object.values(params ?? {}).filter((value) => typeof value === 'string');
+  if (!texts.every(isStorable)) throw new Problem('not_found', 'There is no such thing.');
+}

@@ -1,0 +1,72 @@
+/** The API process: composes its parts from the environment and serves until it is told to stop. */
+import { pino } from 'pino';
+import { openBlobs } from '../db/blobs.ts';
+import { openVerifier } from '../db/identity.ts';
+import { requestIntrospection } from '../db/introspections.ts';
+import { openListener } from '../db/listener.ts';
+import { announceReady, refuseToStart, stopWithParent } from '../db/parent.ts';
+import { openPool } from '../db/pool.ts';
+import { startQueues } from '../db/queues.ts';
+import { openSecretKeys } from '../db/secrets.ts';
+import { publicUrl, readEnvironment, SettingsError } from '../db/settings.ts';
+import { openSignIn } from '../db/sign-in.ts';
+import { buildApp } from './app.ts';
+import { startBundler } from './bundler.ts';
+import { type ApiConfig, readConfig } from './config.ts';
+import { createMetrics } from './metrics.ts';
+import { buildOperations } from './operations.ts';
+
+/** Leftovers of killed processes are at least this old; a live upload is not. Milliseconds. */
+const STAGING_MAX_AGE_MS = 60 * 60_000;
+
+try {
+  await serve(readConfig(readEnvironment()));
+} catch (error) {
+  refuseToStart(error);
+}
+
+async function serve(config: ApiConfig): Promise<void> {
+  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  const logger = pino({ level: config.LOG_LEVEL, name: 'api' });
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const connections = config.DATABASE_CONNECTIONS;
+  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
+  const { pool } = database;
+  const listener = await openListener(pool, onError);
+  const queues = await startQueues({ pool, role: 'producer', onError });
+  const blobs = await openBlobs(config.DATA_DIR);
+  await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
+  const bundler = startBundler();
+  const metrics = createMetrics();
+  let stopping = false;
+  const operations = buildOperations({ pool, metrics, isStopping: () => stopping });
+  const app = await buildApp({
+    services: {
+      pool,
+      queues,
+      blobs,
+      keys: await openSecretKeys(config.DATA_DIR),
+      bundler,
+      introspect: (request) => requestIntrospection({ pool, queues, listener }, request),
+    },
+    signIn: openSignIn(pool, await openVerifier(config)),
+    metrics,
+    logger,
+    limits: {
+      reads: config.READS_PER_MINUTE,
+      writes: config.WRITES_PER_MINUTE,
+      uploadsAtOnce: config.UPLOADS_AT_ONCE,
+      installationsPerAccount: config.INSTALLATIONS_PER_ACCOUNT,
+    },
+    publicUrl: publicUrl(config),
+  });
+  stopWithParent(async () => {
+    stopping = true;
+    await app.close();
+    await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close()]);
+    await database.close();
+  });
+  await app.listen({ host: config.HOST, port: config.PORT });
+  await operations.listen({ host: config.OPS_HOST, port: config.API_OPS_PORT });
+  announceReady(publicUrl(config));
+}

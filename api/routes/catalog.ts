@@ -1,0 +1,30 @@
+/** The catalog, as one account sees it. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { callerOf } from '../authentication.ts';
+import { readCatalog, readCatalogEntry } from '../catalog.ts';
+import { catalogEntry, catalogSummary, showEntry, showSummary } from '../catalog-entry.ts';
+import { page } from '../page.ts';
+import { catalogQuery, slugParams } from '../schemas.ts';
+import type { Services } from '../services.ts';
+
+export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/marketplace',
+      { schema: { querystring: catalogQuery, response: { 200: page(catalogSummary) } } },
+      async (request) => {
+        const { items, nextCursor } = await readCatalog(services, callerOf(request), request.query);
+        return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };
+      },
+    );
+
+    app.get(
+      '/marketplace/:slug',
+      { schema: { params: slugParams, response: { 200: catalogEntry } } },
+      async (request) => {
+        const { plugin, facts, readme } = await readCatalogEntry(services, callerOf(request), request.params.slug);
+        return showEntry(plugin, facts, readme);
+      },
+    );
+  };
+}

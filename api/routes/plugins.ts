@@ -1,0 +1,99 @@
+/** Authoring: plugins and their versions. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { findPlugin, insertPlugin, pagePlugins } from '../../db/plugins.ts';
+import { listFiles, listVersions } from '../../db/versions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { MIB } from '../../sdk/limits.ts';
+import { callerOf } from '../authentication.ts';
+import { requireOwned } from '../ownership.ts';
+import { page } from '../page.ts';
+import {
+  pluginDetail,
+  pluginResource,
+  showPlugin,
+  showPluginDetail,
+  showVersion,
+  versionResource,
+} from '../plugin-resource.ts';
+import { publishVersion } from '../publishing.ts';
+import { idParams, newPlugin, pageQuery, pluginQuery, publishBody } from '../schemas.ts';
+import type { Services } from '../services.ts';
+import { receiveUpload } from '../upload.ts';
+import type { UploadGate } from '../uploads-at-once.ts';
+import { readFiles } from '../version-files.ts';
+
+/** A package of text: above it, assets belong into a zip. Bytes of JSON. */
+export const FILE_LIST_MAX_BYTES = 16 * MIB;
+
+/** @param uploads shared by all routes that build packages */
+export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.post('/plugins', { schema: { body: newPlugin, response: { 201: pluginResource } } }, async (request, reply) => {
+      const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: callerOf(request).id });
+      if (!plugin) throw slugTaken(request.body.slug);
+      return reply.code(201).send(showPlugin(plugin));
+    });
+
+    app.get(
+      '/plugins',
+      { schema: { querystring: pageQuery, response: { 200: page(pluginResource) } } },
+      async (request) => {
+        const found = await pagePlugins(services.pool, callerOf(request).id, request.query);
+        return { items: found.items.map(showPlugin), nextCursor: found.nextCursor };
+      },
+    );
+
+    app.get(
+      '/plugins/:id',
+      { schema: { params: idParams, querystring: pluginQuery, response: { 200: pluginDetail } } },
+      async (request) => {
+        const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
+        const versions = await listVersions(services.pool, plugin.id);
+        const newest = plugin.latestVersionId ?? versions.find((version) => version.status === 'draft')?.id;
+        const files = request.query.includeFiles && newest ? await listFiles(services.pool, newest) : [];
+        const shown = request.query.includeFiles ? await readFiles(services.blobs, files) : null;
+        return showPluginDetail(plugin, versions, shown);
+      },
+    );
+
+    app.post(
+      '/plugins/:id/versions',
+      {
+        bodyLimit: FILE_LIST_MAX_BYTES,
+        config: { refuseNonText: notUtf8 },
+        schema: { params: idParams, body: publishBody, response: { 201: versionResource } },
+      },
+      async (request, reply) => {
+        const { semVer, files } = request.body;
+        const source = { kind: 'files', files } as const;
+        const version = await uploads.pass(() =>
+          publishVersion(services, callerOf(request), request.params.id, semVer, source),
+        );
+        return reply.code(201).send(showVersion(version));
+      },
+    );
+
+    app.post(
+      '/plugins/:id/versions/zip',
+      { schema: { params: idParams, response: { 201: versionResource } } },
+      async (request, reply) => {
+        const caller = callerOf(request);
+        // Before 256 MB are received for a plugin that is not the caller's.
+        requireOwned(await findPlugin(services.pool, request.params.id), caller);
+        const version = await uploads.pass(async () => {
+          await using staging = await services.blobs.stage();
+          const { path, semVer } = await receiveUpload(request, staging);
+          return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path });
+        });
+        return reply.code(201).send(showVersion(version));
+      },
+    );
+  };
+}
+
+const slugTaken = (slug: string) =>
+  new Problem('slug_taken', `The slug “${slug}” is in use, or was once published under. Choose another.`, {
+    errors: [{ field: 'slug', message: 'is in use' }],
+  });
+const notUtf8 = () =>
+  new Problem('text_files_only', 'The file list holds what is not UTF-8 text; binary assets need the zip upload.');

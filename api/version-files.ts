@@ -1,0 +1,24 @@
+/** The files of a version as they are sent to its owner. */
+import type { Blobs } from '../db/blobs.ts';
+import type { VersionFile } from '../db/versions.ts';
+import { MIB } from '../sdk/limits.ts';
+import { decodeText } from './package-files.ts';
+import type { FileResource } from './plugin-resource.ts';
+
+/** A longer file is named but not sent: nobody reads it in an editor. Bytes. */
+const FILE_MAX_BYTES = MIB;
+/** All text of one answer together. Bytes. */
+const TOTAL_MAX_BYTES = 16 * MIB;
+
+/** Reads the text of each file; null where it is no text or over the bounds. */
+export async function readFiles(blobs: Blobs, files: readonly VersionFile[]): Promise<FileResource[]> {
+  let total = 0;
+  const shown: FileResource[] = [];
+  for (const { path, sha256, sizeBytes } of files) {
+    const fits = sizeBytes <= FILE_MAX_BYTES && total + sizeBytes <= TOTAL_MAX_BYTES;
+    const contentText = fits ? decodeText(await blobs.read(sha256)) : null;
+    if (contentText !== null) total += sizeBytes;
+    shown.push({ path, contentText, sizeBytes, sha256 });
+  }
+  return shown;
+}
