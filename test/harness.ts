@@ -10,16 +10,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, type Pool } from 'pg';
+import type { Pool } from 'pg';
 import t from 'tap';
-import { startEmbedded } from '../db/embedded.ts';
-import { migrate } from '../db/migrate.ts';
 import { openPool } from '../db/pool.ts';
 import { watchFolder } from './leak-guard.ts';
+import { command, SERVER_VARIABLE, startTestServer, TEMPLATE, type TestServer, withDatabase } from './server.ts';
 
-/** Where `npm test` has its PostgreSQL. */
-export const SERVER_VARIABLE = 'BULKHEAD_TEST_DATABASE_URL';
-const TEMPLATE = 'bulkhead_template';
 /** PostgreSQL copies a template only while nobody is connected to it: somebody else's copy may be just ending. */
 const CLONE_ATTEMPTS = 50;
 const CLONE_RETRY_MS = 100;
@@ -59,28 +55,6 @@ export async function temporaryFolder(test: Teardown): Promise<string> {
   return folder;
 }
 
-export interface TestServer {
-  readonly url: string;
-  stop(): Promise<void>;
-}
-
-/** Starts a PostgreSQL with the migrated template in a temporary folder. `npm test` does it once for all files. */
-export async function startTestServer(): Promise<TestServer> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'bulkhead-test-postgres-'));
-  const gone = watchFolder(dataDir);
-  const postgres = await startEmbedded({ dataDir, throwAway: true });
-  await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
-  await migrate(withDatabase(postgres.url, TEMPLATE));
-  return {
-    url: postgres.url,
-    async stop() {
-      await postgres.stop();
-      await rm(dataDir, { recursive: true, force: true });
-      gone();
-    },
-  };
-}
-
 let own: Promise<TestServer> | undefined;
 
 async function serverUrl(): Promise<string> {
@@ -103,20 +77,4 @@ async function clone(server: string, name: string): Promise<void> {
       await sleep(CLONE_RETRY_MS);
     }
   }
-}
-
-async function command(url: string, sql: string): Promise<void> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    await client.query(sql);
-  } finally {
-    await client.end();
-  }
-}
-
-function withDatabase(url: string, name: string): string {
-  const changed = new URL(url);
-  changed.pathname = `/${name}`;
-  return changed.href;
 }

@@ -9,8 +9,8 @@ import { glob } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { SERVER_VARIABLE, startTestServer } from './harness.ts';
 import { checks, type Outcome, runCheck, runFile } from './run-file.ts';
+import { SERVER_VARIABLE, startTestServer } from './server.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Files at once: tests of deadlines need a free core beside them. */
@@ -22,6 +22,8 @@ const outcomes: Outcome[] = [];
 const files = requested.length > 0 ? requested : await allFiles();
 if (requested.length === 0) await inParallel(checks, JOBS, async (check) => report(await runCheck(check, ROOT)));
 const server = await startTestServer();
+// Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
+process.once('SIGINT', () => void server.stop().then(() => process.exit(1)));
 try {
   process.env[SERVER_VARIABLE] = server.url;
   await inParallel(files, JOBS, async (file) => report(await runFile(file, ROOT)));
