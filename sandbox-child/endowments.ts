@@ -4,10 +4,9 @@
  */
 import { AbortController } from './abort.ts';
 import { cryptoEndowment } from './crypto.ts';
+import type { Log } from './log-lines.ts';
 import { text } from './text.ts';
 import { timerEndowments } from './timers.ts';
-
-export type Log = (level: 'debug' | 'info' | 'warn' | 'error', message: string, data?: unknown) => void;
 
 class PluginTextEncoder {
   readonly encoding = 'utf-8';

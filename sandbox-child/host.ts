@@ -1,10 +1,6 @@
 /** `host`: built from the names the supervisor granted. A member that was not granted does not exist. */
-import type { Log } from './endowments.ts';
+import type { Log } from './log-lines.ts';
 import { freeze, text } from './text.ts';
-
-/** Calls on their way, and behind them waiting here. More are refused at once: nobody reads 100,000 answers. */
-const CALLS_IN_FLIGHT = 16;
-const CALLS_WAITING = 64;
 
 export interface HostGrants {
   /** Such as `llm.complete`. */
@@ -13,28 +9,6 @@ export interface HostGrants {
 }
 /** Sends one host call and answers what the supervisor answers. Rejects with its refusal. */
 export type SendCall = (member: string, args: unknown[]) => Promise<unknown>;
-
-/** Calls in order, a bounded number at once. */
-export function queueCalls(send: SendCall): SendCall {
-  const waiting: (() => void)[] = [];
-  let flying = 0;
-  const land = (): void => {
-    const next = waiting.shift();
-    if (next) next();
-    else flying -= 1;
-  };
-  return async (member, args) => {
-    if (flying < CALLS_IN_FLIGHT) flying += 1;
-    else if (waiting.length >= CALLS_WAITING) {
-      throw new Error(`host.${member}: ${CALLS_IN_FLIGHT + CALLS_WAITING} calls are on their way, wait for some`);
-    } else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await send(member, args);
-    } finally {
-      land();
-    }
-  };
-}
 
 /** The frozen `host` object of these grants. */
 export function makeHost(grants: HostGrants, call: SendCall, log: Log): object {

@@ -1,118 +1,100 @@
 /** The program of a child: waits for a bundle, loads it once, and runs its handlers. */
 import type { z } from 'zod';
-import type { control, LogLevel } from '../sdk/protocol.ts';
+import type { control } from '../sdk/protocol.ts';
 import { endowments } from './endowments.ts';
 import type { Message } from './frame.ts';
-import { makeHost, queueCalls } from './host.ts';
-import { trackInvocations } from './invocations.ts';
+import { makeHost, type SendCall } from './host.ts';
+import { HostCalls } from './host-calls.ts';
+import { type Invocations, trackInvocations } from './invocations.ts';
+import { makeLog } from './log-lines.ts';
 import type { Realm } from './realm.ts';
 import { openRegistry } from './registry.ts';
-import { explain, text } from './text.ts';
-import { openWire } from './wire.ts';
+import { explain } from './text.ts';
+import { openWire, type Wire } from './wire.ts';
 
 type Params<Name extends keyof typeof control> = z.infer<(typeof control)[Name]['params']>;
 type LoadResult = z.infer<(typeof control)['load']['result']>;
-
-/** The protocol's bounds of one log line, in characters here; the supervisor counts the bytes again. */
-const LOG_MESSAGE_MAX = 8_192;
-const LOG_DATA_MAX = 16_384;
+type Method = 'load' | 'invoke' | 'abort' | 'ping' | 'configure';
 
 /** Says `ready` and serves until the supervisor closes the wire. */
 export function serve(realm: Realm): void {
-  const wire = openWire(receive);
-  const invocations = trackInvocations();
-  const registry = openRegistry();
-  const answers = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
-  let serial = 0;
-  let grants = { members: [] as readonly string[], settings: {} as Readonly<Record<string, string>> };
+  const program = new Program(realm);
+  program.start();
+}
 
-  const call = queueCalls((member, args) => {
-    const invocationId = invocations.current();
-    return new Promise((resolve, reject) => {
-      serial += 1;
-      wire.send({ id: serial, method: 'hostCall', params: { member, invocationId, args } });
-      answers.set(serial, { resolve, reject });
-    });
-  });
-  let lost = 0;
-  function log(level: LogLevel, message: string, data?: unknown): void {
-    const shown = data === undefined ? undefined : loggable(data);
-    const truncated = message.length > LOG_MESSAGE_MAX || (shown?.truncated ?? false);
-    const line = { level, message: message.slice(0, LOG_MESSAGE_MAX), invocationId: invocations.current(), truncated };
-    const params = shown === undefined ? line : { ...line, data: shown.data };
-    if (lost > 0 && wire.offer(notice('warn', `${lost} log lines dropped`))) lost = 0;
-    if (!wire.offer({ method: 'log', params })) lost += 1;
+class Program {
+  readonly #realm: Realm;
+  readonly #wire: Wire;
+  readonly #invocations: Invocations = trackInvocations();
+  readonly #registry = openRegistry();
+  readonly #calls: HostCalls;
+  readonly #call: SendCall;
+  readonly #log: ReturnType<typeof makeLog>;
+
+  constructor(realm: Realm) {
+    this.#realm = realm;
+    this.#wire = openWire((message) => this.#receive(message));
+    this.#calls = new HostCalls(this.#wire);
+    this.#log = makeLog(this.#wire, () => this.#invocations.current());
+    // The invocation is the one that asks, not the one that happens to free a place in the queue.
+    this.#call = (member, args) => this.#calls.send(member, args, this.#invocations.current());
   }
-  const report = (error: unknown): void => log('error', `uncaught: ${explain(error).stack || explain(error).message}`);
-  process.on('uncaughtException', report);
-  process.on('unhandledRejection', report);
 
-  async function load(params: Params<'load'>): Promise<LoadResult> {
-    grants = params;
-    const globals = {
-      ...registry.globals,
-      ...realm.harden(endowments(log, report)),
-      host: makeHost(grants, call, log),
-    };
+  start(): void {
+    const report = (error: unknown): void => this.#report(error);
+    process.on('uncaughtException', report);
+    process.on('unhandledRejection', report);
+    this.#wire.send({ method: 'ready', params: { node: process.version } });
+  }
+
+  #report(error: unknown): void {
+    const { message, stack } = explain(error);
+    this.#log('error', `uncaught: ${stack || message}`);
+  }
+
+  #receive({ id = 0, method, params, result, error }: Message): void {
+    if (method === undefined) this.#calls.settle(id, result, error);
+    // What else arrives is of our own making: the supervisor's.
+    else this.#serve(method as Method, id, params);
+  }
+
+  #serve(method: Method, id: number, params: unknown): void {
+    if (method === 'invoke') this.#answer(id, this.#invoke(params as Params<'invoke'>));
+    else if (method === 'load') this.#answer(id, this.#load(params as Params<'load'>));
+    else if (method === 'ping') this.#wire.send({ id, result: null });
+    else if (method === 'abort') this.#invocations.abort((params as Params<'abort'>).invocationId);
+    else if (method === 'configure') {
+      this.#realm.replace({ host: makeHost(params as Params<'configure'>, this.#call, this.#log) });
+    }
+  }
+
+  async #load(params: Params<'load'>): Promise<LoadResult> {
+    const host = makeHost(params, this.#call, this.#log);
+    const own = this.#realm.harden(endowments(this.#log, (error) => this.#report(error)));
     try {
-      realm.evaluate(params.bundle, params.sourceName, globals);
+      this.#realm.evaluate(params.bundle, params.sourceName, { ...this.#registry.globals, ...own, host });
       // "Before the first turn ends": promises that were settled already may still register.
       await new Promise<void>((resolve) => setImmediate(resolve));
-      return { outcome: 'loaded', ...registry.seal(params.expected) };
+      return { outcome: 'loaded', ...this.#registry.seal(params.expected) };
     } catch (error) {
       return { outcome: 'failed', ...explain(error) };
     }
   }
 
-  function invoke(params: Params<'invoke'>): Promise<unknown> {
-    const handler = registry.find(params.target);
+  #invoke(params: Params<'invoke'>): Promise<unknown> {
+    const handler = this.#registry.find(params.target);
+    if (handler) return this.#invocations.run(params, handler);
     const { kind, name } = params.target;
-    if (handler) return invocations.run(params, handler);
     return Promise.resolve({ outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' });
   }
 
-  async function answer(id: number, work: Promise<unknown>): Promise<void> {
+  async #answer(id: number, work: Promise<unknown>): Promise<void> {
     const result = await work;
     try {
-      wire.send({ id, result });
+      this.#wire.send({ id, result });
     } catch (error) {
-      // What the handler answered is no JSON, or threw when looked at.
-      wire.send({ id, result: { outcome: 'failed', ...explain(error) } });
+      // What the handler answered is no JSON, is too large, or threw when looked at.
+      this.#wire.send({ id, result: { outcome: 'failed', ...explain(error) } });
     }
-  }
-
-  function receive(message: Message): void {
-    const { id, method, params } = message;
-    if (method === undefined) {
-      const waiting = answers.get(id ?? 0);
-      answers.delete(id ?? 0);
-      if (message.error) waiting?.reject(Object.assign(new Error(message.error.message), { code: message.error.code }));
-      else waiting?.resolve(message.result);
-    } else if (method === 'invoke') answer(id ?? 0, invoke(params as Params<'invoke'>));
-    else if (method === 'load') answer(id ?? 0, load(params as Params<'load'>));
-    else if (method === 'abort') invocations.abort((params as Params<'abort'>).invocationId);
-    else if (method === 'ping') wire.send({ id: id ?? 0, result: null });
-    else if (method === 'configure') {
-      grants = params as Params<'configure'>;
-      realm.replace({ host: makeHost(grants, call, log) });
-    }
-  }
-
-  wire.send({ method: 'ready', params: { node: process.version } });
-}
-
-const notice = (level: LogLevel, message: string): Message => ({
-  method: 'log',
-  params: { level, message, invocationId: null, truncated: false },
-});
-
-/** Log data as JSON; too much of it, or none, as the beginning of its text. */
-function loggable(data: unknown): { data: unknown; truncated: boolean } {
-  try {
-    const json = JSON.stringify(data);
-    if (json !== undefined && json.length <= LOG_DATA_MAX) return { data: JSON.parse(json), truncated: false };
-    return { data: (json ?? text(data)).slice(0, LOG_DATA_MAX), truncated: json !== undefined };
-  } catch {
-    return { data: text(data).slice(0, LOG_DATA_MAX), truncated: false };
   }
 }

@@ -63,46 +63,54 @@ function writeSome(frame: Buffer): Buffer | null {
   }
 }
 
-function readFrames(receive: (message: Message) => void): void {
-  const take = (chunk: Buffer): number => {
+/** Cuts what arrives into messages. The supervisor's frames need no suspicion. */
+class Frames {
+  readonly #receive: (message: Message) => void;
+  #parts: Buffer[] = [];
+  #bytes = 0;
+  #wanted = HEADER_BYTES;
+
+  constructor(receive: (message: Message) => void) {
+    this.#receive = receive;
+  }
+
+  /** Takes a chunk whose memory is used again after the call. */
+  read(fresh: Buffer): void {
+    let chunk = fresh;
+    if (this.#bytes > 0) {
+      this.#parts.push(Buffer.from(fresh));
+      this.#bytes += fresh.byteLength;
+      if (this.#bytes < this.#wanted) return;
+      chunk = Buffer.concat(this.#parts);
+    }
+    const left = chunk.subarray(this.#take(chunk));
+    this.#parts = left.byteLength > 0 ? [Buffer.from(left)] : [];
+    this.#bytes = left.byteLength;
+    this.#wanted = left.byteLength >= HEADER_BYTES ? 4 + left.readUInt32LE(0) : HEADER_BYTES;
+  }
+
+  #take(chunk: Buffer): number {
     let at = 0;
     while (chunk.byteLength - at >= HEADER_BYTES) {
       const end = at + 4 + chunk.readUInt32LE(at);
       if (end > chunk.byteLength) break;
       const head = at + HEADER_BYTES;
-      receive(decodeFrame(chunk, head, head + chunk.readUInt32LE(at + 4), end));
+      this.#receive(decodeFrame(chunk, head, head + chunk.readUInt32LE(at + 4), end));
       at = end;
     }
     return at;
-  };
-  const parts: Buffer[] = [];
-  let partial = 0;
-  let wanted = HEADER_BYTES;
-  const onread = (bytes: number, buffer: Uint8Array): boolean => {
-    const fresh = Buffer.from(buffer.buffer, buffer.byteOffset, bytes);
-    const whole = partial === 0 ? fresh : null;
-    if (!whole) {
-      parts.push(Buffer.from(fresh));
-      partial += bytes;
-      if (partial < wanted) return true;
-    }
-    const chunk = whole ?? Buffer.concat(parts);
-    const used = take(chunk);
-    const held = chunk.subarray(used);
-    parts.length = 0;
-    partial = held.byteLength;
-    // The read buffer is used again at once, so what is left is copied.
-    if (partial > 0) parts.push(Buffer.from(held));
-    wanted = partial >= HEADER_BYTES ? 4 + held.readUInt32LE(0) : HEADER_BYTES;
+  }
+}
+
+function readFrames(receive: (message: Message) => void): void {
+  const frames = new Frames(receive);
+  const callback = (bytes: number, buffer: Uint8Array): boolean => {
+    frames.read(Buffer.from(buffer.buffer, buffer.byteOffset, bytes));
     return true;
   };
-  const options = {
-    fd: 0,
-    readable: true,
-    writable: false,
-    onread: { buffer: Buffer.alloc(READ_BYTES), callback: onread },
-  };
-  const input = new Socket(options);
+  // One buffer for every read, instead of a stream's 64 KB for each.
+  const onread = { buffer: Buffer.alloc(READ_BYTES), callback };
+  const input = new Socket({ fd: 0, readable: true, writable: false, onread });
   input.on('end', () => process.exit(0));
   input.on('error', () => process.exit(0));
   input.resume();

@@ -1,46 +1,44 @@
 /** Calls of one child: so many at once, so many behind them, no more. */
 
-export interface CallSlots {
-  /**
-   * Runs `start` now or when it is its turn.
-   *
-   * @returns false where too many wait; a function that leaves the queue or frees the slot. Safe to call again.
-   */
-  take(start: () => void): (() => void) | false;
-  readonly taken: number;
-}
+export class CallSlots {
+  readonly #inFlight: number;
+  readonly #waiting: number;
+  readonly #queue = new Set<() => void>();
+  #taken = 0;
 
-/** Bounds are counts of calls. */
-export function makeSlots(inFlight: number, waiting: number): CallSlots {
-  const queue = new Set<() => void>();
-  let taken = 0;
-  const free = (): void => {
-    const [next] = queue;
-    if (!next) {
-      taken -= 1;
-      return;
+  /** Bounds are counts of calls. */
+  constructor(inFlight: number, waiting: number) {
+    this.#inFlight = inFlight;
+    this.#waiting = waiting;
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  /**
+   * Runs `start` now, or when it is its turn. `start` must not throw.
+   *
+   * @returns a function that leaves the queue or frees the slot, to be called once; null where too many wait
+   */
+  take(start: () => void): (() => void) | null {
+    if (this.#taken >= this.#inFlight) {
+      if (this.#queue.size >= this.#waiting) return null;
+      // Wrapped, so that the same function may wait twice.
+      const turn = (): void => start();
+      this.#queue.add(turn);
+      return () => this.#queue.delete(turn) || this.#free();
     }
-    queue.delete(next);
-    next();
-  };
-  return {
-    get taken() {
-      return taken;
-    },
-    take(start) {
-      let left = false;
-      const leave = (entry: () => void) => () => {
-        if (left) return;
-        left = true;
-        if (!queue.delete(entry)) free();
-      };
-      const entry = () => start();
-      if (taken < inFlight) {
-        taken += 1;
-        start();
-      } else if (queue.size >= waiting) return false;
-      else queue.add(entry);
-      return leave(entry);
-    },
-  };
+    this.#taken += 1;
+    start();
+    return () => this.#free();
+  }
+
+  #free(): void {
+    const [next] = this.#queue;
+    if (next) {
+      this.#queue.delete(next);
+      next();
+    } else this.#taken -= 1;
+  }
 }

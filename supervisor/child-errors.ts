@@ -29,3 +29,10 @@ export class ChildError extends Error {
     this.elapsedMs = details.elapsedMs;
   }
 }
+
+/** The error of a handler that took longer than its budget, milliseconds. */
+export function timeoutOf(what: string, budgetMs: number, elapsedMs: number = budgetMs): ChildError {
+  const elapsed = Math.round(elapsedMs);
+  const message = `${what} took longer than its ${Math.round(budgetMs)} ms (${elapsed} ms)`;
+  return new ChildError('timeout', message, { budgetMs, elapsedMs: elapsed });
+}

@@ -1,44 +1,52 @@
 /** A budget that stands still while its handler waits for something slow that is not its fault. */
 
-export interface Deadline {
-  /** Milliseconds given, and used up so far without the pauses. */
-  readonly budgetMs: number;
-  elapsedMs(): number;
-  /** Pauses nest: the budget runs again when every pause has been resumed. */
-  pause(): void;
-  resume(): void;
-  /** Ends the matter; `passed` will not be called. */
-  clear(): void;
-}
-
 /** Timers fire early by up to this much, milliseconds. */
 const TIMER_SLACK_MS = 1;
 
-/** Starts a budget. `passed` is called once, when it has been used up. */
-export function startDeadline(budgetMs: number, passed: () => void): Deadline {
-  let used = 0;
-  let since = performance.now();
-  let pauses = 0;
-  let timer = arm();
-  function arm(): NodeJS.Timeout {
-    return setTimeout(passed, Math.max(budgetMs - used + TIMER_SLACK_MS, 0));
+export class Deadline {
+  readonly #budgetMs: number;
+  readonly #passed: () => void;
+  #usedMs = 0;
+  #since = performance.now();
+  #pauses = 0;
+  #timer: NodeJS.Timeout;
+
+  /** Starts a budget, milliseconds. `passed` is called once, when it has been used up. */
+  constructor(budgetMs: number, passed: () => void) {
+    this.#budgetMs = budgetMs;
+    this.#passed = passed;
+    this.#timer = this.#arm();
   }
-  return {
-    budgetMs,
-    elapsedMs: () => used + (pauses > 0 ? 0 : performance.now() - since),
-    pause() {
-      pauses += 1;
-      if (pauses > 1) return;
-      clearTimeout(timer);
-      used += performance.now() - since;
-    },
-    resume() {
-      if (pauses === 0) return;
-      pauses -= 1;
-      if (pauses > 0) return;
-      since = performance.now();
-      timer = arm();
-    },
-    clear: () => clearTimeout(timer),
-  };
+
+  /** Used up so far, without the pauses. */
+  elapsedMs(): number {
+    return this.#usedMs + (this.#pauses > 0 ? 0 : performance.now() - this.#since);
+  }
+
+  /** Pauses nest: the budget runs again when every pause has been resumed. */
+  pause(): void {
+    this.#pauses += 1;
+    if (this.#pauses > 1) return;
+    clearTimeout(this.#timer);
+    this.#usedMs += performance.now() - this.#since;
+  }
+
+  resume(): void {
+    if (this.#pauses === 0) return;
+    this.#pauses -= 1;
+    if (this.#pauses > 0) return;
+    this.#since = performance.now();
+    this.#timer = this.#arm();
+  }
+
+  /** Ends the matter: `passed` will not be called, and `resume` has no effect. */
+  clear(): void {
+    clearTimeout(this.#timer);
+    this.#pauses = Number.POSITIVE_INFINITY;
+  }
+
+  #arm(): NodeJS.Timeout {
+    // Whole milliseconds: Node keeps one list of timers for each length.
+    return setTimeout(this.#passed, Math.max(Math.ceil(this.#budgetMs - this.#usedMs) + TIMER_SLACK_MS, 0));
+  }
 }

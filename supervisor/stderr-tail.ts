@@ -4,13 +4,31 @@ import type { Readable } from 'node:stream';
 /** Bytes kept of one child. */
 const TAIL_BYTES = 8_192;
 
-/** Drains a stream for as long as it lives. Answers a function for the text kept so far. */
-export function keepTail(stream: Readable): () => string {
+export interface Tail {
+  text(): string;
+  /** Resolves when the stream has ended, or after `LAST_WORDS_MS` if somebody else holds it open. */
+  ended(): Promise<void>;
+}
+
+/** Last words arrive with the exit; they are not waited for longer than this. */
+const LAST_WORDS_MS = 100;
+
+/** Drains a stream for as long as it lives and keeps its end. */
+export function keepTail(stream: Readable): Tail {
   let tail = Buffer.alloc(0);
+  const end = Promise.withResolvers<void>();
   stream.on('data', (chunk: Buffer) => {
     tail = Buffer.concat([tail, chunk.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES);
   });
+  stream.once('close', end.resolve);
   // Its end is the child's, which is reported where it counts.
-  stream.on('error', () => {});
-  return () => tail.toString('utf8');
+  stream.on('error', () => undefined);
+  return {
+    text: () => tail.toString('utf8'),
+    async ended() {
+      const timer = setTimeout(end.resolve, LAST_WORDS_MS);
+      await end.promise;
+      clearTimeout(timer);
+    },
+  };
 }

@@ -6,14 +6,8 @@
  * prompt where this takes 1.3 (`bench/hook-round-trip.ts`).
  */
 import type { Readable, Writable } from 'node:stream';
-import {
-  decodeFrame,
-  encodeFrame,
-  FRAME_MAX_BYTES,
-  FrameError,
-  HEADER_BYTES,
-  type Message,
-} from '../sandbox-child/frame.ts';
+import { encodeFrame, FRAME_MAX_BYTES, type Message } from '../sandbox-child/frame.ts';
+import { FrameReader } from './frame-reader.ts';
 
 export interface WireHandlers {
   /** Answers a request of the child; what it rejects with goes back as an error, if it is a `WireRefusal`. */
@@ -21,13 +15,6 @@ export interface WireHandlers {
   notice(method: string, params: unknown): void;
   /** The child broke the rules; nothing more will be read. */
   violation(reason: string): void;
-}
-export interface Wire {
-  /** Rejects with the reason of `close`, where the wire closes first; with RangeError where the message is too large. */
-  request(method: string, params: unknown): Promise<unknown>;
-  notice(method: string, params: unknown): void;
-  /** Fails what is waiting and reads no more. Safe to call again. */
-  close(reason: Error): void;
 }
 /** An error whose code and message are made for the other side of the wire. */
 export class WireRefusal extends Error {
@@ -39,9 +26,6 @@ export class WireRefusal extends Error {
   }
 }
 
-/** Frames read from one child in one window; then its pipe is left alone until the next. 10,000 a second. */
-const WINDOW_FRAMES = 1_000;
-const WINDOW_MS = 100;
 /** What may wait for a child that does not read, bytes: two of the largest frames. */
 const BACKLOG_MAX_BYTES = 2 * FRAME_MAX_BYTES;
 /** Requests of the child being answered: its 16 in flight, those waiting, and slack. */
@@ -52,146 +36,107 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** Starts the conversation. */
-export function openWire(input: Readable, output: Writable, handlers: WireHandlers): Wire {
-  const waiting = new Map<number, Waiting>();
-  let serial = 0;
-  let answering = 0;
-  let closed: Error | null = null;
+export class Wire {
+  readonly #output: Writable;
+  readonly #handlers: WireHandlers;
+  readonly #reader: FrameReader;
+  readonly #waiting = new Map<number, Waiting>();
+  #serial = 0;
+  #answering = 0;
+  #closed: Error | null = null;
 
-  function send(message: Message): void {
-    if (closed) return;
-    output.write(encodeFrame(message));
-    if (output.writableLength > BACKLOG_MAX_BYTES) violate('it does not read what it is sent');
+  /** Starts the conversation. */
+  constructor(input: Readable, output: Writable, handlers: WireHandlers) {
+    this.#output = output;
+    this.#handlers = handlers;
+    this.#reader = new FrameReader(
+      input,
+      (message) => this.#receive(message),
+      (reason) => this.#violate(reason),
+    );
+    // As in the reader: a broken pipe is the end of the child.
+    output.on('error', () => undefined);
   }
-  function close(reason: Error): void {
-    if (closed) return;
-    closed = reason;
-    stopReading();
-    for (const { reject } of waiting.values()) reject(reason);
-    waiting.clear();
+
+  /**
+   * Rejects with the reason of `close`, where the wire closes first; with RangeError where the message is too large, and
+   * with TypeError where it cannot be encoded.
+   */
+  request(method: string, params: unknown): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) throw this.#closed;
+      this.#serial += 1;
+      const id = this.#serial;
+      this.#send({ id, method, params });
+      // The send itself may have found out that the child does not read.
+      if (this.#closed) throw this.#closed;
+      this.#waiting.set(id, { resolve, reject });
+    });
   }
-  function violate(reason: string): void {
-    close(new FrameError(reason));
-    handlers.violation(reason);
+
+  notice(method: string, params: unknown): void {
+    this.#send({ method, params });
   }
-  async function answer(id: number, method: string, params: unknown): Promise<void> {
-    answering += 1;
-    try {
-      const result = await handlers.request(method, params);
-      send({ id, result });
-    } catch (error) {
-      // Text of our own errors never crosses: only what was written for the child.
-      const { code, message } =
-        error instanceof WireRefusal ? error : { code: 'internal', message: 'it failed inside' };
-      send({ id, error: { code, message } });
-    } finally {
-      answering -= 1;
-    }
+
+  /** Fails what is waiting and reads no more. Safe to call again. */
+  close(reason: Error): void {
+    if (this.#closed) return;
+    this.#closed = reason;
+    this.#reader.stop();
+    for (const { reject } of this.#waiting.values()) reject(reason);
+    this.#waiting.clear();
   }
-  function receive(message: Message): void {
-    const { id, method, params } = message;
-    if (typeof method === 'string') {
-      if (id === undefined) handlers.notice(method, params);
-      else if (!isSerial(id)) violate('the id of a request is no number');
-      else if (answering >= REQUESTS_MAX)
-        send({ id, error: { code: 'too_many_calls', message: 'too many calls at once' } });
-      else answer(id, method, params);
+
+  #send(message: Message): void {
+    if (this.#closed) return;
+    this.#output.write(encodeFrame(message));
+    if (this.#output.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read what it is sent');
+  }
+
+  #violate(reason: string): void {
+    if (this.#closed) return;
+    this.close(new Error(`it broke the protocol: ${reason}`));
+    this.#handlers.violation(reason);
+  }
+
+  #receive(message: Message): void {
+    if (typeof message.method === 'string') this.#serve(message, message.method);
+    else this.#settle(message);
+  }
+
+  #serve({ id, params }: Message, method: string): void {
+    if (id === undefined) this.#handlers.notice(method, params);
+    else if (!isSerial(id)) this.#violate('the id of a request is no number');
+    else if (this.#answering < REQUESTS_MAX) this.#answer(id, method, params);
+    else this.#send({ id, error: { code: 'too_many_calls', message: 'too many calls at once' } });
+  }
+
+  #settle({ id, result, error }: Message): void {
+    if (!isSerial(id) || id > this.#serial) {
+      this.#violate('an answer to nothing');
       return;
     }
-    if (!isSerial(id) || id > serial) return violate('an answer to nothing');
-    const call = waiting.get(id);
-    waiting.delete(id);
+    const call = this.#waiting.get(id);
+    this.#waiting.delete(id);
     // A second answer, or one after the deadline, finds nobody and is dropped.
-    if (!call) return;
-    if (message.error === undefined) call.resolve(message.result);
-    else call.reject(new FrameError('the child refused a request'));
+    if (error === undefined) call?.resolve(result);
+    else call?.reject(new Error('the child refused a request'));
   }
-  const stopReading = readFrames(input, receive, violate);
-  // A broken pipe is the exit of the child, which is told apart elsewhere.
-  output.on('error', () => {});
-  input.on('error', () => {});
-  return {
-    request(method, params) {
-      if (closed) return Promise.reject(closed);
-      return new Promise((resolve, reject) => {
-        serial += 1;
-        send({ id: serial, method, params });
-        waiting.set(serial, { resolve, reject });
-      });
-    },
-    notice: (method, params) => send({ method, params }),
-    close,
-  };
+
+  async #answer(id: number, method: string, params: unknown): Promise<void> {
+    this.#answering += 1;
+    try {
+      const result = await this.#handlers.request(method, params);
+      this.#send({ id, result });
+    } catch (error) {
+      // Text of our own errors never crosses: only what was written for the child.
+      const known = error instanceof WireRefusal;
+      const { code, message } = known ? error : { code: 'internal', message: 'it failed inside' };
+      this.#send({ id, error: { code, message } });
+    } finally {
+      this.#answering -= 1;
+    }
+  }
 }
 
 const isSerial = (id: unknown): id is number => Number.isSafeInteger(id) && (id as number) > 0;
-
-/** Cuts the stream into frames, at a bounded size and rate. Answers a function that stops for good. */
-function readFrames(
-  input: Readable,
-  receive: (message: Message) => void,
-  violate: (reason: string) => void,
-): () => void {
-  let held: Buffer[] = [];
-  let heldBytes = 0;
-  let wanted = HEADER_BYTES;
-  let stopped = false;
-  let frames = 0;
-  let windowEnds = 0;
-  const stop = (): void => {
-    stopped = true;
-    held = [];
-    input.pause();
-    input.removeAllListeners('data');
-  };
-  const spend = (): void => {
-    frames += 1;
-    if (frames < WINDOW_FRAMES) return;
-    const now = performance.now();
-    if (now < windowEnds) {
-      input.pause();
-      setTimeout(() => stopped || input.resume(), windowEnds - now).unref();
-    }
-    windowEnds = now + WINDOW_MS;
-    frames = 0;
-  };
-  const take = (chunk: Buffer): void => {
-    let at = 0;
-    wanted = HEADER_BYTES;
-    while (!stopped && chunk.byteLength - at >= HEADER_BYTES) {
-      const rest = chunk.readUInt32LE(at);
-      const head = chunk.readUInt32LE(at + 4);
-      if (rest > FRAME_MAX_BYTES) return violate(`a frame of ${rest} bytes; the limit is ${FRAME_MAX_BYTES}`);
-      if (head + 4 > rest) return violate('a frame shorter than its head');
-      const end = at + 4 + rest;
-      wanted = end - at;
-      if (end > chunk.byteLength) break;
-      receive(decodeFrame(chunk, at + HEADER_BYTES, at + HEADER_BYTES + head, end));
-      spend();
-      at = end;
-      wanted = HEADER_BYTES;
-    }
-    if (stopped || at === chunk.byteLength) return;
-    const left = at === 0 ? chunk : chunk.subarray(at);
-    held.push(left);
-    heldBytes = left.byteLength;
-  };
-  input.on('data', (fresh: Buffer) => {
-    if (heldBytes > 0) {
-      held.push(fresh);
-      heldBytes += fresh.byteLength;
-      if (heldBytes < wanted) return;
-    }
-    const chunk = heldBytes > 0 ? Buffer.concat(held) : fresh;
-    held = [];
-    heldBytes = 0;
-    try {
-      take(chunk);
-    } catch (error) {
-      if (!(error instanceof FrameError)) throw error;
-      violate(error.message);
-    }
-  });
-  return stop;
-}

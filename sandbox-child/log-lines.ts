@@ -1,0 +1,46 @@
+/** Log lines on their way out: cut to size here, counted again by the supervisor, and lost rather than heaped up. */
+import type { LogLevel } from '../sdk/protocol.ts';
+import type { Message } from './frame.ts';
+import { text } from './text.ts';
+import type { Wire } from './wire.ts';
+
+/** Writes one line. Never throws. */
+export type Log = (level: LogLevel, message: string, data?: unknown) => void;
+
+/** The protocol's bounds of one line, in characters here; the supervisor counts the bytes. */
+const MESSAGE_MAX_CHARS = 8_192;
+const DATA_MAX_CHARS = 16_384;
+
+/** A writer of lines. `invocation` answers the invocation whose code is running. */
+export function makeLog(wire: Wire, invocation: () => string | null): Log {
+  let lost = 0;
+  return (level, message, data) => {
+    const shown = data === undefined ? { truncated: false } : loggable(data);
+    const truncated = message.length > MESSAGE_MAX_CHARS || shown.truncated;
+    const line = {
+      ...shown,
+      level,
+      message: message.slice(0, MESSAGE_MAX_CHARS),
+      invocationId: invocation(),
+      truncated,
+    };
+    if (lost > 0 && wire.offer(dropped(lost))) lost = 0;
+    if (!wire.offer({ method: 'log', params: line })) lost += 1;
+  };
+}
+
+const dropped = (count: number): Message => ({
+  method: 'log',
+  params: { level: 'warn', message: `${count} log lines dropped`, invocationId: null, truncated: false },
+});
+
+/** Log data as JSON; too much of it, or none, as the beginning of its text. */
+function loggable(data: unknown): { data: unknown; truncated: boolean } {
+  try {
+    const json = JSON.stringify(data);
+    if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
+    return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
+  } catch {
+    return { data: text(data).slice(0, DATA_MAX_CHARS), truncated: false };
+  }
+}

@@ -1,0 +1,94 @@
+/** Cuts a child's output into frames: measured before they are kept, at a bounded rate. */
+import type { Readable } from 'node:stream';
+import { decodeFrame, FRAME_MAX_BYTES, FrameError, HEADER_BYTES, type Message } from '../sandbox-child/frame.ts';
+
+/** Frames read from one child in one window; then its pipe is left alone until the next. 10,000 a second. */
+const WINDOW_FRAMES = 1_000;
+const WINDOW_MS = 100;
+
+export class FrameReader {
+  readonly #input: Readable;
+  readonly #receive: (message: Message) => void;
+  readonly #violate: (reason: string) => void;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  /** Bytes until there is something to do: a header, or the rest of a frame. */
+  #wanted = HEADER_BYTES;
+  #stopped = false;
+  #frames = 0;
+  #windowEnds = 0;
+
+  /** Starts reading. `violate` is called at most once, with a reason; nothing is received after it. */
+  constructor(input: Readable, receive: (message: Message) => void, violate: (reason: string) => void) {
+    this.#input = input;
+    this.#receive = receive;
+    this.#violate = violate;
+    input.on('data', (chunk: Buffer) => this.#read(chunk));
+    // A broken pipe is the end of the child, which is told apart elsewhere.
+    input.on('error', () => undefined);
+  }
+
+  /** Reads no more. The child's writes then wait in the pipe, until it is ended. */
+  stop(): void {
+    this.#stopped = true;
+    this.#held = [];
+    this.#input.removeAllListeners('data');
+    this.#input.pause();
+  }
+
+  #read(fresh: Buffer): void {
+    if (this.#stopped) return;
+    let chunk = fresh;
+    if (this.#heldBytes > 0) {
+      this.#held.push(fresh);
+      this.#heldBytes += fresh.byteLength;
+      // A large frame is put together once, not at every read.
+      if (this.#heldBytes < this.#wanted) return;
+      chunk = Buffer.concat(this.#held);
+    }
+    try {
+      const used = this.#take(chunk);
+      const left = used === chunk.byteLength ? null : chunk.subarray(used);
+      this.#held = left ? [left] : [];
+      this.#heldBytes = left?.byteLength ?? 0;
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.stop();
+      this.#violate(error.message);
+    }
+  }
+
+  /** Receives the whole frames at the start of a chunk and answers how many bytes they had. */
+  #take(chunk: Buffer): number {
+    let at = 0;
+    this.#wanted = HEADER_BYTES;
+    while (!this.#stopped && chunk.byteLength - at >= HEADER_BYTES) {
+      const rest = chunk.readUInt32LE(at);
+      const head = chunk.readUInt32LE(at + 4);
+      if (rest > FRAME_MAX_BYTES) throw new FrameError(`a frame of ${rest} bytes; the limit is ${FRAME_MAX_BYTES}`);
+      if (head + 4 > rest) throw new FrameError('a frame shorter than its head');
+      const end = at + 4 + rest;
+      if (end > chunk.byteLength) {
+        this.#wanted = end - at;
+        break;
+      }
+      const start = at + HEADER_BYTES;
+      this.#receive(decodeFrame(chunk, start, start + head, end));
+      this.#spend();
+      at = end;
+    }
+    return at;
+  }
+
+  #spend(): void {
+    this.#frames += 1;
+    if (this.#frames < WINDOW_FRAMES) return;
+    const now = performance.now();
+    if (now < this.#windowEnds) {
+      this.#input.pause();
+      setTimeout(() => this.#stopped || this.#input.resume(), this.#windowEnds - now).unref();
+    }
+    this.#windowEnds = Math.max(now, this.#windowEnds) + WINDOW_MS;
+    this.#frames = 0;
+  }
+}
