@@ -61,9 +61,10 @@ export async function readZip(path: string, staging: Staging): Promise<PackageFi
   }
 }
 
-/** An error of yauzl or zlib is the zip's fault; one of the disk is ours. */
+/** An error of yauzl or zlib is the zip's fault; one of the disk, or a mistake in this program, is ours. */
 function asProblem(error: unknown): unknown {
-  if (error instanceof Problem || !(error instanceof Error) || 'syscall' in error) return error;
+  if (error instanceof Problem || !(error instanceof Error)) return error;
+  if ('syscall' in error || error instanceof TypeError) return error;
   return invalidPackage(`The zip cannot be read: ${error.message}`, [{ message: error.message }]);
 }
 
@@ -167,15 +168,8 @@ async function* content(zip: yauzl.ZipFile, entry: Entry): AsyncGenerator<Uint8A
   let sum = 0;
   let size = 0;
   try {
-    const stream = await zip.openReadStreamLowLevelPromise(
-      entry.dataStart,
-      entry.compressedSize,
-      0,
-      entry.compressedSize,
-      entry.method !== 0,
-      entry.uncompressedSize,
-    );
-    for await (const chunk of stream as AsyncIterable<Uint8Array>) {
+    const stream = await openContent(zip, entry);
+    for await (const chunk of stream) {
       sum = crc32(chunk, sum);
       size += chunk.byteLength;
       yield chunk;
@@ -186,6 +180,22 @@ async function* content(zip: yauzl.ZipFile, entry: Entry): AsyncGenerator<Uint8A
   }
   if (size !== entry.uncompressedSize) throw refuse(entry.name, 'unpacks to another size than the zip says');
   if (sum !== entry.crc32) throw refuse(entry.name, 'is damaged: its checksum does not match');
+}
+
+/** By callback: the promise form of yauzl 3.4 calls another function than it is named after. */
+function openContent(zip: yauzl.ZipFile, entry: Entry): Promise<AsyncIterable<Uint8Array>> {
+  const { dataStart, compressedSize, uncompressedSize } = entry;
+  return new Promise((resolve, reject) => {
+    zip.openReadStreamLowLevel(
+      dataStart,
+      compressedSize,
+      0,
+      compressedSize,
+      entry.method !== 0,
+      uncompressedSize,
+      (error, stream) => (error ? reject(error) : resolve(stream)),
+    );
+  });
 }
 
 const refuse = (name: string, fault: string): Problem =>

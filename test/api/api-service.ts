@@ -1,0 +1,116 @@
+/** The API over a real database, real blobs, the real bundler and a real jailed child, for one test file. */
+import { stop as stopEsbuild } from 'esbuild';
+import type { FastifyInstance, InjectOptions } from 'fastify';
+import type { Pool } from 'pg';
+import { pino } from 'pino';
+import { buildApp } from '../../api/app.ts';
+import { startBundler } from '../../api/bundler.ts';
+import { createMetrics } from '../../api/metrics.ts';
+import type { Introspect, Services } from '../../api/services.ts';
+import { type Blobs, openBlobs } from '../../db/blobs.ts';
+import { openIssuer, openVerifier } from '../../db/identity.ts';
+import type { Introspection } from '../../db/introspections.ts';
+import { startQueues } from '../../db/queues.ts';
+import { openSecretKeys } from '../../db/secrets.ts';
+import { openSignIn } from '../../db/sign-in.ts';
+import { buildChild } from '../../sandbox-child/build.ts';
+import { ChildError } from '../../supervisor/child-errors.ts';
+import { introspect } from '../../supervisor/introspection.ts';
+import { openSandbox } from '../../supervisor/sandbox.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';
+
+export interface ApiService {
+  readonly app: FastifyInstance;
+  readonly pool: Pool;
+  readonly services: Services;
+  readonly dataDir: string;
+  /** A user's client: every call carries its token. */
+  user(name: string): Promise<Client>;
+}
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  readonly body: any;
+}
+export interface Client {
+  readonly token: string;
+  get(path: string): Promise<Answer>;
+  post(path: string, body?: unknown): Promise<Answer>;
+  patch(path: string, body?: unknown): Promise<Answer>;
+  delete(path: string, body?: unknown): Promise<Answer>;
+  send(options: InjectOptions): Promise<Answer>;
+}
+export interface ApiOptions {
+  readonly limits?: { reads?: number; writes?: number; uploadsAtOnce?: number; installationsPerAccount?: number };
+  readonly bundler?: { threads?: number; queue?: number };
+  /** In place of the jailed child, where a test is about something else than packages. */
+  readonly introspect?: Introspect;
+}
+
+export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<ApiService> {
+  const { pool } = await testDatabase(t);
+  const dataDir = await temporaryFolder(t);
+  const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
+  t.teardown(() => queues.stop());
+  const blobs = await openBlobs(dataDir);
+  const bundler = startBundler(options.bundler);
+  t.teardown(() => bundler.close());
+  const services: Services = {
+    ...{ pool, queues, blobs, bundler },
+    keys: await openSecretKeys(dataDir),
+    introspect: options.introspect ?? (await jailedIntrospect(await temporaryFolder(t), blobs)),
+  };
+  const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  const app = await buildApp({
+    services,
+    signIn: openSignIn(pool, verifier),
+    metrics: createMetrics(),
+    logger: pino({ level: 'silent' }),
+    limits: { reads: 100_000, writes: 100_000, uploadsAtOnce: 100, installationsPerAccount: 100, ...options.limits },
+    publicUrl: 'http://localhost:4000',
+  });
+  t.teardown(() => app.close());
+  const issuer = await openIssuer(dataDir);
+  return { app, pool, services, dataDir, user: async (name) => client(app, await issuer.issue(name)) };
+}
+
+/** What the supervisor's worker does for a question of the API, without the queue between. */
+async function jailedIntrospect(directory: string, blobs: Blobs): Promise<Introspect> {
+  const program = await buildChild();
+  // This process's own esbuild, which would outlive the test otherwise.
+  await stopEsbuild();
+  const { jail } = await openSandbox({ mode: 'auto', directory, program });
+  return async ({ bundleSha256, sourceName }): Promise<Introspection> => {
+    try {
+      const bundle = (await blobs.read(bundleSha256)).toString('utf8');
+      return { ok: true, ...(await introspect(jail, bundle, sourceName)) } as Introspection;
+    } catch (error) {
+      if (!(error instanceof ChildError)) throw error;
+      return { ok: false, message: error.message, ...(error.pluginStack ? { stack: error.pluginStack } : {}) };
+    }
+  };
+}
+
+function client(app: FastifyInstance, token: string): Client {
+  const send = async (options: InjectOptions): Promise<Answer> => {
+    const headers = { authorization: `Bearer ${token}`, ...options.headers };
+    const answer = await app.inject({ ...options, headers });
+    const type = String(answer.headers['content-type'] ?? '');
+    return {
+      status: answer.statusCode,
+      headers: answer.headers,
+      body: type.includes('json') ? answer.json() : answer.body,
+    };
+  };
+  const withBody = (method: 'POST' | 'PATCH' | 'DELETE') => (path: string, body?: unknown) =>
+    send({ method, url: `/api${path}`, ...(body === undefined ? {} : { payload: body as object }) });
+  return {
+    token,
+    send,
+    get: (path) => send({ method: 'GET', url: `/api${path}` }),
+    post: withBody('POST'),
+    patch: withBody('PATCH'),
+    delete: withBody('DELETE'),
+  };
+}
