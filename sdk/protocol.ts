@@ -569,10 +569,7 @@ export type Target = z.infer<typeof target>;
 export const control = {
   /** Child → supervisor, once, when the realm is locked and the wire reads. */
   ready: { by: 'child', form: 'notice', params: z.object({ node: z.string() }) },
-  /**
-   * Evaluates the bundle and answers what it registered. `expected` null: introspection, everything is recorded.
-   * `places`: for every assigned name, known or not (`middleware.systemPromt`), the stack of its assignment.
-   */
+  /** Evaluates the bundle. `expected` null: introspection. `places`: the stack of every assignment, unknown names too. */
   load: {
     by: 'supervisor', form: 'request',
     params: z.object({ bundle: z.string(), sourceName: z.string(), members: z.array(z.string()), settings: p.settings, secretNames: z.array(z.string()), expected: registrations.nullable() }),
