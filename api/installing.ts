@@ -153,7 +153,7 @@ export async function uninstall(services: Services, caller: Caller, installation
       type: 'pluginUninstalled',
       data: { by: 'user' },
     });
-    await services.queues.send(tx, 'uninstall', { installationId });
+    await services.queues.send(tx, 'uninstall', { installationId }, { group: installationId });
   });
 }
 
