@@ -1,7 +1,7 @@
 /** What a bundle registers by assignment: `tools.forecast = {…}`. Open until the first turn has ended, then frozen. */
 import type { Registrations, Target } from '../sdk/protocol.ts';
+import { type Assigned, type Handler, withSignature } from './signatures.ts';
 
-type Handler = (context: unknown) => unknown;
 export interface Registry {
   /** The globals that plugins assign to. */
   readonly globals: Readonly<Record<string, object>>;
@@ -66,9 +66,9 @@ function read(
   handlers: Map<string, Handler>,
 ): Registrations {
   const entries = (group: Group): [string, unknown][] => [...(assigned.get(group) ?? [])];
-  const take = (kind: Target['kind'], name: string, label: string, value: unknown): void => {
+  const take = (kind: Target['kind'], name: string, label: string, value: unknown, owner?: unknown): void => {
     if (typeof value !== 'function') throw new TypeError(`${label} must be a function`);
-    handlers.set(`${kind}:${name}`, value as Handler);
+    handlers.set(`${kind}:${name}`, withSignature({ kind, name }, value as Assigned, owner));
   };
   const surfaces = (group: 'tools' | 'commands' | 'providers', handler: string, fields: readonly string[]) =>
     Object.fromEntries(
@@ -76,7 +76,7 @@ function read(
         const label = `${group}.${name}`;
         if (typeof value !== 'object' || value === null) throw new TypeError(`${label} must be an object`);
         const own = value as Record<string, unknown>;
-        take(group, name, `${label}.${handler}`, own[handler]);
+        take(group, name, `${label}.${handler}`, own[handler], own);
         return [name, Object.fromEntries(fields.map((field) => [field, plain(own[field], `${label}.${field}`)]))];
       }),
     );

@@ -1,0 +1,73 @@
+/**
+ * Handlers are called as the ambient types say, in the real child program: hooks and events with the context, everything
+ * else with what the row's `first` names and then the context. Generated from the rows; the walls have tests of their own.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { buildChild } from '../../sandbox-child/build.ts';
+import { surfaces, type Target } from '../../sdk/protocol.ts';
+import type { SurfaceRow } from '../../sdk/rows.ts';
+import { Wire } from '../../supervisor/wire.ts';
+
+/** Answers what it was called with. `keys` of the context without those that only the child adds. */
+const BUNDLE = `
+const see = (...given) => {
+  const ctx = given.at(-1);
+  const keys = Object.keys(ctx).filter((key) => key !== 'signal' && key !== 'cancel').sort();
+  return { count: given.length, first: given.length > 1 ? given[0] : null, keys, signal: ctx.signal.aborted };
+};
+middleware.systemPrompt = see;
+events.pluginInstalled = see;
+tools.x = { description: 'x', parameters: {}, handler: see };
+commands.x = { description: 'x', handler: see };
+providers.x = { models: [{ id: 'm', name: 'M' }], chat: see };
+channel.receive = see;
+channel.send = see;
+channel.handshake = see;
+`;
+
+interface Seen {
+  readonly outcome: string;
+  readonly answer: { count: number; first: unknown; keys: string[]; signal: boolean };
+}
+
+async function startChild(): Promise<{ wire: Wire; child: ChildProcess }> {
+  const program = join(await mkdtemp(join(tmpdir(), 'bulkhead-child-')), 'child.cjs');
+  await writeFile(program, await buildChild());
+  const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const handlers = {
+    request: async () => null,
+    notice: () => undefined,
+    violation: (reason: string) => t.fail(reason),
+  };
+  return { wire: new Wire(child.stdout, child.stdin, handlers), child };
+}
+
+t.test('every surface gets its first field and then the rest', async (t) => {
+  const { wire, child } = await startChild();
+  t.teardown(() => child.kill('SIGKILL'));
+  const load = { bundle: BUNDLE, sourceName: 'index.ts', members: [], settings: {}, secretNames: [], expected: null };
+  t.match(await wire.request('load', load), { outcome: 'loaded' });
+
+  const invoke = async (target: Target, context: object): Promise<Seen> => {
+    const call = { target, invocationId: crypto.randomUUID(), context, deadlineMs: 5000 };
+    return (await wire.request('invoke', call)) as Seen;
+  };
+
+  for (const [name, row] of Object.entries<SurfaceRow>(surfaces)) {
+    const [kind = '', method] = name.split('.');
+    const target = { kind, name: method ?? 'x' } as Target;
+    const context = Object.fromEntries(Object.keys(row.params.shape).map((key) => [key, `the ${key}`]));
+    const { answer, outcome } = await invoke(target, context);
+    t.equal(outcome, 'answered', name);
+    const { [row.first]: first, ...rest } = context;
+    t.match(answer, { count: 2, first, keys: Object.keys(rest).sort(), signal: false }, name);
+  }
+  const hook = await invoke({ kind: 'hook', name: 'middleware.systemPrompt' }, { systemPrompt: 'x' });
+  t.match(hook.answer, { count: 1, keys: ['invocationId', 'systemPrompt'], signal: false });
+  const event = await invoke({ kind: 'event', name: 'pluginInstalled' }, { id: 'e1', data: {} });
+  t.match(event.answer, { count: 1, signal: false });
+});
