@@ -118,7 +118,7 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues): Promise
   const stranded = await pool.query<{ id: string; installation_id: string; delay: number }>(
     `SELECT e.id, e.installation_id, greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
        FROM events e
-      WHERE e.state = 'pending' AND (e.claimed_by IS NULL OR NOT ${isHeld('e.claimed_by')})
+      WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND (e.claimed_by IS NULL OR NOT ${isHeld('e.claimed_by')})
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
@@ -130,13 +130,32 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues): Promise
   return stranded.rows.length;
 }
 
-/** How far one installation's events of a type are: for the uninstall, which waits for the last `pluginUninstalled`. */
-export async function hasPendingEvent(pool: Pool, installationId: string, type: EventName): Promise<boolean> {
-  const found = await pool.query(
-    `SELECT 1 FROM events WHERE installation_id = $1 AND type = $2 AND state = 'pending' LIMIT 1`,
-    [installationId, type],
+/**
+ * Sets an event aside until its installation can run (it is paused or waits for configuration). The attempt does not
+ * count.
+ */
+export async function holdEvent(pool: Pool, eventId: string, why: string): Promise<void> {
+  await pool.query(
+    `UPDATE events SET claimed_by = NULL, attempts = attempts - 1, next_attempt_at = 'infinity', last_error = $2
+      WHERE id = $1 AND state = 'pending'`,
+    [eventId, why],
   );
-  return found.rows.length > 0;
+}
+
+/** Takes up the events that were set aside, of one installation or of all that can run again. */
+export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
+  const released = await pool.query<{ id: string; installationId: string }>(
+    `UPDATE events e SET next_attempt_at = now() FROM installations i
+      WHERE i.id = e.installation_id AND i.status IN ('ready', 'failed', 'uninstalling')
+        AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
+      RETURNING e.id, e.installation_id AS "installationId"`,
+    [installationId],
+  );
+  for (const row of released.rows) {
+    const payload = { eventId: row.id, installationId: row.installationId };
+    await queues.send(pool, 'events', payload, { group: row.installationId });
+  }
+  return released.rows.length;
 }
 
 /** Ends what is left for an installation that is gone. */

@@ -17,13 +17,16 @@ const RETRY_AFTER_S = 5;
 
 /** What introspection says. A refusal is the author's to read: it holds text of the plugin, none of ours. */
 export const introspection = z.discriminatedUnion('ok', [
-  z.object({ ok: z.literal(true), registrations }),
+  z.object({
+    ok: z.literal(true),
+    registrations,
+    /** For every assigned name, known to the protocol or not, the stack of its assignment. */
+    places: z.record(z.string(), z.string()),
+  }),
   z.object({
     ok: z.literal(false),
     message: z.string(),
     stack: z.string().optional(),
-    /** The name that no row of the protocol has. */
-    unknownName: z.string().optional(),
     /** Whether the child could not be asked at all (no jail, no memory): not the package's fault. */
     unavailable: z.boolean().optional(),
   }),

@@ -1,5 +1,5 @@
 /** A problem as both HTTP processes send it: RFC 9457, and never a word of an internal error. */
-import { Problem, type ProblemCode, type ProblemLocation, problems } from './errors.ts';
+import { type Problem, type ProblemCode, type ProblemLocation, problems } from './errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
@@ -35,15 +35,4 @@ const AWAY =
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return ('code' in error && AWAY.test(String(error.code))) || AWAY.test(error.message);
-}
-
-/** Seconds after which a caller may try again when a part of Bulkhead is away. */
-const RETRY_AFTER_S = 2;
-
-/** Any thrown value as a problem: ours as it is, the rest as `unavailable` or `internal`, without its text. */
-export function asProblem(error: unknown): Problem {
-  if (error instanceof Problem) return error;
-  if (isDatabaseAway(error))
-    return new Problem('unavailable', 'The database is away. Try again shortly.', { retryAfter: RETRY_AFTER_S });
-  return new Problem('internal', 'Something went wrong in Bulkhead. The request id leads to the log.');
 }

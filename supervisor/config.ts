@@ -18,6 +18,9 @@ export const supervisorSettings = {
   LOG_MESSAGE_BYTES: wholeNumber(256, MIB, limits.logMessageBytes, 'Longest log message, bytes; more is cut off.'),
   LOG_DATA_BYTES: wholeNumber(256, MIB, limits.logDataBytes, 'Largest data of a log line, bytes; more is cut off.'),
   TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool, bytes.'),
+  CHILDREN: wholeNumber(1, 10_000, 100, 'Plugin processes at once; the one unused longest is stopped for the next.'),
+  IDLE_STOP_SECONDS: wholeNumber(1, 86_400, 600, 'A plugin process nobody called for this long is stopped.'),
+  STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation, bytes.'),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child, megabytes.'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child, megabytes.'),
 } as const;

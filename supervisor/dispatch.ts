@@ -19,6 +19,7 @@ import type { Invocation, Invocations } from './invocations.ts';
 import type { LogSink } from './log-sink.ts';
 import type { Metrics } from './metrics.ts';
 import { MinuteRate } from './rate.ts';
+import { WireRefusal } from './wire.ts';
 
 /** A row whose back end this server does not have yet: refused with a sentence, and absent from the child's `host`. */
 const notYet = Symbol('not available on this server yet');
@@ -46,7 +47,7 @@ export interface Dispatch {
    * Answers one call of the child that runs `entry`.
    *
    * @param entry as the installation stands now, so that a grant that went is gone for running children too
-   * @throws HostError with what the plugin may read
+   * @throws WireRefusal with what the plugin may read
    */
   call(entry: RosterEntry, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
 }
@@ -96,7 +97,7 @@ export function createDispatch(deps: DispatchDeps): Dispatch {
         const refusal = error instanceof Refusal ? error : asRefusal(request.member, error);
         if (refusal.outcome === 'denied') logDenial(deps, entry, invocation, refusal.message);
         note(refusal.outcome, refusal.detail);
-        throw new HostError(refusal.message);
+        throw new WireRefusal(refusal.outcome, refusal.message);
       }
     },
   };

@@ -19,14 +19,16 @@ export interface Roster {
   readonly tools: ReadonlyMap<string, ToolRef>;
 }
 
+/** Told about fresh entries; answers them as they serve now: a failed update keeps the old version. */
+export type OnLoaded = (accountId: string, entries: readonly RosterEntry[]) => readonly RosterEntry[];
+
 export class RosterCache {
   readonly #pool: Pool;
-  readonly #onLoaded: (entries: readonly RosterEntry[]) => readonly RosterEntry[];
+  readonly #onLoaded: OnLoaded;
   readonly #rosters = new Map<string, Roster>();
   readonly #loading = new Map<string, Promise<Roster>>();
 
-  /** @param onLoaded told about fresh entries; answers them as they serve now (a failed update keeps the old version) */
-  constructor(pool: Pool, onLoaded: (entries: readonly RosterEntry[]) => readonly RosterEntry[]) {
+  constructor(pool: Pool, onLoaded: OnLoaded) {
     this.#pool = pool;
     this.#onLoaded = onLoaded;
   }
@@ -64,7 +66,7 @@ export class RosterCache {
 
   #load(accountId: string): Promise<Roster> {
     const loading: Promise<Roster> = loadRoster(this.#pool, accountId).then((entries) => {
-      const roster = indexRoster(this.#onLoaded(entries));
+      const roster = indexRoster(this.#onLoaded(accountId, entries));
       // A drop meanwhile made this reading stale: it serves who waited, and is not kept.
       if (this.#loading.get(accountId) === loading) this.#keep(accountId, roster);
       return roster;

@@ -1,6 +1,7 @@
 /** The session API: what agent runtimes call. Composes routes; `main.ts` listens. */
 import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import { Problem } from '../../sdk/errors.ts';
 import { MIB } from '../../sdk/limits.ts';
 import { installCommands } from './commands.ts';
 import { installHooks } from './hooks.ts';
@@ -19,6 +20,7 @@ declare module 'fastify' {
   }
 }
 
+const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 /** A compaction carries whole conversations. */
 const BODY_MAX_BYTES = 16 * MIB;
 /** A call may honestly take a provider's 120 s; a connection that is idle longer is closed. Milliseconds. */
@@ -41,8 +43,11 @@ export function buildSessionApi(services: SessionServices, logger: FastifyBaseLo
   app.decorateRequest('accountId', '');
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
-    const { authorization } = request.headers;
-    request.accountId = services.callers.peek(authorization) ?? (await services.callers.identify(authorization));
+    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
+    if (token === undefined) {
+      throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
+    }
+    request.accountId = (await services.signIn.signIn(token)).id;
   });
   installLifecycle(app, services);
   installTranscripts(app, services);

@@ -1,7 +1,12 @@
 /** Fastify errors of the session API as problems. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { databaseFault } from '../../db/database-faults.ts';
+import { InvalidTokenError, IssuerUnavailableError } from '../../db/identity.ts';
 import { Problem, type ProblemCode } from '../../sdk/errors.ts';
-import { asProblem, PROBLEM_TYPE, problemBody } from '../../sdk/problem-body.ts';
+import { PROBLEM_TYPE, problemBody } from '../../sdk/problem-body.ts';
+
+/** Seconds after which a caller may try again when a part of Bulkhead is away. */
+const RETRY_AFTER_S = 2;
 
 /** What Fastify refuses before a handler runs, by status. */
 const byStatus: Readonly<Record<number, readonly [ProblemCode, string]>> = {
@@ -22,9 +27,18 @@ export function installProblems(app: FastifyInstance): void {
 
 function toProblem(error: FastifyError): Problem {
   if (error instanceof Problem) return error;
+  if (error instanceof InvalidTokenError)
+    return new Problem('unauthenticated', 'The token is not valid, or no longer. Sign in again.');
+  if (error instanceof IssuerUnavailableError) return away('The identity provider cannot be asked right now.');
   const known = error.statusCode === undefined ? undefined : byStatus[error.statusCode];
-  return known ? new Problem(known[0], known[1]) : asProblem(error);
+  if (known) return new Problem(known[0], known[1]);
+  const fault = databaseFault(error);
+  if (fault === 'text') return new Problem('bad_request', 'A text holds NUL or half a surrogate pair.');
+  if (fault !== null) return away('The database is away or busy.');
+  return new Problem('internal', 'Something went wrong. Give the requestId to whoever runs this service.');
 }
+
+const away = (what: string) => new Problem('unavailable', `${what} Try again shortly.`, { retryAfter: RETRY_AFTER_S });
 
 function sendProblem(
   problem: Problem,
@@ -34,6 +48,7 @@ function sendProblem(
 ): FastifyReply {
   // What went wrong inside stays inside: the caller gets the id, the log the error.
   if (problem.status >= 500) request.log.error({ err: error, requestId: request.id }, problem.message);
+  if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
   if (problem.retryAfter !== undefined) reply.header('retry-after', String(problem.retryAfter));
   return reply
     .code(problem.status)

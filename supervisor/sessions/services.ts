@@ -3,18 +3,18 @@ import type { Pool } from 'pg';
 import type { Blobs } from '../../db/blobs.ts';
 import type { Queues } from '../../db/queues.ts';
 import type { Session } from '../../db/sessions.ts';
+import type { SignIn } from '../../db/sign-in.ts';
 import type { ChainDeps } from '../chain-runner.ts';
 import type { Plugins } from '../plugin-call.ts';
 import type { RosterCache } from '../roster-cache.ts';
 import type { ArgumentChecks } from './argument-checks.ts';
-import type { Callers } from './callers.ts';
 import type { SessionCache } from './session-cache.ts';
 
 export interface SessionServices extends ChainDeps {
   readonly pool: Pool;
   readonly queues: Queues;
   readonly blobs: Blobs;
-  readonly callers: Callers;
+  readonly signIn: SignIn;
   readonly sessions: SessionCache;
   readonly rosters: RosterCache;
   readonly plugins: Plugins;

@@ -1,0 +1,85 @@
+/** One attempt at one event: claimed by its row, delivered to the child, judged, written down. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { Pool } from 'pg';
+import { type ClaimedEvent, claimEvent, finishEvent, holdEvent, postponeEvent } from '../db/events.ts';
+import type { Queues } from '../db/queues.ts';
+import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../db/rosters.ts';
+import { events } from '../sdk/protocol.ts';
+import { judgeAttempt } from './event-policy.ts';
+import type { LogSink } from './log-sink.ts';
+import type { Metrics } from './metrics.ts';
+import type { Plugins } from './plugin-call.ts';
+
+export interface EventDeps {
+  readonly pool: Pool;
+  readonly queues: Queues;
+  readonly plugins: Plugins;
+  readonly logs: LogSink;
+  readonly metrics: Metrics;
+  /** This supervisor's claims. */
+  readonly lease: number;
+}
+
+/** Works on one job of the `events` queue. */
+export async function deliverEvent(deps: EventDeps, eventId: string): Promise<void> {
+  const event = await claimEvent(deps.pool, eventId, deps.lease);
+  if (!event) return;
+  const entry = await loadRosterEntry(deps.pool, event.installationId);
+  const reason = entry ? skipReason(event, entry) : 'the installation is gone';
+  if (!entry || reason !== null) return finish(deps, event, 'skipped', reason);
+  const held = (await isBlocked(deps.pool, entry.installationId)) ? 'the plugin is blocked' : holdReason(entry);
+  if (held !== null) return holdEvent(deps.pool, event.id, held);
+  await attempt(deps, event, entry);
+}
+
+function skipReason(event: ClaimedEvent, entry: RosterEntry): string | null {
+  if (!entry.registrations.events.includes(event.type)) return 'the version has no handler for it';
+  if (entry.status === 'uninstalling' && event.type !== 'pluginUninstalled') return 'the installation is being removed';
+  return null;
+}
+
+const holdReason = ({ status }: RosterEntry): string | null =>
+  status === 'paused' || status === 'needs_configuration' ? `the installation is not ready: ${status}` : null;
+
+async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry): Promise<void> {
+  const invocationId = randomUUIDv7();
+  const started = performance.now();
+  const result = await deps.plugins.invoke(entry, {
+    target: { kind: 'event', name: event.type },
+    invocationId,
+    session: null,
+    deadlineAt: Date.now() + events[event.type].budgetMs,
+    context: {
+      id: event.id,
+      type: event.type,
+      occurredAt: event.occurredAt,
+      attempt: event.attempt,
+      installationId: event.installationId,
+      pluginId: event.pluginId,
+      versionId: event.versionId ?? entry.versionId,
+      semVer: event.semVer ?? DRAFT_SEM_VER,
+      data: event.data,
+    },
+  });
+  deps.metrics.targetRan('event', entry.slug, result.kind, performance.now() - started);
+  const verdict = judgeAttempt(event.type, event.attempt, result, Math.random());
+  deps.metrics.eventAttempted(event.type, verdict.kind);
+  if (verdict.kind === 'delivered') return finish(deps, event, 'delivered', null);
+  const text = `events.${event.type}, attempt ${event.attempt}: ${verdict.error}`;
+  deps.logs.system(entry, 'error', text, { invocationId, data: { eventId: event.id, next: verdict.kind } });
+  if (verdict.kind === 'dead') return finish(deps, event, 'dead', verdict.error);
+  await postponeEvent(deps.pool, deps.queues, event, verdict.afterSeconds, verdict.error);
+}
+
+async function finish(
+  deps: EventDeps,
+  event: ClaimedEvent,
+  state: 'delivered' | 'skipped' | 'dead',
+  error: string | null,
+): Promise<void> {
+  await finishEvent(deps.pool, event.id, state, error);
+  if (event.type !== 'pluginUninstalled') return;
+  // The removal waits for this; it need not wait for its next look.
+  const { installationId } = event;
+  await deps.queues.send(deps.pool, 'uninstall', { installationId }, { group: installationId });
+}

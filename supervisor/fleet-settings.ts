@@ -1,0 +1,22 @@
+/** The fleet's bounds, each with its reason. */
+
+/** A child that nobody called for this long is stopped; waking it takes some tens of milliseconds. */
+export const IDLE_STOP_MS = 10 * 60_000;
+/** How often idle children are looked for and resident memory is noted, milliseconds. */
+export const SWEEP_MS = 15_000;
+/** An old version may finish what it is doing for this long after traffic has moved; the longest tool budget. */
+export const DRAIN_MS = 60_000;
+/** Between a polite stop and SIGKILL, milliseconds. */
+export const STOP_GRACE_MS = 500;
+/** A pause of the restart policy that a call waits out rather than fails for: only the first one is this short. */
+export const WAIT_OUT_MS = 1_500;
+/** Children started before they are needed: one hides the start, more would only hold memory. */
+export const SPARES = 1;
+/** Wait before a taken spare is replaced, so that its making does not slow the start that took it. Milliseconds. */
+export const REFILL_AFTER_MS = 50;
+/** States of children are written together this often, milliseconds. */
+export const SAVE_MS = 200;
+/** After a timeout: how long it may take to tell a slow child from a hung one, which is killed. Milliseconds. */
+export const DOUBT_MS = 100;
+/** A child that ran this long was well; the restart policy is told. Milliseconds. */
+export const STABLE_AFTER_MS = 60_000;

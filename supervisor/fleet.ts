@@ -1,0 +1,197 @@
+/** All children of this supervisor: at most so many, started on demand, stopped when idle, the longest unused first. */
+import type { Pool } from 'pg';
+import type { RosterEntry } from '../db/rosters.ts';
+import { markFailed, type Runtime, saveRuntimes } from '../db/runtimes.ts';
+import type { LinkResult } from './chain.ts';
+import type { Child, ChildHandlers } from './child.ts';
+import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-settings.ts';
+import type { Metrics } from './metrics.ts';
+import type { PluginCall, Plugins } from './plugin-call.ts';
+import { NoRoomError, Slot, type SlotDeps } from './slot.ts';
+import { type Spare, SpareChildren } from './spare-children.ts';
+import type { TenancyDeps } from './tenancy.ts';
+
+export interface FleetOptions extends TenancyDeps {
+  readonly pool: Pool;
+  readonly metrics: Metrics;
+  /** Starts a jailed child. */
+  start(handlers: ChildHandlers): Child;
+  /** Children at most, the spare not counted. */
+  readonly childrenMax: number;
+  /** Why other accounts' plugins may not run here; null: the sandbox is whole. */
+  readonly degraded: string | null;
+  readonly idleStopMs?: number;
+  readonly spares?: number;
+  /** The account's chains are made of other entries now. */
+  onServing(accountId: string): void;
+  onError(error: Error): void;
+}
+
+export class Fleet implements Plugins {
+  readonly #options: FleetOptions;
+  readonly #slots = new Map<string, Slot>();
+  readonly #dirty = new Map<string, Slot>();
+  readonly #spares: SpareChildren;
+  readonly #sweeper: NodeJS.Timeout;
+  readonly #deps: SlotDeps;
+  #saver: NodeJS.Timeout | null = null;
+  #saving: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: FleetOptions) {
+    this.#options = options;
+    this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    this.#deps = {
+      blobs: options.blobs,
+      dispatch: options.dispatch,
+      invocations: options.invocations,
+      logs: options.logs,
+      takeChild: () => this.#takeChild(),
+      onChange: (slot) => this.#save(slot),
+      onServing: (slot) => options.onServing(slot.entry.accountId),
+      onChildEnd: options.metrics.childEnded,
+      onChildStart: options.metrics.childStarted,
+      onFailed: (slot, reason) => this.#noteFailed(slot, reason),
+    };
+  }
+
+  /** Calls a plugin, starting or waking its child. */
+  invoke(entry: RosterEntry, call: PluginCall): Promise<LinkResult> {
+    const refusal = this.#refusal(entry);
+    if (refusal !== null) return Promise.resolve({ kind: 'unavailable', message: refusal });
+    return this.#slotOf(entry).invoke(call);
+  }
+
+  /**
+   * Takes over what an account's roster says now: new versions start beside the old, what is gone stops.
+   *
+   * @returns the entries whose code answers calls now
+   */
+  sync(accountId: string, entries: readonly RosterEntry[]): readonly RosterEntry[] {
+    const present = new Set(entries.map((entry) => entry.installationId));
+    for (const slot of this.#slots.values())
+      if (slot.entry.accountId === accountId && !present.has(slot.installationId))
+        void this.retire(slot.installationId);
+    return entries.map((entry) => {
+      const slot = this.#slots.get(entry.installationId);
+      slot?.update(entry);
+      return slot?.effective ?? entry;
+    });
+  }
+
+  /** Whether an account has children, so that a change of it concerns the fleet. */
+  has(accountId: string): boolean {
+    for (const slot of this.#slots.values()) if (slot.entry.accountId === accountId) return true;
+    return false;
+  }
+
+  /** The accounts that have slots. */
+  accounts(): ReadonlySet<string> {
+    return new Set([...this.#slots.values()].map((slot) => slot.entry.accountId));
+  }
+
+  /** Stops an installation's child and forgets it; what runs may end first. */
+  async retire(installationId: string): Promise<void> {
+    const slot = this.#slots.get(installationId);
+    if (!slot) return;
+    this.#slots.delete(installationId);
+    slot.retired = true;
+    await slot.stop(DRAIN_MS);
+  }
+
+  /** Process id of an installation's serving child. */
+  pidOf(installationId: string): number | null {
+    return this.#slots.get(installationId)?.pid ?? null;
+  }
+
+  /** Children by state, for the metrics. */
+  count(): Record<string, number> {
+    const counts: Record<string, number> = { spare: this.#spares.count };
+    for (const slot of this.#slots.values()) {
+      const { state } = slot.describe();
+      counts[state] = (counts[state] ?? 0) + 1;
+    }
+    return counts;
+  }
+
+  /** Ends every child; running calls may end within the grace. */
+  async close(graceMs: number): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#sweeper);
+    await this.#spares.close();
+    await Promise.all([...this.#slots.values()].map((slot) => slot.stop(graceMs)));
+    await this.#flush();
+  }
+
+  #refusal(entry: RosterEntry): string | null {
+    if (this.#closed) return 'the supervisor is stopping';
+    if (this.#options.degraded !== null && entry.pluginOwnerId !== entry.accountId) return this.#options.degraded;
+    return null;
+  }
+
+  #slotOf(entry: RosterEntry): Slot {
+    const known = this.#slots.get(entry.installationId);
+    if (known) {
+      // Events carry an entry read just now; the notice of the same change may still be on its way.
+      if (entry.updatedAt > known.entry.updatedAt) known.update(entry);
+      return known;
+    }
+    const slot = new Slot(this.#deps, entry);
+    this.#slots.set(entry.installationId, slot);
+    return slot;
+  }
+
+  async #takeChild(): Promise<Spare> {
+    const count = this.#children();
+    // The slot that asks is among those counted.
+    if (count > this.#options.childrenMax) await this.#makeRoom();
+    return this.#spares.take();
+  }
+
+  #children(): number {
+    let count = 0;
+    for (const slot of this.#slots.values()) count += slot.children;
+    return count;
+  }
+
+  async #makeRoom(): Promise<void> {
+    const idle = [...this.#slots.values()].filter((slot) => slot.pid !== null && !slot.busy);
+    const longest = idle.sort((a, b) => a.lastUsedAt - b.lastUsedAt)[0];
+    if (!longest) throw new NoRoomError(`all ${this.#options.childrenMax} plugin processes are busy`);
+    await longest.stop(STOP_GRACE_MS);
+  }
+
+  #sweep(): void {
+    const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
+    for (const slot of this.#slots.values()) {
+      if (slot.pid === null) continue;
+      slot.noteStable();
+      if (!slot.busy && slot.lastUsedAt < idleSince) void slot.stop(STOP_GRACE_MS);
+      this.#save(slot);
+    }
+  }
+
+  #noteFailed(slot: Slot, reason: string | null): void {
+    const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
+    this.#options.logs.system(slot.entry, reason === null ? 'info' : 'error', text);
+    markFailed(this.#options.pool, slot.installationId, reason).catch(this.#options.onError);
+  }
+
+  #save(slot: Slot): void {
+    this.#dirty.set(slot.installationId, slot);
+    this.#saver ??= setTimeout(() => {
+      this.#saver = null;
+      void this.#flush();
+    }, SAVE_MS).unref();
+  }
+
+  async #flush(): Promise<void> {
+    const runtimes: Runtime[] = [...this.#dirty.values()].map((slot) => slot.describe());
+    this.#dirty.clear();
+    this.#saving = this.#saving
+      .then(() => saveRuntimes(this.#options.pool, runtimes))
+      .catch((error: Error) => this.#options.onError(error));
+    await this.#saving;
+  }
+}

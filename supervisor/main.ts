@@ -1,0 +1,66 @@
+/** The supervisor process: composes its parts from the environment and serves until it is told to stop. */
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { openBlobs } from '../db/blobs.ts';
+import { openVerifier } from '../db/identity.ts';
+import { announceReady, refuseToStart, stopWithParent } from '../db/parent.ts';
+import { openPool } from '../db/pool.ts';
+import { openSecretKeys } from '../db/secrets.ts';
+import { readEnvironment, SettingsError, supervisorUrl } from '../db/settings.ts';
+import { buildChild } from '../sandbox-child/build.ts';
+import { SECOND } from '../sdk/limits.ts';
+import { readConfig, type SupervisorConfig } from './config.ts';
+import { buildHealth } from './health.ts';
+import { openSandbox } from './sandbox.ts';
+import { startSupervisor } from './supervisor.ts';
+
+try {
+  await serve(readConfig(readEnvironment()));
+} catch (error) {
+  refuseToStart(error);
+}
+
+async function serve(config: SupervisorConfig): Promise<void> {
+  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  const logger = pino({ level: config.LOG_LEVEL, name: 'supervisor' });
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const connections = config.DATABASE_CONNECTIONS;
+  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
+  const sandbox = await openSandbox({
+    mode: config.SANDBOX,
+    directory: join(config.DATA_DIR, 'sandbox'),
+    program: await buildChild(),
+    heapMegabytes: config.HEAP_MEGABYTES,
+    residentMegabytes: config.RESIDENT_MEGABYTES,
+  });
+  if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
+  const supervisor = await startSupervisor({
+    pool: database.pool,
+    blobs: await openBlobs(config.DATA_DIR),
+    keys: await openSecretKeys(config.DATA_DIR),
+    verifier: await openVerifier(config),
+    sandbox,
+    logger,
+    childrenMax: config.CHILDREN,
+    idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
+    hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
+    storageBytes: config.STORAGE_BYTES,
+    logCaps: {
+      linesPerMinute: config.LOG_LINES_PER_MINUTE,
+      messageBytes: config.LOG_MESSAGE_BYTES,
+      dataBytes: config.LOG_DATA_BYTES,
+    },
+  });
+  let stopping = false;
+  const { listener, metrics, app } = supervisor;
+  const health = buildHealth({ pool: database.pool, listener, metrics, sandbox, isStopping: () => stopping });
+  stopWithParent(async () => {
+    stopping = true;
+    await supervisor.stop();
+    await health.close();
+    await database.close();
+  });
+  await app.listen({ host: config.HOST, port: config.SUPERVISOR_PORT });
+  await health.listen({ host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT });
+  announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
+}

@@ -1,0 +1,310 @@
+/** One installation in the fleet: the child that serves it, the one being started, and when a dead one may start again. */
+import { randomInt } from 'node:crypto';
+import type { RosterEntry } from '../db/rosters.ts';
+import type { LastExit, Runtime, RuntimeState } from '../db/runtimes.ts';
+import type { LinkResult } from './chain.ts';
+import type { ChildEnd } from './child-end.ts';
+import { ChildError } from './child-errors.ts';
+import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-settings.ts';
+import type { PluginCall } from './plugin-call.ts';
+import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
+import type { Spare } from './spare-children.ts';
+import { Tenancy, type TenancyDeps, type TenancyHandlers } from './tenancy.ts';
+
+export interface SlotDeps extends TenancyDeps {
+  /** A child for a start; throws with the sentence a caller reads when there is no room. */
+  takeChild(): Promise<Spare>;
+  /** The slot's state changed: write it down when convenient. */
+  onChange(slot: Slot): void;
+  /** Which entry serves changed: what the account's chains are made of. */
+  onServing(slot: Slot): void;
+  onChildEnd(reason: string): void;
+  onChildStart(seconds: number): void;
+  /** The installation fails for good, with the reason its user reads; null: it works again. */
+  onFailed(slot: Slot, reason: string | null): void;
+}
+
+type Acquired = { readonly tenancy: Tenancy } | { readonly refusal: string };
+const PERCENT = 100;
+
+export class Slot {
+  readonly installationId: string;
+  /** The installation as its row says now. */
+  entry: RosterEntry;
+  retired = false;
+  readonly #deps: SlotDeps;
+  #serving: Tenancy | null = null;
+  readonly #draining = new Set<Tenancy>();
+  #starting: Promise<string | null> | null = null;
+  #policy: RestartState = fresh;
+  #chance = 0.5;
+  /** The version whose start failed while another one served: not tried again until something changes. */
+  #refused: string | null = null;
+  #failedShown = false;
+  #restarts = 0;
+  #lastExit: LastExit | null = null;
+
+  constructor(deps: SlotDeps, entry: RosterEntry) {
+    this.#deps = deps;
+    this.entry = entry;
+    this.installationId = entry.installationId;
+    this.#failedShown = entry.status === 'failed';
+  }
+
+  /** Children of this slot, the leaving ones among them. */
+  get children(): number {
+    return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
+  }
+  get busy(): boolean {
+    return this.#starting !== null || (this.#serving?.running ?? 0) > 0;
+  }
+  get lastUsedAt(): number {
+    return this.#serving?.lastUsedAt ?? 0;
+  }
+  get pid(): number | null {
+    return this.#serving?.child.pid ?? null;
+  }
+
+  /** The entry whose code answers calls: the old version's while a new one does not start. */
+  get effective(): RosterEntry {
+    if (!this.#serving || this.#refused !== versionKey(this.entry)) return this.entry;
+    const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.entry;
+    return { ...this.entry, versionId, semVer, registrations, texts, discovered, bundleSha256 };
+  }
+
+  /** Calls a handler, starting or waking the child. Never rejects. */
+  async invoke(call: PluginCall): Promise<LinkResult> {
+    const serving = this.#serving;
+    if (serving && isWell(serving) && versionKey(serving.entry) === versionKey(this.entry)) return serving.invoke(call);
+    if (serving?.doubt) await serving.doubt;
+    // Killed, but not gone yet: what comes now waits for its successor.
+    if (serving?.child.state === 'dead') await within(serving.child.ended, call.deadlineAt - Date.now());
+    const acquired = await this.#acquire(call);
+    return 'refusal' in acquired ? { kind: 'unavailable', message: acquired.refusal } : acquired.tenancy.invoke(call);
+  }
+
+  /** Takes over what the row says now. */
+  update(entry: RosterEntry): void {
+    const before = this.entry;
+    this.entry = entry;
+    if (before.updatedAt !== entry.updatedAt) {
+      // A new version, a configure, a resume: whatever was wrong may be right now.
+      this.#policy = fresh;
+      this.#refused = null;
+    }
+    const serving = this.#serving;
+    if (!serving) return;
+    if (versionKey(serving.entry) !== versionKey(entry)) this.#replace();
+    else if (!sameConfiguration(before, entry)) serving.configure(entry);
+  }
+
+  /** Stops the child; calls that run may end first. */
+  async stop(graceMs: number): Promise<void> {
+    await this.#starting;
+    const serving = this.#serving;
+    this.#serving = null;
+    if (serving) await this.#drain(serving, graceMs);
+    await Promise.all([...this.#draining].map((tenancy) => tenancy.leave(graceMs)));
+    this.#deps.onChange(this);
+  }
+
+  /** Tells the restart policy that the child has been well for a while. */
+  noteStable(): void {
+    const serving = this.#serving;
+    if (serving && Date.now() - serving.startedAt >= STABLE_AFTER_MS) this.#policy = afterStableRun(this.#policy);
+  }
+
+  describe(): Runtime {
+    const serving = this.#serving;
+    return {
+      installationId: this.installationId,
+      state: this.#state(),
+      restarts: this.#restarts,
+      lastExit: this.#lastExit,
+      startedAt: serving ? new Date(serving.startedAt).toISOString() : null,
+      rssBytes: serving ? serving.child.rss() : null,
+    };
+  }
+
+  #state(): RuntimeState {
+    if (this.#serving) return 'running';
+    if (this.#starting) return 'starting';
+    const decision = decide(this.#policy, Date.now(), this.#chance);
+    if (decision.kind === 'failed') return 'failed';
+    if (decision.kind === 'wait') return 'backoff';
+    return this.#draining.size > 0 ? 'draining' : 'stopped';
+  }
+
+  async #acquire(call: PluginCall): Promise<Acquired> {
+    const serving = this.#serving;
+    if (serving) {
+      this.#replace();
+      if (serving.registers(call)) return { tenancy: serving };
+    } else {
+      const refusal = await this.#mayStart(call.deadlineAt);
+      if (refusal !== null) return { refusal };
+    }
+    const started = await within(this.#start(), call.deadlineAt - Date.now());
+    if (started === undefined) return { refusal: 'it is still starting' };
+    if (started !== null) return { refusal: started };
+    return this.#serving ? { tenancy: this.#serving } : { refusal: 'it stopped right after its start' };
+  }
+
+  /** Null: yes. A short pause is waited out; a longer one fails at once, with the reason. */
+  async #mayStart(deadlineAt: number): Promise<string | null> {
+    if (this.#starting) return null;
+    const decision = decide(this.#policy, Date.now(), this.#chance);
+    if (decision.kind === 'start') return null;
+    const wait = decision.until - Date.now();
+    if (decision.kind === 'failed') return `it failed too often: ${this.#lastExit?.reason ?? 'it did not start'}`;
+    if (wait > WAIT_OUT_MS || Date.now() + wait >= deadlineAt)
+      return `it crashed and starts again in ${Math.ceil(wait / 1000)} s`;
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    return null;
+  }
+
+  /** Starts the wanted version beside the serving one, unless it was tried and failed. */
+  #replace(): void {
+    if (this.#starting || this.#refused === versionKey(this.entry)) return;
+    this.#start();
+  }
+
+  /** One start at a time. Resolves with null, or with why there is no child. */
+  #start(): Promise<string | null> {
+    this.#starting ??= this.#tryStart().finally(() => {
+      this.#starting = null;
+      this.#deps.onChange(this);
+    });
+    this.#deps.onChange(this);
+    return this.#starting;
+  }
+
+  async #tryStart(): Promise<string | null> {
+    const { entry } = this;
+    const started = performance.now();
+    this.#policy = afterStart(this.#policy);
+    try {
+      const spare = await this.#deps.takeChild();
+      const tenancy = await Tenancy.start(this.#deps, entry, spare, this.#handlers());
+      this.#deps.onChildStart((performance.now() - started) / 1000);
+      this.#serve(tenancy);
+      return null;
+    } catch (error) {
+      return this.#notStarted(entry, error);
+    }
+  }
+
+  #handlers(): TenancyHandlers {
+    return { current: () => this.entry, onExit: (tenancy, end) => this.#ended(tenancy, end) };
+  }
+
+  #serve(tenancy: Tenancy): void {
+    const old = this.#serving;
+    const before = this.effective;
+    this.#serving = tenancy;
+    if (this.retired) void this.stop(0);
+    else if (old) {
+      this.#deps.logs.system(
+        tenancy.entry,
+        'info',
+        `${tenancy.entry.semVer} is ready and takes over from ${old.entry.semVer}`,
+      );
+      void this.#drain(old, DRAIN_MS);
+    }
+    // Changed while it started.
+    if (versionKey(tenancy.entry) === versionKey(this.entry) && !sameConfiguration(tenancy.entry, this.entry))
+      tenancy.configure(this.entry);
+    if (this.#failedShown) {
+      this.#failedShown = false;
+      this.#deps.onFailed(this, null);
+    }
+    if (before.versionId !== this.effective.versionId) this.#deps.onServing(this);
+  }
+
+  async #drain(tenancy: Tenancy, graceMs: number): Promise<void> {
+    this.#draining.add(tenancy);
+    this.#deps.onChange(this);
+    await tenancy.leave(graceMs);
+    this.#draining.delete(tenancy);
+    this.#deps.onChange(this);
+  }
+
+  #notStarted(entry: RosterEntry, error: unknown): string {
+    const reason = startFailure(error);
+    const old = this.#serving;
+    if (old) {
+      this.#refused = versionKey(entry);
+      this.#deps.logs.system(entry, 'error', `${entry.semVer} does not start, ${old.entry.semVer} goes on: ${reason}`);
+      this.#deps.onServing(this);
+      return reason;
+    }
+    if (error instanceof NoRoomError) return reason;
+    this.#deps.logs.system(entry, 'error', `It does not start: ${reason}`, stackOf(error));
+    this.#count(reason, null, 0);
+    return reason;
+  }
+
+  #ended(tenancy: Tenancy, end: ChildEnd): void {
+    this.#deps.onChildEnd(tenancy.leaving ? 'stopped' : end.outOfMemory ? 'memory' : end.asked ? 'killed' : 'crashed');
+    if (tenancy.leaving) return;
+    if (this.#serving === tenancy) this.#serving = null;
+    const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
+    this.#deps.logs.system(tenancy.entry, 'error', `The plugin's process ended: ${end.reason}`, {
+      data: {
+        code: end.code,
+        signal: end.signal,
+        ranMs: Math.round(end.ranMs),
+        ...(excerpt ? { stderr: excerpt } : {}),
+      },
+    });
+    this.#count(end.reason, end, end.ranMs);
+    this.#deps.onChange(this);
+  }
+
+  #count(reason: string, end: ChildEnd | null, ranMs: number): void {
+    this.#restarts += 1;
+    this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
+    this.#policy = afterExit(this.#policy, Date.now(), ranMs);
+    this.#chance = randomInt(PERCENT) / PERCENT;
+    if (this.#policy.phase !== 'open' || this.#failedShown) return;
+    this.#failedShown = true;
+    this.#deps.onFailed(this, reason);
+  }
+}
+
+/** Stderr shown in a log line's data, characters. */
+const STDERR_MAX_CHARS = 4_000;
+
+/** No child can be had now: no fault of the plugin. */
+export class NoRoomError extends Error {
+  override readonly name = 'NoRoomError';
+}
+
+const isWell = (tenancy: Tenancy): boolean => tenancy.doubt === null && tenancy.child.state === 'loaded';
+
+/** What makes a restart necessary; everything else is configured while it runs. */
+const versionKey = (entry: RosterEntry): string => `${entry.versionId} ${entry.bundleSha256}`;
+
+const sameConfiguration = (a: RosterEntry, b: RosterEntry): boolean =>
+  JSON.stringify([a.settings, a.granted]) === JSON.stringify([b.settings, b.granted]);
+
+function startFailure(error: unknown): string {
+  if (error instanceof ChildError || error instanceof NoRoomError) return error.message;
+  // Text of our own errors stays inside, but for the one an operator must read.
+  if (error instanceof Error && error.message.includes('is damaged on disk')) return 'its stored bundle is damaged';
+  return 'its bundle cannot be read';
+}
+
+const stackOf = (error: unknown): { data?: unknown } =>
+  error instanceof ChildError && error.pluginStack ? { data: { stack: error.pluginStack } } : {};
+
+/** The value, or undefined when the time is over first. */
+async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), Math.max(0, ms));
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,146 @@
+/** A whole supervisor from its parts: fleet, session API, queue workers. `main.ts` and tests start it. */
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
+import type { Pool } from 'pg';
+import type { Blobs } from '../db/blobs.ts';
+import { releaseHeldEvents } from '../db/events.ts';
+import type { TokenVerifier } from '../db/identity.ts';
+import { holdLease, newLease } from '../db/leases.ts';
+import { type Listener, openListener } from '../db/listener.ts';
+import { followInstallations } from '../db/notices.ts';
+import { type Queues, startQueues } from '../db/queues.ts';
+import type { SecretKeys } from '../db/secrets.ts';
+import { openSignIn } from '../db/sign-in.ts';
+import { AuditSink } from './audit-sink.ts';
+import { startChild } from './child.ts';
+import { createDispatch } from './dispatch.ts';
+import { Fleet } from './fleet.ts';
+import { STOP_GRACE_MS } from './fleet-settings.ts';
+import { Invocations } from './invocations.ts';
+import { startJobs } from './jobs.ts';
+import { defaultLogCaps, type LogCaps, LogSink } from './log-sink.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
+import { RosterCache } from './roster-cache.ts';
+import { refusal, type Sandbox } from './sandbox.ts';
+import { buildSessionApi } from './sessions/app.ts';
+import { ArgumentChecks } from './sessions/argument-checks.ts';
+import { SessionCache } from './sessions/session-cache.ts';
+
+/** Calls and jobs under way may end within this time of a stop, milliseconds. */
+const DRAIN_MS = 10_000;
+
+export interface SupervisorOptions {
+  readonly pool: Pool;
+  readonly blobs: Blobs;
+  readonly keys: SecretKeys;
+  readonly verifier: TokenVerifier;
+  readonly sandbox: Sandbox;
+  readonly logger: FastifyBaseLogger;
+  readonly childrenMax: number;
+  readonly idleStopMs: number;
+  readonly logCaps?: LogCaps;
+  readonly hostCallsPerMinute?: number;
+  readonly storageBytes?: number;
+}
+export interface Supervisor {
+  /** The session API; the caller listens. */
+  readonly app: FastifyInstance;
+  readonly fleet: Fleet;
+  readonly rosters: RosterCache;
+  readonly queues: Queues;
+  readonly listener: Listener;
+  readonly logs: LogSink;
+  readonly audit: AuditSink;
+  readonly metrics: Metrics;
+  /** Drains: no new work, calls under way end, children are gone, everything that waits is written. */
+  stop(): Promise<void>;
+}
+
+/** Starts everything but the servers. */
+export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
+  const { pool, blobs, keys, sandbox, logger } = options;
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const lease = newLease();
+  const listener = await openListener(pool, onError, [holdLease(lease)]);
+  const queues = await startQueues({ pool, listener, role: 'worker', onError });
+  const metrics = createMetrics({
+    children: () => fleet.count(),
+    logQueue: () => logs.waiting,
+    auditQueue: () => audit.waiting,
+  });
+  const logs = new LogSink(pool, {
+    caps: options.logCaps ?? defaultLogCaps,
+    onError,
+    onWritten: (lines) => metrics.logLines(lines, 0),
+  });
+  const audit = new AuditSink(pool, { onError });
+  const invocations = new Invocations();
+  const dispatch = createDispatch({
+    ...{ pool, keys, audit, logs, metrics, invocations },
+    ...(options.hostCallsPerMinute === undefined ? {} : { callsPerMinute: options.hostCallsPerMinute }),
+    ...(options.storageBytes === undefined ? {} : { storageBytes: options.storageBytes }),
+  });
+  const fleet: Fleet = new Fleet({
+    ...{ pool, blobs, dispatch, invocations, logs, metrics, onError },
+    start: (handlers) => startChild(sandbox.jail, handlers),
+    childrenMax: options.childrenMax,
+    idleStopMs: options.idleStopMs,
+    degraded: refusal(sandbox, { ownAccount: false }),
+    onServing: (accountId) => rosters.drop(accountId),
+  });
+  const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
+  await follow({ listener, rosters, fleet, pool, queues, onError });
+  const app = buildSessionApi(
+    {
+      ...{ pool, queues, blobs, rosters, logs, metrics, plugins: fleet },
+      signIn: openSignIn(pool, options.verifier),
+      sessions: new SessionCache(pool),
+      argumentChecks: new ArgumentChecks(),
+    },
+    logger,
+  );
+  const stopTimers = await startJobs({
+    ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },
+  });
+  const stop = async () => {
+    stopTimers();
+    const closed = app.close();
+    await Promise.all([within(closed, DRAIN_MS), queues.stop(DRAIN_MS)]);
+    await fleet.close(STOP_GRACE_MS);
+    await closed;
+    await logs.close();
+    await audit.flush();
+    await listener.close();
+  };
+  return { app, fleet, rosters, queues, listener, logs, audit, metrics, stop };
+}
+
+interface Followed {
+  readonly listener: Listener;
+  readonly rosters: RosterCache;
+  readonly fleet: Fleet;
+  readonly pool: Pool;
+  readonly queues: Queues;
+  onError(error: Error): void;
+}
+
+/** Keeps rosters and children in step with the rows. */
+async function follow({ listener, rosters, fleet, pool, queues, onError }: Followed): Promise<void> {
+  const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
+    rosters.drop(accountId);
+    // Where children run, the change must reach them also if nobody calls.
+    if (fleet.has(accountId)) rosters.get(accountId).catch(onError);
+    releaseHeldEvents(pool, queues, installationId).catch(onError);
+  };
+  const onEverything = () => {
+    rosters.dropAll();
+    for (const accountId of fleet.accounts()) rosters.get(accountId).catch(onError);
+  };
+  await followInstallations(listener, onChange, onEverything);
+}
+
+async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await Promise.race([work, late]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,182 @@
+/** One version of one installation in one child: loaded, called, moved out. */
+import type { Blobs } from '../db/blobs.ts';
+import type { RosterEntry } from '../db/rosters.ts';
+import type { LinkResult } from './chain.ts';
+import type { Child, ChildLogLine, HostCall } from './child.ts';
+import type { Outcome } from './child-calls.ts';
+import type { ChildEnd } from './child-end.ts';
+import { ChildError } from './child-errors.ts';
+import type { Dispatch } from './dispatch.ts';
+import { DOUBT_MS } from './fleet-settings.ts';
+import type { Invocations } from './invocations.ts';
+import type { LogSink } from './log-sink.ts';
+import { type PluginCall, sourceOf } from './plugin-call.ts';
+import type { Spare } from './spare-children.ts';
+
+export interface TenancyDeps {
+  readonly blobs: Blobs;
+  readonly dispatch: Dispatch;
+  readonly invocations: Invocations;
+  readonly logs: LogSink;
+}
+export interface TenancyHandlers {
+  /** The installation as it stands now: grants and settings may have changed since the load. */
+  current(): RosterEntry;
+  onExit(tenancy: Tenancy, end: ChildEnd): void;
+}
+
+/** The source of what a plugin says outside any handler: while it loads, from timers, after its answer. */
+const BACKGROUND = 'background';
+
+export class Tenancy {
+  /** As it was loaded. */
+  readonly entry: RosterEntry;
+  readonly child: Child;
+  readonly startedAt = Date.now();
+  lastUsedAt = Date.now();
+  running = 0;
+  /** Whether its end was our wish: then it is no crash. */
+  leaving = false;
+  /** Set after a timeout, until it is known whether the child was slow or hung. */
+  doubt: Promise<unknown> | null = null;
+  readonly #deps: TenancyDeps;
+  readonly #gone = new AbortController();
+
+  private constructor(deps: TenancyDeps, entry: RosterEntry, spare: Spare, handlers: TenancyHandlers) {
+    this.#deps = deps;
+    this.entry = entry;
+    this.child = spare.child;
+    spare.adopt({
+      onHostCall: (call) => this.#hostCall(handlers.current(), call),
+      onLog: (line) => this.#log(line),
+      onExit: (end) => {
+        this.#gone.abort();
+        handlers.onExit(this, end);
+      },
+    });
+  }
+
+  /**
+   * Moves an installation into a child.
+   *
+   * @throws ChildError when the bundle does not load; Error when it cannot be read or does not match its hash
+   */
+  static async start(deps: TenancyDeps, entry: RosterEntry, spare: Spare, handlers: TenancyHandlers): Promise<Tenancy> {
+    const tenancy = new Tenancy(deps, entry, spare, handlers);
+    try {
+      // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
+      const bundle = await deps.blobs.read(entry.bundleSha256);
+      await tenancy.child.load({
+        bundle: bundle.toString('utf8'),
+        sourceName: sourceNameOf(entry),
+        members: deps.dispatch.members(entry.granted),
+        settings: entry.settings,
+        secretNames: entry.secretNames,
+        expected: entry.registrations,
+      });
+      return tenancy;
+    } catch (error) {
+      tenancy.leaving = true;
+      await tenancy.child.kill('it did not start');
+      throw error;
+    }
+  }
+
+  /** Whether this child can be asked for a target. */
+  registers(call: PluginCall): boolean {
+    const { kind, name } = call.target;
+    const known = this.entry.registrations;
+    if (kind === 'hook') return known.hooks.includes(name);
+    if (kind === 'event') return known.events.includes(name);
+    if (kind === 'channel') return known.channel[name as 'receive' | 'send' | 'handshake'] === true;
+    return Object.hasOwn(known[kind], name);
+  }
+
+  /** Calls a handler. Never rejects. */
+  async invoke(call: PluginCall): Promise<LinkResult> {
+    const { invocationId } = call;
+    const over = new AbortController();
+    this.running += 1;
+    this.lastUsedAt = Date.now();
+    this.#deps.invocations.begin({
+      id: invocationId,
+      installationId: this.entry.installationId,
+      session: call.session,
+      source: sourceOf(call.target),
+      over: over.signal,
+      pauseBudget: () => this.#pause(invocationId),
+    });
+    try {
+      const outcome = await this.child.invoke(call.target, call.context, { invocationId, deadlineAt: call.deadlineAt });
+      return fromOutcome(outcome);
+    } catch (error) {
+      if (error instanceof ChildError && error.kind === 'timeout') this.#beginDoubt();
+      return fromError(error);
+    } finally {
+      this.running -= 1;
+      this.lastUsedAt = Date.now();
+      this.#deps.invocations.end(invocationId);
+      over.abort();
+    }
+  }
+
+  /** Takes over new settings and grants without a restart. */
+  configure(entry: RosterEntry): void {
+    this.child.configure(entry.settings, this.#deps.dispatch.members(entry.granted));
+  }
+
+  /** Lets running calls end within the grace, then ends the child. */
+  async leave(graceMs: number): Promise<void> {
+    this.leaving = true;
+    await this.child.stop({ graceMs });
+  }
+
+  /** A hung child is gone within this time of its deadline; a call sent meanwhile would only die with it. */
+  #beginDoubt(): void {
+    const { promise: patience, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, DOUBT_MS);
+    const doubt = Promise.race([patience, this.child.ended]).finally(() => {
+      clearTimeout(timer);
+      if (this.doubt === doubt) this.doubt = null;
+    });
+    this.doubt = doubt;
+  }
+
+  #pause(invocationId: string): () => void {
+    this.child.pauseDeadline(invocationId);
+    return () => this.child.resumeDeadline(invocationId);
+  }
+
+  #hostCall(current: RosterEntry, call: HostCall): Promise<unknown> {
+    return this.#deps.dispatch.call(current, call, this.#gone.signal);
+  }
+
+  #log(line: ChildLogLine): void {
+    const invocation = this.#deps.invocations.find(line.invocationId, this.entry.installationId);
+    this.#deps.logs.write(
+      {
+        entry: this.entry,
+        sessionId: invocation?.session?.id ?? null,
+        invocationId: invocation?.id ?? null,
+        source: invocation?.source ?? BACKGROUND,
+      },
+      line,
+    );
+  }
+}
+
+/** How stack traces name a bundle. */
+export const sourceNameOf = (entry: RosterEntry): string => `${entry.slug}@${entry.semVer}`;
+
+function fromOutcome(outcome: Outcome): LinkResult {
+  if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };
+  if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
+  return { kind: 'error', message: outcome.message };
+}
+
+function fromError(error: unknown): LinkResult {
+  if (!(error instanceof ChildError)) return { kind: 'error', message: 'the call failed inside' };
+  if (error.kind === 'timeout') return { kind: 'timeout', message: error.message };
+  if (error.kind === 'busy' || error.kind === 'aborted') return { kind: 'unavailable', message: error.message };
+  return { kind: 'error', message: error.message };
+}
