@@ -17,19 +17,25 @@ export const parentMessage = z.union([
 ]);
 export type ParentMessage = z.infer<typeof parentMessage>;
 
-/** Tells the parent that this process serves. Does nothing when it was started alone. */
+/**
+ * Tells the parent that this process serves. Does nothing when it was started alone. Comes after `stopWithParent`: from
+ * now on the parent may ask it to stop.
+ */
 export function announceReady(url: string, notice?: string): void {
   tell(notice === undefined ? { ready: true, url } : { ready: true, url, notice });
 }
 
 /**
- * Ends a process that cannot start: one sentence to the parent, or to standard error when started alone; exit code 1.
+ * Ends a process that cannot start, whatever it has open by then: one sentence to the parent, or to standard error when
+ * it was started alone; exit code 1.
  */
 export function refuseToStart(error: unknown): void {
   const failed = error instanceof Error ? error.message : String(error);
-  process.exitCode = 1;
-  if (process.send === undefined) console.error(failed);
-  else process.send({ failed } satisfies ParentMessage, () => process.exit());
+  if (process.send === undefined || !process.connected) {
+    console.error(failed);
+    process.exit(1);
+  }
+  process.send({ failed } satisfies ParentMessage, () => process.exit(1));
 }
 
 /**

@@ -7,6 +7,8 @@ import { backoff, LONG_RUN_MS } from './backoff.ts';
 
 /** A process that says nothing for so long will not serve any more, milliseconds. */
 const READY_TIMEOUT_MS = 120_000;
+/** Last lines are read by then, even where something the process left behind holds its output open, milliseconds. */
+const LAST_LINES_MS = 1_000;
 /** Longest honest drain: calls under way and one chain of hooks; then it is ended by force, milliseconds. */
 const STOP_TIMEOUT_MS = 30_000;
 
@@ -65,13 +67,13 @@ export class ServiceProcess {
     // Detached: Ctrl-C in a terminal goes to the whole process group, and the order of stopping is ours to decide.
     const child = spawn(process.execPath, [main], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
     this.#child = child;
-    this.#ended = new Promise((resolve) => child.once('exit', () => resolve()));
+    this.#ended = endOf(child);
     let reason = '';
     for (const input of [child.stdout, child.stderr]) {
       if (input === null) continue;
       createInterface({ input }).on('line', (line) => {
         // A crash writes its stack and the version of node below the line that says what happened.
-        if (/\bError\b.*:/.test(line) || (reason === '' && line.trim() !== '' && !line.startsWith('{'))) reason = line;
+        if (/Error\b.*:/.test(line) || (reason === '' && line.trim() !== '' && !line.startsWith('{'))) reason = line;
         onLine(line);
       });
     }
@@ -125,6 +127,14 @@ export class ServiceProcess {
       child.once('error', (error) => done(`The ${name} cannot be started: ${error.message}`));
     });
   }
+}
+
+/** Resolves when the process is gone and, as a rule, its last line was passed on. */
+function endOf(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    child.once('close', () => resolve());
+    child.once('exit', () => setTimeout(resolve, LAST_LINES_MS).unref());
+  });
 }
 
 function describeEnd(child: ChildProcess | undefined): string {

@@ -1,0 +1,99 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { ServiceProcess } from '../../deploy/service-process.ts';
+
+const MAIN = fileURLToPath(new URL('./service.ts', import.meta.url));
+const patient = new AbortController().signal;
+/** A loaded machine takes its time to start node, milliseconds. */
+const PATIENCE_MS = 20_000;
+
+interface Watched {
+  readonly service: ServiceProcess;
+  readonly lines: string[];
+  readonly notices: string[];
+}
+
+function make(behaviour: string): Watched {
+  const lines: string[] = [];
+  const notices: string[] = [];
+  const env = { PATH: process.env.PATH, BEHAVIOUR: behaviour };
+  const onLine = (line: string): number => lines.push(line);
+  const onNotice = (sentence: string): number => notices.push(sentence);
+  return { service: new ServiceProcess({ name: 'API', main: MAIN, env, onLine, onNotice }), lines, notices };
+}
+
+const pids = (lines: string[]): number[] =>
+  lines.flatMap((line) => (line.startsWith('pid ') ? [Number(line.slice(4))] : []));
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<boolean> {
+  for (let waited = 0; waited < PATIENCE_MS; waited += 50) {
+    if (await condition()) return true;
+    await sleep(50);
+  }
+  return condition();
+}
+
+async function isGone(pid: number): Promise<boolean> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return stat === '' || /\) Z /.test(stat);
+}
+
+t.test('serves, passes on what the process says, drains on stop', async (t) => {
+  const { service, lines, notices } = make('serves');
+  await service.start();
+  t.same(notices, ['A part is missing: install it.']);
+  await service.stop(patient);
+  t.same(lines.slice(1), ['drained']);
+});
+
+t.test('a process that ends by itself is started again until it is stopped', async (t) => {
+  const { service, lines, notices } = make('serves');
+  await service.start();
+  const [first = 0] = pids(lines);
+  process.kill(first, 'SIGKILL');
+  t.ok(await until(() => notices.includes('The API serves again.')));
+  t.ok(notices.includes('The API ended (SIGKILL); starting it again in 250 ms.'));
+  t.equal(pids(lines).length, 2);
+  await service.stop(patient);
+  await sleep(500);
+  t.equal(pids(lines).length, 2, 'a stopped one stays away');
+});
+
+t.test('what cannot start says why, in one sentence', async (t) => {
+  await t.rejects(make('refuses').service.start(), { message: 'SETTING must be nice.' });
+  await t.rejects(make('crashes').service.start(), {
+    message: 'The API ended while starting: TypeError: nothing there',
+  });
+});
+
+t.test('one that does not drain is ended by force', async (t) => {
+  const { service, lines } = make('hangs-on-stop');
+  await service.start();
+  const force = new AbortController();
+  setTimeout(() => force.abort(), 300);
+  await service.stop(force.signal);
+  t.ok(await isGone(pids(lines)[0] ?? 0));
+});
+
+t.test('when its parent is killed it goes by itself', async (t) => {
+  const script = `
+    import { ServiceProcess } from ${JSON.stringify(new URL('../../deploy/service-process.ts', import.meta.url).href)};
+    const env = { PATH: process.env.PATH, BEHAVIOUR: 'serves' };
+    const onLine = (line) => console.log(line);
+    await new ServiceProcess({ name: 'API', main: ${JSON.stringify(MAIN)}, env, onLine, onNotice() {} }).start();`;
+  const parent: ChildProcess = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => parent.kill('SIGKILL'));
+  if (parent.stdout === null) throw new Error('no output');
+  const [line] = await once(createInterface({ input: parent.stdout }), 'line');
+  const [pid = 0] = pids([String(line)]);
+  t.notOk(await isGone(pid));
+  parent.kill('SIGKILL');
+  t.ok(await until(() => isGone(pid)));
+});

@@ -1,0 +1,24 @@
+/** A process as API and supervisor are, that does what BEHAVIOUR says. Run by service-process.test.ts. */
+import { announceReady, refuseToStart, stopWithParent } from '../../db/parent.ts';
+
+/** Something that keeps the process alive, as a server does. */
+const alive = setInterval(() => undefined, 60_000);
+console.log(`pid ${process.pid}`);
+
+switch (process.env.BEHAVIOUR) {
+  case 'refuses':
+    refuseToStart(new Error('SETTING must be nice.'));
+    break;
+  case 'crashes':
+    throw new TypeError('nothing there');
+  case 'hangs-on-stop':
+    process.on('SIGTERM', () => undefined);
+    announceReady('http://localhost:1');
+    break;
+  default:
+    stopWithParent(async () => {
+      clearInterval(alive);
+      console.log('drained');
+    });
+    announceReady('http://localhost:1', 'A part is missing: install it.');
+}
