@@ -20,6 +20,7 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_INVALID_MULTIPART_CONTENT_TYPE: ['unsupported_media_type', 'Send the body as multipart/form-data.'],
   FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this address takes.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['bad_request', 'The body is not as long as its Content-Length says.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is no such thing.'],
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
@@ -82,6 +83,8 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   if (problem.code === 'internal' || problem.code === 'unavailable') {
     request.log.error({ err: error, requestId: request.id }, problem.message);
   }
+  // Errors before routing are answered without any hook.
+  reply.header('x-request-id', request.id);
   if (problem.retryAfter !== undefined) reply.header('retry-after', problem.retryAfter);
   if (request.raw.complete === false) drain(request.raw);
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
