@@ -49,9 +49,9 @@ export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> 
     if (!isRefusal(error, 'slug_taken')) throw error;
   }
   const { items } = await api.get<Listed<Plugin>>('/plugins?limit=1000');
-  const own = items.find((plugin) => plugin.slug === slug);
+  const own = items.find((plugin) => plugin.slug === slug || plugin.slug.startsWith(`${slug}-demo-`));
   // Someone else has it: a suffix makes a slug of our own.
-  return own ?? ensurePlugin(api, `${slug}-${crypto.randomUUID().slice(0, 8)}`);
+  return own ?? ensurePlugin(api, `${slug}-demo-${crypto.randomUUID().slice(0, 8)}`);
 }
 
 /** A version number that the plugin has not used: a number is never reusable, so every run takes the next one. */
@@ -96,18 +96,18 @@ export async function listInstallations(api: Service): Promise<readonly Installa
   return items;
 }
 
-/** What a version registers, as words. */
+/** What a version registers, as words: `middleware.systemPrompt`, `tools roll`. */
 export function registered({ discovered }: Version): string {
-  const words = Object.entries(discovered).flatMap(([kind, found]) => namesIn(found).map((name) => `${kind} ${name}`));
+  const words = Object.entries(discovered).flatMap(([kind, found]) => {
+    const names = Array.isArray(found) ? found.map(nameOf) : [];
+    return names.map((name) => (name.startsWith(kind) ? name : `${kind} ${name}`));
+  });
   return words.join(', ') || 'nothing';
 }
 
-function namesIn(found: unknown): string[] {
-  if (Array.isArray(found)) return found.map((item) => (typeof item === 'string' ? item : nameOf(item)));
-  return [];
+function nameOf(item: unknown): string {
+  if (typeof item === 'object' && item !== null && 'name' in item) return String(item.name);
+  return String(item);
 }
-
-const nameOf = (item: unknown): string =>
-  typeof item === 'object' && item !== null && 'name' in item ? String(item.name) : '?';
 
 const isRefusal = (error: unknown, code: string): boolean => error instanceof Refusal && error.code === code;

@@ -163,7 +163,7 @@ async function uninstallAll(api: Service, installed: readonly Installation[]): P
       await api.delete(`/installations/${id}`);
       const gone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
       await eventually(() => listInstallations(api), gone, 'the installation to be gone');
-      return 'gone, with its settings and its process';
+      return 'gone';
     });
   }
 }
