@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { inc, rsort } from 'semver';
 import { ZipFile } from 'yazl';
+import { eventually } from './demo-checks.ts';
 import { Refusal, type Service } from './demo-service.ts';
 
 interface Listed<Item> {
@@ -79,16 +80,23 @@ export async function publishZip(api: Service, plugin: Plugin, semVer: string, w
   return api.post<Version>(`/plugins/${plugin.id}/versions/zip`, form);
 }
 
-/** Installs, or finds the installation that an earlier run kept. */
-export async function ensureInstalled(api: Service, slug: string): Promise<Installation> {
+/** Installs, after removing what an earlier run kept: the tour starts with the default settings. */
+export async function installFresh(api: Service, slug: string): Promise<Installation> {
   try {
     return await api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
   } catch (error) {
     if (!isRefusal(error, 'already_installed')) throw error;
   }
-  const found = (await listInstallations(api)).find((installation) => installation.slug === slug);
-  if (!found) throw new Error(`${slug} is said to be installed and is not in the list`);
-  return found;
+  const kept = (await listInstallations(api)).find((installation) => installation.slug === slug);
+  if (kept) await uninstall(api, kept);
+  return api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
+}
+
+/** Uninstalls, and waits until the plugin has had its last event and everything is removed. */
+export async function uninstall(api: Service, { id }: Installation): Promise<void> {
+  await api.delete(`/installations/${id}`);
+  const gone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
+  await eventually(() => listInstallations(api), gone, 'the installation to be gone');
 }
 
 export async function listInstallations(api: Service): Promise<readonly Installation[]> {

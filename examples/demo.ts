@@ -5,15 +5,15 @@
 import { parseArgs } from 'node:util';
 import { eventually, expect, oneLine } from './demo-checks.ts';
 import {
-  ensureInstalled,
   ensurePlugin,
   type Installation,
-  listInstallations,
+  installFresh,
   nextSemVer,
   publishFiles,
   publishZip,
   readPackage,
   registered,
+  uninstall,
   type Version,
 } from './demo-packages.ts';
 import { Printer } from './demo-printer.ts';
@@ -110,7 +110,7 @@ async function installAll(api: Service, slugs: readonly string[], installed: Ins
     await step(slug, async () => {
       const entry = await api.get<{ reach: readonly { sentence: string }[] }>(`/marketplace/${slug}`);
       expect(entry.reach.length > 0, 'sentences on what it can reach', entry);
-      installed.push(await ensureInstalled(api, slug));
+      installed.push(await installFresh(api, slug));
       return entry.reach.map(({ sentence }) => sentence).join(' ');
     });
   }
@@ -124,9 +124,6 @@ async function converse(api: Service, sessions: Service, { house, guard, dice }:
   const session = await DemoSession.open(sessions);
   const set = (installation: Installation, settings: object) =>
     api.post(`/installations/${installation.id}/configure`, { settings });
-  // A kept installation of an earlier run has settings; these are the defaults again.
-  await set(house, {});
-  await set(guard, {});
   await step('system prompt, by default', () => session.prompt(DEFAULT_STYLE));
   await set(house, { style: OWN_STYLE });
   await step('system prompt, configured', () => session.prompt(OWN_STYLE));
@@ -158,11 +155,9 @@ async function readLog(api: Service, guard: Installation): Promise<void> {
 async function uninstallAll(api: Service, installed: readonly Installation[]): Promise<void> {
   if (installed.length === 0) return;
   printer.section('Uninstall');
-  for (const { id, slug } of installed) {
-    await step(slug, async () => {
-      await api.delete(`/installations/${id}`);
-      const gone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
-      await eventually(() => listInstallations(api), gone, 'the installation to be gone');
+  for (const installation of installed) {
+    await step(installation.slug, async () => {
+      await uninstall(api, installation);
       return 'gone';
     });
   }

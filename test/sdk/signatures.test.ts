@@ -3,14 +3,15 @@
  * else with what the row's `first` names and then the context. Generated from the rows; the walls have tests of their own.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { buildChild } from '../../sandbox-child/build.ts';
 import { surfaces, type Target } from '../../sdk/protocol.ts';
 import type { SurfaceRow } from '../../sdk/rows.ts';
 import { Wire } from '../../supervisor/wire.ts';
+import { type Teardown, temporaryFolder } from '../harness.ts';
 
 /** Answers what it was called with. `keys` of the context without those that only the child adds. */
 const BUNDLE = `
@@ -34,9 +35,10 @@ interface Seen {
   readonly answer: { count: number; first: unknown; keys: string[]; signal: boolean };
 }
 
-async function startChild(): Promise<{ wire: Wire; child: ChildProcess }> {
-  const program = join(await mkdtemp(join(tmpdir(), 'bulkhead-child-')), 'child.cjs');
+async function startChild(test: Teardown): Promise<{ wire: Wire; child: ChildProcess }> {
+  const program = join(await temporaryFolder(test), 'child.cjs');
   await writeFile(program, await buildChild());
+  test.teardown(() => stopEsbuild());
   const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
   const handlers = {
     request: async () => null,
@@ -47,7 +49,7 @@ async function startChild(): Promise<{ wire: Wire; child: ChildProcess }> {
 }
 
 t.test('every surface gets its first field and then the rest', async (t) => {
-  const { wire, child } = await startChild();
+  const { wire, child } = await startChild(t);
   t.teardown(() => child.kill('SIGKILL'));
   const load = { bundle: BUNDLE, sourceName: 'index.ts', members: [], settings: {}, secretNames: [], expected: null };
   t.match(await wire.request('load', load), { outcome: 'loaded' });

@@ -1,11 +1,11 @@
 /** The ambient types an author compiles against: exact for what exists, absent for what does not. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { temporaryFolder } from '../harness.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
@@ -32,7 +32,7 @@ t.test('every example of the reference compiles', async (t) => {
   const reference = await readFile(join(root, 'sdk/REFERENCE.md'), 'utf8');
   const blocks = [...reference.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
   t.ok(blocks.length > 25, `${blocks.length} examples found`);
-  const directory = await mkdtemp(join(tmpdir(), 'bulkhead-reference-'));
+  const directory = await temporaryFolder(t);
   for (const [index, code] of blocks.entries()) await writeFile(join(directory, `example-${index}.ts`), code);
   const config = { extends: join(root, 'sdk/tsconfig.plugin.json'), include: ['*.ts'] };
   await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config));

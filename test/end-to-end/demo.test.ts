@@ -1,0 +1,91 @@
+/** What a newcomer does: start everything, run the demo, stop everything. On free ports and in a folder of its own. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { temporaryFolder } from '../harness.ts';
+import { root } from '../source-files.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A fresh embedded PostgreSQL is made on the way, milliseconds. */
+const START_WITHIN_MS = 90_000;
+const PORT_NAMES = ['PORT', 'SUPERVISOR_PORT', 'API_OPS_PORT', 'SUPERVISOR_OPS_PORT'] as const;
+
+/** As many free ports as there are names; all are held until the last is found, so that none comes twice. */
+async function freePorts(): Promise<Record<(typeof PORT_NAMES)[number], string>> {
+  const servers = PORT_NAMES.map(() => createServer().listen(0, '127.0.0.1'));
+  const ports = await Promise.all(
+    servers.map(async (server) => {
+      await once(server, 'listening');
+      const address = server.address();
+      return String(typeof address === 'object' ? address?.port : address);
+    }),
+  );
+  await Promise.all(servers.map((server) => promisify(server.close.bind(server))()));
+  return Object.fromEntries(PORT_NAMES.map((name, at) => [name, ports[at] ?? ''])) as Awaited<
+    ReturnType<typeof freePorts>
+  >;
+}
+
+function startService(env: Environment): ChildProcess {
+  // Its own process group: a Ctrl-C at the tests' terminal is not for it.
+  const stdio = ['ignore', 'pipe', 'ignore'] as const;
+  return spawn(process.execPath, ['deploy/local.ts'], { cwd: root, env, stdio: [...stdio], detached: true });
+}
+
+async function ready(service: ChildProcess): Promise<string> {
+  if (!service.stdout) throw new Error('the service has no output');
+  const lines = createInterface({ input: service.stdout });
+  for await (const line of lines) {
+    if (!line.startsWith('bulkhead ready')) continue;
+    // Nobody reads on; an unread pipe would stop the service at its next line.
+    service.stdout.resume();
+    return line;
+  }
+  throw new Error('the service ended before it was ready');
+}
+
+async function run(script: string, args: readonly string[], env: Environment) {
+  return promisify(execFile)(process.execPath, [join(root, script), ...args], { cwd: root, env });
+}
+
+t.test('start, demo, stop', { timeout: START_WITHIN_MS + 60_000 }, async (t) => {
+  const ports = await freePorts();
+  // DATABASE_URL of a developer's shell would be used instead of a fresh database.
+  const { DATABASE_URL: _, TOKEN: __, ...inherited } = process.env;
+  const env = { ...inherited, ...ports, DATA_DIR: join(await temporaryFolder(t), 'data'), NO_COLOR: '1' };
+  const service = startService(env);
+  const stopped = once(service, 'exit');
+  t.teardown(async () => {
+    service.kill('SIGTERM');
+    await stopped;
+  });
+  t.match(await ready(service), `bulkhead ready http://localhost:${ports.PORT}/`);
+
+  const addresses = {
+    BASE_URL: `http://localhost:${ports.PORT}/api`,
+    SESSION_URL: `http://localhost:${ports.SUPERVISOR_PORT}`,
+  };
+  const first = await run('examples/demo.ts', [], { ...env, ...addresses });
+  t.match(first.stdout, 'Everything held.');
+  t.notMatch(first.stdout, 'FAILED');
+  t.match(first.stdout, /^[\n -~]*$/, 'plain ASCII where it is no terminal');
+  const again = await run('examples/demo.ts', ['--keep'], { ...env, ...addresses });
+  t.match(again.stdout, '1.0.1', 'runs again with the next versions');
+  const kept = await run('examples/demo.ts', [], { ...env, ...addresses });
+  t.match(kept.stdout, 'Everything held.', 'and over what an earlier run kept');
+
+  service.kill('SIGTERM');
+  const [code] = await stopped;
+  t.equal(code, 0, 'a clean stop');
+});
+
+t.test('without a service it says what to do', async (t) => {
+  const env = { ...process.env, BASE_URL: `http://127.0.0.1:${(await freePorts()).PORT}/api` };
+  const failure = await run('examples/demo.ts', [], env).catch((error: unknown) => error);
+  t.match(failure, { code: 1, stdout: /nothing answers at .*: start it with npm start/ });
+});
