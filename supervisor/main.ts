@@ -1,5 +1,6 @@
 /** The supervisor process: composes its parts from the environment and serves until it is told to stop. */
 import { join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
 import { pino } from 'pino';
 import { openBlobs } from '../db/blobs.ts';
 import { openVerifier } from '../db/identity.ts';
@@ -26,10 +27,13 @@ async function serve(config: SupervisorConfig): Promise<void> {
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
+  const program = await buildChild();
+  // esbuild keeps a service process for builds to come; there are none.
+  await stopEsbuild();
   const sandbox = await openSandbox({
     mode: config.SANDBOX,
     directory: join(config.DATA_DIR, 'sandbox'),
-    program: await buildChild(),
+    program,
     heapMegabytes: config.HEAP_MEGABYTES,
     residentMegabytes: config.RESIDENT_MEGABYTES,
   });

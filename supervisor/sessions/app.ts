@@ -1,6 +1,6 @@
 /** The session API: what agent runtimes call. Composes routes; `main.ts` listens. */
 import { randomUUID } from 'node:crypto';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { Problem } from '../../sdk/errors.ts';
 import { MIB } from '../../sdk/limits.ts';
 import { installCommands } from './commands.ts';
@@ -30,7 +30,8 @@ const KEEP_ALIVE_MS = 75_000;
 export function buildSessionApi(services: SessionServices, logger: FastifyBaseLogger): FastifyInstance {
   const app = Fastify({
     loggerInstance: logger,
-    disableRequestLogging: true,
+    // A hook call is logged by nobody: its trace is its answer.
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_MAX_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
     genReqId: () => randomUUID(),

@@ -1,0 +1,248 @@
+/** A supervisor with everything real but the publish: database, blobs, jail, session API. Bundles are given as text. */
+import { randomUUIDv7 } from 'node:crypto';
+import { join } from 'node:path';
+import { stop } from 'esbuild';
+import type { FastifyInstance, InjectOptions } from 'fastify';
+import type { Pool } from 'pg';
+import { pino } from 'pino';
+import t from 'tap';
+import { accountOf } from '../../db/accounts.ts';
+import { type Blobs, openBlobs } from '../../db/blobs.ts';
+import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../db/identity.ts';
+import { announceInstallation } from '../../db/notices.ts';
+import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/secrets.ts';
+import { buildChild } from '../../sandbox-child/build.ts';
+import { registeredCapabilities } from '../../sdk/capabilities.ts';
+import { introspect } from '../../supervisor/introspection.ts';
+import { openSandbox, type Sandbox } from '../../supervisor/sandbox.ts';
+import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';
+
+export interface PluginSource {
+  /** JavaScript, as the bundler would have made it. */
+  readonly code: string;
+  readonly slug?: string;
+  readonly account?: string;
+  /** Defaults to the account. */
+  readonly owner?: string;
+  readonly capabilities?: readonly string[];
+  readonly settings?: Readonly<Record<string, string>>;
+  readonly secrets?: Readonly<Record<string, string>>;
+  readonly semVer?: string;
+  readonly status?: string;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly discovered?: unknown;
+  /** For code that cannot be introspected: what its version is said to register. */
+  readonly registrations?: unknown;
+}
+export interface Installed {
+  readonly installationId: string;
+  readonly pluginId: string;
+  readonly versionId: string;
+  readonly accountId: string;
+  readonly slug: string;
+}
+/** Everything at rest, and no supervisor. */
+export interface Ground {
+  readonly url: string;
+  readonly pool: Pool;
+  readonly dataDir: string;
+  readonly sandbox: Sandbox;
+  readonly blobs: Blobs;
+  readonly keys: SecretKeys;
+  readonly issuer: TokenIssuer;
+  readonly verifier: TokenVerifier;
+  install(source: PluginSource): Promise<Installed>;
+  /** Publishes another version and moves the installation to it. */
+  update(installed: Installed, source: PluginSource): Promise<string>;
+}
+export interface World extends Ground {
+  readonly supervisor: Supervisor;
+  readonly app: FastifyInstance;
+  call(method: InjectOptions['method'], path: string, body?: unknown, account?: string): Promise<Reply>;
+  session(account?: string): Promise<string>;
+}
+export interface Reply {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape
+  readonly body: any;
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+
+let sandbox: Promise<Sandbox> | undefined;
+/** One jail for all worlds of a file, as a supervisor has one. */
+function theSandbox(): Promise<Sandbox> {
+  sandbox ??= (async () => {
+    const directory = join(await temporaryFolder(t), 'sandbox');
+    const program = await buildChild();
+    // Its service process would outlive the test.
+    await stop();
+    return openSandbox({ mode: 'auto', directory, program });
+  })();
+  return sandbox;
+}
+
+/** Makes a database, a data directory and the jail. */
+export async function openGround(test: Teardown): Promise<Ground> {
+  const { pool, url } = await testDatabase(test);
+  const dataDir = await temporaryFolder(test);
+  const sandbox = await theSandbox();
+  const [blobs, keys] = [await openBlobs(dataDir), await openSecretKeys(dataDir)];
+  const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  const base = { pool, blobs, keys, sandbox };
+  return {
+    ...{ ...base, url, dataDir, verifier, issuer: await openIssuer(dataDir) },
+    install: (source) => install(base, source),
+    update: (installed, source) => update(base, installed, source),
+  };
+}
+
+/** Starts a world; it ends with the test. */
+export async function startWorld(test: Teardown, options: Partial<SupervisorOptions> = {}): Promise<World> {
+  const ground = await openGround(test);
+  const { pool, blobs, keys, verifier, sandbox } = ground;
+  const logger = pino({ level: process.env.TEST_LOG ?? 'silent' });
+  const supervisor = await startSupervisor({
+    ...{ pool, blobs, keys, verifier, sandbox, logger, childrenMax: 50, idleStopMs: 60_000 },
+    ...options,
+  });
+  test.teardown(() => supervisor.stop());
+  const world: World = {
+    ...ground,
+    ...{ supervisor, app: supervisor.app },
+    call: (method, path, body, account = 'ann') => call(supervisor.app, ground.issuer, { method, path, body, account }),
+    session: async (account = 'ann') => {
+      const made = await world.call('POST', '/sessions', { agentId: 'agent-1' }, account);
+      return made.body.id;
+    },
+  };
+  return world;
+}
+
+type Base = Pick<World, 'pool' | 'blobs' | 'keys' | 'sandbox'>;
+
+async function install(base: Base, source: PluginSource): Promise<Installed> {
+  const { pool } = base;
+  const account = await accountOf(pool, source.account ?? 'ann');
+  const owner = await accountOf(pool, source.owner ?? source.account ?? 'ann');
+  const ids = { installationId: randomUUIDv7(), pluginId: randomUUIDv7() };
+  const slug = source.slug ?? `plugin-${ids.pluginId.slice(-8)}`;
+  await pool.query('INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ($1, $2, $3, $3)', [
+    ids.pluginId,
+    owner.id,
+    slug,
+  ]);
+  const { versionId, capabilities } = await addVersion(base, ids.pluginId, source);
+  await pool.query(
+    `INSERT INTO installations (id, account_id, plugin_id, version_policy, current_version_id, granted_capabilities,
+       settings, status, hook_order)
+     VALUES ($1, $2, $3, 'Latest', $4, $5, $6, $7, (SELECT count(*) + 1 FROM installations WHERE account_id = $2))`,
+    [
+      ids.installationId,
+      account.id,
+      ids.pluginId,
+      versionId,
+      capabilities,
+      JSON.stringify(source.settings ?? {}),
+      source.status ?? 'ready',
+    ],
+  );
+  for (const [name, value] of Object.entries(source.secrets ?? {}))
+    await saveSecret(pool, base.keys, ids.installationId, name, value);
+  await announceInstallation(pool, ids.installationId);
+  await settle();
+  return { ...ids, versionId, accountId: account.id, slug };
+}
+
+async function update(base: Base, installed: Installed, source: PluginSource): Promise<string> {
+  const { versionId, capabilities } = await addVersion(base, installed.pluginId, source);
+  await base.pool.query(
+    `UPDATE installations SET current_version_id = $2, granted_capabilities = $3, updated_at = clock_timestamp()
+      WHERE id = $1`,
+    [installed.installationId, versionId, capabilities],
+  );
+  await announceInstallation(base.pool, installed.installationId);
+  await settle();
+  return versionId;
+}
+
+async function addVersion(base: Base, pluginId: string, source: PluginSource) {
+  const { sha256 } = await base.blobs.put(Buffer.from(source.code));
+  const registrations =
+    source.registrations ?? (await introspect(base.sandbox.jail, source.code, 'plugin.js')).registrations;
+  const capabilities = [...(source.capabilities ?? []), ...registeredCapabilities(registrations as never)].sort();
+  const versionId = randomUUIDv7();
+  const settings = Object.fromEntries(Object.keys(source.settings ?? {}).map((name) => [name, { required: false }]));
+  await base.pool.query(
+    `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
+       capabilities, added_capabilities, discovered, registrations)
+     VALUES ($1, $2, $3, 'published', $4, $4, $5, $6, '', $7, '{}', $8, $9)`,
+    [
+      versionId,
+      pluginId,
+      source.semVer ?? '1.0.0',
+      sha256,
+      source.code.length,
+      JSON.stringify({ name: 'x', description: 'x', capabilities: source.capabilities ?? [], settings, secrets: {} }),
+      capabilities,
+      JSON.stringify(source.discovered ?? {}),
+      JSON.stringify(registrations),
+    ],
+  );
+  for (const [path, text] of Object.entries(source.files ?? {})) {
+    const blob = await base.blobs.put(Buffer.from(text));
+    await base.pool.query('INSERT INTO version_files (version_id, path, sha256, size_bytes) VALUES ($1, $2, $3, $4)', [
+      versionId,
+      path,
+      blob.sha256,
+      blob.sizeBytes,
+    ]);
+  }
+  return { versionId, capabilities };
+}
+
+/** A notice is delivered within a millisecond of its commit; an API's answer takes longer than that, these tests do not. */
+const settle = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+async function call(
+  app: FastifyInstance,
+  issuer: TokenIssuer,
+  request: { method: InjectOptions['method']; path: string; body: unknown; account: string },
+): Promise<Reply> {
+  const token = await tokenOf(issuer, request.account);
+  const reply = await app.inject({
+    method: request.method ?? 'GET',
+    url: request.path,
+    headers: { authorization: `Bearer ${token}` },
+    ...(request.body === undefined ? {} : { payload: request.body as object }),
+  });
+  const isJson = String(reply.headers['content-type']).includes('json');
+  return { status: reply.statusCode, headers: reply.headers, body: isJson ? reply.json() : reply.body };
+}
+
+const tokens = new WeakMap<TokenIssuer, Map<string, Promise<string>>>();
+function tokenOf(issuer: TokenIssuer, account: string): Promise<string> {
+  const known = tokens.get(issuer) ?? new Map<string, Promise<string>>();
+  tokens.set(issuer, known);
+  const token = known.get(account) ?? issuer.issue(account);
+  known.set(account, token);
+  return token;
+}
+
+/** Repeats a look until it answers something, at most for `ms`. */
+export async function eventually<T>(look: () => Promise<T | null | undefined | false>, ms = 10_000): Promise<T> {
+  const until = Date.now() + ms;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > until) throw new Error('it did not happen in time');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Whether a process is there and no zombie. */
+export async function isAlive(pid: number): Promise<boolean> {
+  const { readFile } = await import('node:fs/promises');
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return stat !== '' && !/\) [ZX] /.test(stat);
+}
