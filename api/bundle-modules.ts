@@ -1,12 +1,20 @@
 /** The virtual file system esbuild sees: the files of one package, reached by relative imports, and nothing else. */
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
-import type { Loader, OnLoadResult, OnResolveArgs, OnResolveResult, PartialMessage, Plugin } from 'esbuild';
+import {
+  type Loader,
+  type OnLoadResult,
+  type OnResolveArgs,
+  type OnResolveResult,
+  type PartialMessage,
+  type Plugin,
+  transform,
+} from 'esbuild';
 import { closest } from 'fastest-levenshtein';
 import { MIB } from '../sdk/limits.ts';
+import { type ForbiddenPlace, findForbidden } from './forbidden-syntax.ts';
+import { mapPosition, NAMESPACE } from './source-map.ts';
 
-/** Names of modules inside the bundle start with it; it keeps esbuild's own resolver, and so the disk, out of play. */
-export const NAMESPACE = 'package';
 /** All code of a package together: above it a build takes seconds and the bundle could not be loaded anyway. Bytes. */
 export const SOURCE_MAX_BYTES = 8 * MIB;
 
@@ -41,20 +49,51 @@ export function packageModules(files: ModulePaths): Plugin {
   };
 }
 
-function load(path: string, bytes: Buffer): OnLoadResult {
+async function load(path: string, bytes: Buffer): Promise<OnLoadResult> {
+  let source: string;
   try {
-    const contents = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    return { contents, loader: LOADERS[posix.extname(path)] ?? 'ts' };
+    source = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
     return { errors: [at(path, 'The file is not UTF-8 text')] };
   }
+  const loader = LOADERS[posix.extname(path)] ?? 'ts';
+  return loader === 'json' ? { contents: source, loader } : compile(path, source, loader);
+}
+
+/** Each file on its own first, without a look at any import, so that nothing forbidden reaches the bundling. */
+async function compile(path: string, source: string, loader: Loader): Promise<OnLoadResult> {
+  try {
+    const { code, map } = await transform(source, {
+      loader,
+      sourcefile: `${NAMESPACE}:${path}`,
+      sourcemap: 'external',
+      sourcesContent: false,
+      target: 'es2024',
+      charset: 'utf8',
+      tsconfigRaw: '{}',
+      logLevel: 'silent',
+    });
+    const forbidden = findForbidden(code);
+    if (forbidden.length > 0) return { errors: forbidden.map((place) => forbiddenAt(map, path, place)) };
+    const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
+    return { contents: `${code}\n//# sourceMappingURL=${url}`, loader: 'js' };
+  } catch (error) {
+    if (error instanceof Error && 'errors' in error) return { errors: error.errors as PartialMessage[] };
+    throw error;
+  }
+}
+
+function forbiddenAt(map: string, path: string, place: ForbiddenPlace): PartialMessage {
+  const { line, column } = mapPosition(map, place);
+  if (line === undefined || column === undefined) return at(path, place.message);
+  // Counted in characters here already, as `lineText` tells whoever reads it.
+  return { text: place.message, location: { file: path, line, column: column - 1, lineText: '' } };
 }
 
 function resolve(files: ModulePaths, args: OnResolveArgs): OnResolveResult {
   const { path, kind, importer } = args;
   if (kind === 'entry-point') return { path, namespace: NAMESPACE };
-  if (kind === 'dynamic-import') return refusal('import() is not allowed; use an import statement at the top');
-  if (kind !== 'import-statement') return refusal('require is not allowed; use an import statement at the top');
+  if (kind !== 'import-statement') return refusal('Only import statements are allowed');
   if (!/^\.\.?(\/|$)/.test(path)) return refusal(`“${path}” cannot be imported. ${ALLOWED}`);
   const target = posix.join(posix.dirname(importer), path);
   if (target.startsWith('..')) return refusal(`“${path}” leaves the package. ${ALLOWED}`);

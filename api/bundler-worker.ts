@@ -1,25 +1,21 @@
 /** Runs in a Piscina thread: one build at a time by this thread's own esbuild process, which a bad package may take down. */
 import * as esbuild from 'esbuild';
 import type { ProblemLocation } from '../sdk/errors.ts';
-import { type ModulePaths, NAMESPACE, packageModules } from './bundle-modules.ts';
+import { type ModulePaths, packageModules } from './bundle-modules.ts';
 import { respellForSes } from './ses-source.ts';
 
 export { checkToolSchemas } from './tool-schemas.ts';
 
-import { mapPosition } from './source-map.ts';
+import { mapPosition, NAMESPACE } from './source-map.ts';
 
 /** Honest packages build in well under a second. Milliseconds. */
 const BUILD_TIMEOUT_MS = 10_000;
 /** Messages of one build; the rest follows from them as a rule. */
 const MESSAGES_MAX = 20;
-/** esbuild's warnings that are refusals here: the code would not do in the child what it says. */
-const FATAL_WARNINGS: Readonly<Record<string, string>> = {
-  'direct-eval': 'eval is not allowed',
-  'empty-import-meta': 'import.meta is not allowed; a plugin has no address',
-};
+/** What passes the syntax tree but not ses's regular expressions: methods of these names. */
 const REFUSED: Readonly<Record<string, string>> = {
-  'import(': 'import() is not allowed, and neither is a method named import; use an import statement at the top',
-  'eval(': 'eval is not allowed, and neither is a method named eval',
+  'import(': 'A method cannot be named import here',
+  'eval(': 'A method cannot be named eval here',
 };
 
 export interface BuildTask {
@@ -74,8 +70,6 @@ const runEsbuild = ({ entry, files }: BuildTask) =>
   });
 
 function finish(built: Awaited<ReturnType<typeof runEsbuild>>): BuildResult {
-  const fatal = built.warnings.filter((warning) => Object.hasOwn(FATAL_WARNINGS, warning.id));
-  if (fatal.length > 0) return { outcome: 'refused', locations: fatal.map(toLocation) };
   const text = (ending: string) => built.outputFiles.find((file) => file.path.endsWith(ending))?.text ?? '';
   const sourceMap = text('.js.map');
   try {
@@ -95,11 +89,12 @@ function isBuildFailure(error: unknown): error is esbuild.BuildFailure {
 
 function toLocation(message: esbuild.Message): ProblemLocation {
   const { location } = message;
-  const text = FATAL_WARNINGS[message.id] ?? message.text;
+  const { text } = message;
   if (!location) return { message: text };
   const path = location.file.startsWith(`${NAMESPACE}:`) ? location.file.slice(NAMESPACE.length + 1) : location.file;
   if (location.line === 0) return { path, message: text };
   // esbuild counts columns in UTF-8 bytes from 0; editors count characters from 1.
-  const column = Buffer.from(location.lineText).subarray(0, location.column).toString('utf8').length + 1;
+  const before = Buffer.from(location.lineText).subarray(0, location.column).toString('utf8').length;
+  const column = (location.lineText === '' ? location.column : before) + 1;
   return { path, line: location.line, column, message: text };
 }

@@ -50,6 +50,8 @@ export interface BundlerOptions {
   readonly threads?: number;
   /** Builds that may wait; 0: none, a busy bundler refuses at once. */
   readonly queue?: number;
+  /** Told when a thread ends by itself between tasks; the pool replaces it. */
+  readonly onError?: (error: Error) => void;
 }
 
 /** Starts the pool. */
@@ -65,6 +67,8 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
     resourceLimits: { maxOldGenerationSizeMb: 512 },
     env: esbuildEnvironment(),
   });
+  // Without a listener Node would end the process.
+  pool.on('error', options.onError ?? (() => undefined));
   return {
     bundle: (of) => bundle(pool, of),
     checkToolSchemas: (schemas) => run<readonly SchemaFault[]>(pool, 'checkToolSchemas', schemas),

@@ -53,7 +53,7 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
     path: ENTRY,
     ...(stack === undefined ? {} : mapStack(bundle.sourceMap, stack, sourceName)),
   });
-  if (!found.ok) throw invalidAt({ ...place(found.stack), message: found.message });
+  if (!found.ok) throw invalidAt({ ...place(found.stack), message: `${found.message}${hintFor(found.message)}` });
   const faults = Object.entries(found.places).flatMap(([name, stack]) => {
     const message = nameFault(name);
     return message === null ? [] : [{ ...place(stack), message }];
@@ -65,6 +65,14 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
       throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; ${most} is the most.` });
   }
   return found.registrations;
+}
+
+/** The realm answers undefined for a global it does not know, so a misspelt group fails one step later. */
+function hintFor(message: string): string {
+  const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
+  return isUnknownGroup
+    ? `. There are middleware, compaction, events, ${Object.keys(CHOSEN).join(', ')} and channel`
+    : '';
 }
 
 function nameFault(name: string): string | null {

@@ -97,8 +97,12 @@ function treeFaults(path: string, document: Document.Parsed, lines: LineCounter)
   };
   visit(document, (_key, node, ancestors) => {
     if (isAlias(node)) add(node, 'References (*name) are not allowed.');
-    if (isMap(node))
-      for (const key of duplicates(node.items.map((item) => item.key))) add(key, 'The field is there twice.');
+    if (isMap(node)) {
+      const keys = node.items.map((item) => item.key);
+      for (const key of duplicates(keys)) add(key, 'The field is there twice.');
+      // Checked here because a plain object, which the schema sees, may swallow it.
+      for (const key of keys) if (isScalar(key) && key.value === '__proto__') add(key, '“__proto__” is no name.');
+    }
     if (ancestors.length <= NESTING_MAX || !isCollection(node)) return undefined;
     add(node, 'The frontmatter is nested too deeply.');
     return visit.BREAK;

@@ -36,7 +36,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const queues = await startQueues({ pool, role: 'producer', onError });
   const blobs = await openBlobs(config.DATA_DIR);
   await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
-  const bundler = startBundler();
+  const bundler = startBundler({ onError });
   const metrics = createMetrics();
   let stopping = false;
   const operations = buildOperations({ pool, metrics, isStopping: () => stopping });

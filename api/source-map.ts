@@ -1,7 +1,9 @@
 /** From a place in a bundle back to the author's file. */
 import { SourceMap } from 'node:module';
 import type { ProblemLocation } from '../sdk/errors.ts';
-import { NAMESPACE } from './bundle-modules.ts';
+
+/** Names of modules inside the bundle start with it; it keeps esbuild's own resolver, and so the disk, out of play. */
+export const NAMESPACE = 'package';
 
 /**
  * The author's place for a place in the bundle; empty where the map knows none (code that esbuild added).
