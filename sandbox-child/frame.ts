@@ -42,73 +42,76 @@ export class FrameError extends Error {
 /**
  * One message as one buffer.
  *
+ * @param allocate gives the memory, of exactly so many bytes; it is written at once
  * @throws RangeError over `FRAME_MAX_BYTES`,
  *   what a getter or `toJSON` of a plugin's value throws, and TypeError for cycles and BigInts
  */
-export function encodeFrame(message: Message): Buffer {
+export function encodeFrame(message: Message, allocate: (bytes: number) => Buffer): Buffer {
   const found: Found[] = [];
-  const slim = detach(message, [], found) as Message;
-  const parts = found.map(({ path, content }): Part => {
-    const text = typeof content === 'string';
-    return [path, text ? 'text' : 'bytes', text ? Buffer.byteLength(content) : content.byteLength];
-  });
-  const head = JSON.stringify(parts.length > 0 ? { ...slim, '@': parts } : slim);
+  let slim = detach(message, 0, found);
+  if (found.length > 0) slim = { ...(slim as Message), '@': found.map(describe) };
+  const head = JSON.stringify(slim);
   const headBytes = Buffer.byteLength(head);
-  const length = parts.reduce((sum, part) => sum + part[2], HEADER_BYTES + headBytes);
+  let length = HEADER_BYTES + headBytes;
+  for (const part of found) length += part.bytes;
   if (length - 4 > FRAME_MAX_BYTES)
     throw new RangeError(`a message of ${length} bytes; the limit is ${FRAME_MAX_BYTES}`);
-  const frame = Buffer.allocUnsafe(length);
+  const frame = allocate(length);
   frame.writeUInt32LE(length - 4, 0);
   frame.writeUInt32LE(headBytes, 4);
   let at = HEADER_BYTES + frame.write(head, HEADER_BYTES);
-  for (const { content } of found) {
-    if (typeof content === 'string') at += frame.write(content, at);
-    else {
-      frame.set(content, at);
-      at += content.byteLength;
-    }
+  for (const { content, bytes } of found) {
+    if (typeof content === 'string') frame.write(content, at);
+    else frame.set(content, at);
+    at += bytes;
   }
   return frame;
 }
 
-/** May stand for half a character, which neither UTF-8 nor the database can hold. */
-const SURROGATE_ESCAPE = /\\u[dD]/;
-const wellFormed = (_key: string, value: unknown): unknown =>
-  typeof value === 'string' ? value.toWellFormed() : value;
-
 interface Found {
   readonly path: (string | number)[];
   readonly content: string | Uint8Array;
+  readonly bytes: number;
 }
+const describe = ({ path, content, bytes }: Found): Part => [
+  path,
+  typeof content === 'string' ? 'text' : 'bytes',
+  bytes,
+];
+
+/** Where the walk is: one path for all of it, copied where something is found. */
+const walk: (string | number)[] = new Array(PART_DEPTH).fill('');
 
 /** The value with its long parts replaced by null, copied only along the way to them. */
-function detach(value: unknown, path: (string | number)[], found: Found[]): unknown {
-  if (typeof value === 'string') {
-    // A lone surrogate has no UTF-8: such a string stays in the JSON, which escapes it.
-    if (value.length < PART_MIN_CHARS || found.length >= PARTS_MAX || !value.isWellFormed()) return value;
-    found.push({ path, content: value });
-    return null;
-  }
+function detach(value: unknown, depth: number, found: Found[]): unknown {
+  if (typeof value === 'string')
+    return isPartText(value, found) ? take(value, Buffer.byteLength(value), depth, found) : value;
   if (typeof value !== 'object' || value === null) return value;
   if (value instanceof Uint8Array) {
     if (found.length >= PARTS_MAX) throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays`);
-    found.push({ path, content: value });
-    return null;
+    return take(value, value.byteLength, depth, found);
   }
-  if (path.length >= PART_DEPTH || (Array.isArray(value) && value.length > PART_ARRAY_MAX)) return value;
-  if (Array.isArray(value)) return detachItems(value, path, found);
-  return Object.getPrototypeOf(value) === Object.prototype ? detachFields(value, path, found) : value;
+  // A value with `toJSON` decides for itself what its JSON is, so nothing may be taken out of it.
+  if (depth >= PART_DEPTH || 'toJSON' in value) return value;
+  if (Array.isArray(value)) return value.length > PART_ARRAY_MAX ? value : detachItems(value, depth, found);
+  return Object.getPrototypeOf(value) === Object.prototype ? detachFields(value, depth, found) : value;
 }
 
-/** Such a value decides for itself what its JSON is, so nothing may be taken out of it. */
-const saysItself = (value: object): boolean => 'toJSON' in value;
+/** A lone surrogate has no UTF-8: such a string stays in the JSON, which escapes it. */
+const isPartText = (text: string, found: readonly Found[]): boolean =>
+  text.length >= PART_MIN_CHARS && found.length < PARTS_MAX && text.isWellFormed();
 
-function detachItems(items: readonly unknown[], path: (string | number)[], found: Found[]): unknown {
-  if (saysItself(items)) return items;
+function take(content: string | Uint8Array, bytes: number, depth: number, found: Found[]): null {
+  found.push({ path: walk.slice(0, depth), content, bytes });
+  return null;
+}
+
+function detachItems(items: readonly unknown[], depth: number, found: Found[]): unknown {
   let copy: unknown[] | null = null;
   for (let index = 0; index < items.length; index += 1) {
+    walk[depth] = index;
     const item = items[index];
-    const slim = detach(item, [...path, index], found);
+    const slim = detach(item, depth + 1, found);
     if (slim !== item) {
       copy ??= [...items];
       copy[index] = slim;
@@ -117,13 +120,14 @@ function detachItems(items: readonly unknown[], path: (string | number)[], found
   return copy ?? items;
 }
 
-function detachFields(fields: object, path: (string | number)[], found: Found[]): unknown {
-  if (saysItself(fields)) return fields;
+function detachFields(fields: object, depth: number, found: Found[]): unknown {
   let copy: Record<string, unknown> | null = null;
-  for (const [key, field] of Object.entries(fields)) {
-    if (typeof field !== 'string' ? typeof field !== 'object' || field === null : field.length < PART_MIN_CHARS)
-      continue;
-    const slim = detach(field, [...path, key], found);
+  // Its prototype has no enumerable keys: these are its own.
+  for (const key in fields) {
+    const field = (fields as Record<string, unknown>)[key];
+    if (typeof field !== 'object' && (typeof field !== 'string' || field.length < PART_MIN_CHARS)) continue;
+    walk[depth] = key;
+    const slim = detach(field, depth + 1, found);
     if (slim !== field) {
       copy ??= { ...fields };
       copy[key] = slim;
@@ -131,6 +135,11 @@ function detachFields(fields: object, path: (string | number)[], found: Found[])
   }
   return copy ?? fields;
 }
+
+/** May stand for half a character, which neither UTF-8 nor the database can hold. */
+const SURROGATE_ESCAPE = /\\u[dD]/;
+const wellFormed = (_key: string, value: unknown): unknown =>
+  typeof value === 'string' ? value.toWellFormed() : value;
 
 /**
  * Reads a frame back.
@@ -183,13 +192,15 @@ const isPart = (part: unknown): part is Part =>
 /** Own keys that hold null only: a path can neither climb a prototype nor replace what the JSON says. */
 function place(root: object, path: readonly unknown[], content: unknown): void {
   let node: unknown = root;
-  for (const [depth, key] of path.entries()) {
+  for (let depth = 0; depth < path.length; depth += 1) {
+    const key = path[depth];
     if (typeof key !== 'string' && typeof key !== 'number') throw new FrameError('a path in a frame is malformed');
     if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) break;
     const fields = node as Record<string | number, unknown>;
     if (depth < path.length - 1) node = fields[key];
     else if (fields[key] === null) {
-      Object.defineProperty(fields, key, { value: content, writable: true, enumerable: true, configurable: true });
+      // The key is its own, `__proto__` included, so this sets it and calls nobody's setter.
+      fields[key] = content;
       return;
     }
   }

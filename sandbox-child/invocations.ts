@@ -5,7 +5,7 @@ import type { control } from '../sdk/protocol.ts';
 import { AbortController, type AbortSignalLike, deadlinePassed } from './abort.ts';
 import { explain, text } from './text.ts';
 
-type Outcome = z.infer<(typeof control)['invoke']['result']>;
+export type Outcome = z.infer<(typeof control)['invoke']['result']>;
 type Call = z.infer<(typeof control)['invoke']['params']>;
 
 /** A veto's reason is shown to people. Characters; the protocol's own bound. */
@@ -14,17 +14,21 @@ const REASON_MAX_CHARS = 500;
 export interface Invocations {
   /** The id of the invocation whose code is running, also after an await; null outside of any. */
   current(): string | null;
-  /** Runs a handler to its outcome. Never rejects. */
-  run(call: Call, handler: (context: unknown) => unknown): Promise<Outcome>;
+  /**
+   * Runs a handler and tells its outcome, once: at once where the handler is not asynchronous, so that a plain hook
+   * costs no turn of the event loop. `done` may throw, for an answer that cannot be sent; that is then the outcome.
+   */
+  run(call: Call, handler: (context: unknown) => unknown, done: (outcome: Outcome) => void): void;
   /** Ends an invocation that has passed its deadline: its signal aborts and its outcome is a failure. */
   abort(invocationId: string): void;
 }
 
 interface Running {
   readonly id: string;
-  readonly abandon: (outcome: Outcome) => void;
+  readonly done: (outcome: Outcome) => void;
   controller: AbortController | null;
   vetoed: string | null;
+  over: boolean;
 }
 
 /** What `cancel` throws, so that the handler ends there. A handler that catches it has cancelled all the same. */
@@ -34,49 +38,63 @@ const VETO = Object.freeze(new Error('this operation was cancelled'));
 export function trackInvocations(): Invocations {
   const scope = new AsyncLocalStorage<Running>();
   const running = new Map<string, Running>();
-  const settle = async (state: Running, context: unknown, handler: (context: unknown) => unknown): Promise<Outcome> => {
+  const finish = (state: Running, outcome: Outcome): void => {
+    if (state.over) return;
+    state.over = true;
+    running.delete(state.id);
     try {
-      const answer = await scope.run(state, handler, context);
-      if (state.vetoed !== null) return { outcome: 'cancelled', reason: state.vetoed };
-      return { outcome: 'answered', answer };
+      state.done(state.vetoed === null ? outcome : { outcome: 'cancelled', reason: state.vetoed });
     } catch (error) {
-      if (state.vetoed !== null) return { outcome: 'cancelled', reason: state.vetoed };
-      return { outcome: 'failed', ...explain(error) };
+      state.done({ outcome: 'failed', ...explain(error) });
     }
   };
+  const fail = (state: Running, error: unknown): void => finish(state, { outcome: 'failed', ...explain(error) });
   return {
     current: () => scope.getStore()?.id ?? null,
-    run(call, handler) {
-      return new Promise((resolve) => {
-        const state: Running = { id: call.invocationId, abandon: resolve, controller: null, vetoed: null };
-        running.set(state.id, state);
-        settle(state, contextOf(call, state), handler).then((outcome) => {
-          running.delete(state.id);
-          resolve(outcome);
-        });
-      });
+    run(call, handler, done) {
+      const state: Running = { id: call.invocationId, done, controller: null, vetoed: null, over: false };
+      running.set(state.id, state);
+      try {
+        const answer = scope.run(state, handler, new Context(call.context, state));
+        if (!isPromised(answer)) finish(state, { outcome: 'answered', answer });
+        else {
+          const kept = (value: unknown): void => finish(state, { outcome: 'answered', answer: value });
+          Promise.resolve(answer).then(kept, (error) => fail(state, error));
+        }
+      } catch (error) {
+        fail(state, error);
+      }
     },
     abort(invocationId) {
       const state = running.get(invocationId);
-      running.delete(invocationId);
-      state?.controller?.abort(deadlinePassed());
-      state?.abandon({ outcome: 'failed', message: 'the deadline has passed', stack: '' });
+      if (!state) return;
+      state.controller?.abort(deadlinePassed());
+      fail(state, deadlinePassed());
     },
   };
 }
 
-/** The context as the handler sees it. Fresh from the wire and the handler's own, so only what we add is frozen. */
-function contextOf(call: Call, state: Running): object {
-  return {
-    ...call.context,
-    invocationId: call.invocationId,
-    get signal(): AbortSignalLike {
-      state.controller ??= new AbortController();
-      return state.controller.signal;
-    },
-    cancel: Object.freeze((reason: unknown) => {
+const isPromised = (answer: unknown): boolean => typeof answer === 'object' && answer !== null && 'then' in answer;
+
+/** The context as the handler sees it: fresh from the wire and the handler's own. */
+class Context {
+  readonly #state: Running;
+  /** An own property, so that `({ cancel }) => …` works. */
+  readonly cancel: (reason: unknown) => never;
+
+  constructor(fields: object, state: Running) {
+    this.#state = state;
+    this.cancel = (reason) => {
       state.vetoed ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
       throw VETO;
-    }),
-  };
+    };
+    Object.assign(this, fields);
+  }
+
+  get signal(): AbortSignalLike {
+    this.#state.controller ??= new AbortController();
+    return this.#state.controller.signal;
+  }
 }
+Reflect.deleteProperty(Context.prototype, 'constructor');
+Object.freeze(Context.prototype);

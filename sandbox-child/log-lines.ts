@@ -1,6 +1,5 @@
-/** Log lines on their way out: cut to size here, counted again by the supervisor, and lost rather than heaped up. */
+/** Log lines on their way out: cut to size here, counted again by the supervisor. */
 import type { LogLevel } from '../sdk/protocol.ts';
-import type { Message } from './frame.ts';
 import { text } from './text.ts';
 import type { Wire } from './wire.ts';
 
@@ -13,7 +12,6 @@ const DATA_MAX_CHARS = 16_384;
 
 /** A writer of lines. `invocation` answers the invocation whose code is running. */
 export function makeLog(wire: Wire, invocation: () => string | null): Log {
-  let lost = 0;
   return (level, message, data) => {
     const shown = data === undefined ? { truncated: false } : loggable(data);
     const truncated = message.length > MESSAGE_MAX_CHARS || shown.truncated;
@@ -24,15 +22,9 @@ export function makeLog(wire: Wire, invocation: () => string | null): Log {
       invocationId: invocation(),
       truncated,
     };
-    if (lost > 0 && wire.offer(dropped(lost))) lost = 0;
-    if (!wire.offer({ method: 'log', params: line })) lost += 1;
+    wire.send({ method: 'log', params: line });
   };
 }
-
-const dropped = (count: number): Message => ({
-  method: 'log',
-  params: { level: 'warn', message: `${count} log lines dropped`, invocationId: null, truncated: false },
-});
 
 /** Log data as JSON; too much of it, or none, as the beginning of its text. */
 function loggable(data: unknown): { data: unknown; truncated: boolean } {

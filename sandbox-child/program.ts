@@ -5,7 +5,7 @@ import { endowments } from './endowments.ts';
 import type { Message } from './frame.ts';
 import { makeHost, type SendCall } from './host.ts';
 import { HostCalls } from './host-calls.ts';
-import { type Invocations, trackInvocations } from './invocations.ts';
+import { type Invocations, type Outcome, trackInvocations } from './invocations.ts';
 import { makeLog } from './log-lines.ts';
 import type { Realm } from './realm.ts';
 import { openRegistry } from './registry.ts';
@@ -59,9 +59,10 @@ class Program {
   }
 
   #serve(method: Method, id: number, params: unknown): void {
-    if (method === 'invoke') this.#answer(id, this.#invoke(params as Params<'invoke'>));
-    else if (method === 'load') this.#answer(id, this.#load(params as Params<'load'>));
-    else if (method === 'ping') this.#wire.send({ id, result: null });
+    if (method === 'invoke') this.#invoke(id, params as Params<'invoke'>);
+    else if (method === 'load') {
+      this.#load(params as Params<'load'>).then((result) => this.#wire.send({ id, result }));
+    } else if (method === 'ping') this.#wire.send({ id, result: null });
     else if (method === 'abort') this.#invocations.abort((params as Params<'abort'>).invocationId);
     else if (method === 'configure') {
       this.#realm.replace({ host: makeHost(params as Params<'configure'>, this.#call, this.#log) });
@@ -81,20 +82,13 @@ class Program {
     }
   }
 
-  #invoke(params: Params<'invoke'>): Promise<unknown> {
+  #invoke(id: number, params: Params<'invoke'>): void {
     const handler = this.#registry.find(params.target);
-    if (handler) return this.#invocations.run(params, handler);
-    const { kind, name } = params.target;
-    return Promise.resolve({ outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' });
-  }
-
-  async #answer(id: number, work: Promise<unknown>): Promise<void> {
-    const result = await work;
-    try {
-      this.#wire.send({ id, result });
-    } catch (error) {
-      // What the handler answered is no JSON, is too large, or threw when looked at.
-      this.#wire.send({ id, result: { outcome: 'failed', ...explain(error) } });
+    const done = (outcome: Outcome): void => this.#wire.send({ id, result: outcome });
+    if (handler) this.#invocations.run(params, handler, done);
+    else {
+      const { kind, name } = params.target;
+      done({ outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' });
     }
   }
 }

@@ -4,60 +4,33 @@ import { Socket } from 'node:net';
 import { decodeFrame, encodeFrame, HEADER_BYTES, type Message } from './frame.ts';
 
 export interface Wire {
-  /** @throws where the value cannot be encoded; then nothing was sent */
+  /**
+   * Sends one message, and waits where the pipe is full: a plugin that floods its supervisor holds up itself alone.
+   *
+   * @throws where the value cannot be encoded; then nothing was sent
+   */
   send(message: Message): void;
-  /** Like `send`, but gives the message up where the supervisor is not keeping up. False: given up. */
-  offer(message: Message): boolean;
 }
 
 /** What is read at once; a larger frame is put together from several reads. */
 const READ_BYTES = 65_536;
-/** Above this, `offer` gives up: logs must not fill the heap while the supervisor holds its reading back. */
-const OFFER_BACKLOG_BYTES = 1_048_576;
+/** Frames up to this are written from one place, which saves an allocation for each. */
+const SCRATCH_BYTES = 65_536;
 
 /** Starts reading. `receive` is called once a message, in order; at the end of the input the process ends. */
 export function openWire(receive: (message: Message) => void): Wire {
   readFrames(receive);
-  const backlog: Buffer[] = [];
-  let waiting = 0;
-  const flush = (): void => {
-    for (let frame = backlog.shift(); frame; frame = backlog.shift()) {
-      waiting -= frame.byteLength;
-      const rest = writeSome(frame);
-      if (rest) {
-        backlog.unshift(rest);
-        waiting += rest.byteLength;
-        setTimeout(flush, 1);
-        return;
-      }
-    }
-  };
-  const send = (message: Message): void => {
-    const frame = encodeFrame(message);
-    const rest = backlog.length > 0 ? frame : writeSome(frame);
-    if (!rest) return;
-    if (backlog.push(rest) === 1) setTimeout(flush, 1);
-    waiting += rest.byteLength;
-  };
-  return {
-    send,
-    offer(message) {
-      if (waiting > OFFER_BACKLOG_BYTES) return false;
-      send(message);
-      return true;
-    },
-  };
+  const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+  const allocate = (bytes: number): Buffer =>
+    bytes <= SCRATCH_BYTES ? scratch.subarray(0, bytes) : Buffer.allocUnsafeSlow(bytes);
+  return { send: (message) => write(encodeFrame(message, allocate)) };
 }
 
-/** Writes at once what the pipe takes, and answers the rest. A stream would cost 10 µs and a copy. */
-function writeSome(frame: Buffer): Buffer | null {
-  let at = 0;
+/** Descriptor 1 blocks. A stream would cost 10 µs and a copy. */
+function write(frame: Buffer): void {
   try {
-    while (at < frame.byteLength) at += writeSync(1, frame, at);
-    return null;
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'EAGAIN') return frame.subarray(at);
+    for (let at = 0; at < frame.byteLength; ) at += writeSync(1, frame, at);
+  } catch {
     // The supervisor has gone.
     process.exit(0);
   }

@@ -5,7 +5,7 @@ import { REASON_MAX_CHARS } from '../sdk/payloads.ts';
 import type { control, Target } from '../sdk/protocol.ts';
 import { CallSlots } from './call-slots.ts';
 import { ChildError, timeoutOf } from './child-errors.ts';
-import { Deadline } from './deadline.ts';
+import { type Deadline, DeadlineClock } from './deadline.ts';
 import type { Wire } from './wire.ts';
 
 /** What the plugin's code did: answered, vetoed, or threw. */
@@ -60,72 +60,121 @@ export class ChildCalls {
 
   /** Runs a handler. Resolves with what the plugin's code did, rejects with `ChildError` for everything else. */
   run(target: Target, context: Readonly<Record<string, unknown>>, options: InvokeOptions): Promise<Outcome> {
-    const { invocationId, deadlineAt, signal } = options;
-    const budgetMs = Math.max(deadlineAt - Date.now(), 0);
     return new Promise((resolve, reject) => {
-      const fail = (error: unknown): void => {
-        if (call.end()) reject(error);
-      };
-      const late = (): void => {
-        const error = timeoutOf(`${target.kind} ${target.name}`, budgetMs, deadline.elapsedMs());
-        if (call.sent) this.#endIfHung(invocationId, error.message);
-        fail(error);
-      };
-      const giveUp = (): void => {
-        if (call.sent) this.#wire.notice('abort', { invocationId });
-        fail(new ChildError('aborted', 'the caller gave up'));
-      };
-      const deadline = new Deadline(budgetMs, late);
-      const call = this.#open(invocationId, deadline, signal, giveUp);
-      const send = (): void => {
-        call.sent = true;
-        this.#running.set(invocationId, deadline);
-        this.#wire.request('invoke', { target, invocationId, context, deadlineMs: budgetMs }).then((answer) => {
-          const outcome = outcomeOf(answer);
-          if (outcome === null) fail(new ChildError('broken', 'the plugin’s answer was none'));
-          else if (call.end()) resolve(outcome);
-        }, fail);
-      };
-      call.leave = this.#slots.take(send);
-      if (call.leave === null) fail(new ChildError('busy', 'too many calls wait for this plugin'));
-      if (signal?.aborted) giveUp();
+      const call = new Call(this, target, context, options, { resolve, reject });
+      call.leave = this.#slots.take(() => call.send(this.#wire));
+      if (call.leave === null) call.fail(new ChildError('busy', 'too many calls wait for this plugin'));
+      if (options.signal?.aborted) call.giveUp();
     });
   }
 
-  #open(invocationId: string, deadline: Deadline, signal: AbortSignal | undefined, giveUp: () => void): OpenCall {
-    signal?.addEventListener('abort', giveUp, { once: true });
-    let over = false;
-    const call: OpenCall = {
-      sent: false,
-      leave: null,
-      end: () => {
-        if (over) return false;
-        over = true;
-        deadline.clear();
-        signal?.removeEventListener('abort', giveUp);
-        if (call.sent) this.#running.delete(invocationId);
-        call.leave?.();
-        if (this.#slots.taken === 0) this.#idle?.();
-        return true;
-      },
-    };
-    return call;
+  began(call: Call): void {
+    this.#running.set(call.invocationId, call.deadline);
+  }
+
+  over(call: Call): void {
+    if (call.sent) this.#running.delete(call.invocationId);
+    call.leave?.();
+    if (this.#slots.taken === 0) this.#idle?.();
+  }
+
+  abort(invocationId: string): void {
+    this.#wire.notice('abort', { invocationId });
   }
 
   /** A slow child answers the ping and goes on; a hung one is ended. */
-  #endIfHung(invocationId: string, why: string): void {
-    this.#wire.notice('abort', { invocationId });
+  endIfHung(why: string): void {
     const patience = setTimeout(() => this.#kill(why), PING_WITHIN_MS);
     const enough = (): void => clearTimeout(patience);
     this.#wire.request('ping', {}).then(enough, enough);
   }
 }
 
-interface OpenCall {
-  sent: boolean;
-  leave: (() => void) | null;
+interface Settle {
+  resolve(outcome: Outcome): void;
+  reject(error: ChildError): void;
+}
+const clock = new DeadlineClock();
+
+/** One call, from its place in the queue to its end. */
+class Call {
+  readonly invocationId: string;
+  readonly deadline: Deadline;
+  sent = false;
+  leave: (() => void) | null = null;
+  readonly #calls: ChildCalls;
+  readonly #target: Target;
+  readonly #context: Readonly<Record<string, unknown>>;
+  readonly #budgetMs: number;
+  readonly #signal: AbortSignal | undefined;
+  readonly #settle: Settle;
+  #over = false;
+
+  constructor(
+    calls: ChildCalls,
+    target: Target,
+    context: Readonly<Record<string, unknown>>,
+    options: InvokeOptions,
+    settle: Settle,
+  ) {
+    this.invocationId = options.invocationId;
+    this.#calls = calls;
+    this.#target = target;
+    this.#context = context;
+    this.#budgetMs = Math.max(options.deadlineAt - Date.now(), 0);
+    this.#signal = options.signal;
+    this.#settle = settle;
+    this.deadline = clock.start(this.#budgetMs, () => this.#late());
+    this.#signal?.addEventListener('abort', this.giveUp, { once: true });
+  }
+
+  send(wire: Wire): void {
+    this.sent = true;
+    this.#calls.began(this);
+    const { invocationId } = this;
+    const params = { target: this.#target, invocationId, context: this.#context, deadlineMs: this.#budgetMs };
+    wire.call(
+      'invoke',
+      params,
+      (answer) => this.#answered(answer),
+      (error) => this.fail(error),
+    );
+  }
+
+  fail(error: ChildError): void {
+    if (this.#end()) this.#settle.reject(error);
+  }
+
+  readonly giveUp = (): void => {
+    if (this.sent) this.#calls.abort(this.invocationId);
+    this.fail(new ChildError('aborted', 'the caller gave up'));
+  };
+
+  #late(): void {
+    const { kind, name } = this.#target;
+    const error = timeoutOf(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
+    if (this.sent) {
+      this.#calls.abort(this.invocationId);
+      this.#calls.endIfHung(error.message);
+    }
+    this.fail(error);
+  }
+
+  #answered(answer: unknown): void {
+    const outcome = outcomeOf(answer);
+    if (outcome === null) this.fail(new ChildError('broken', 'the plugin’s answer was none'));
+    else if (this.#end()) this.#settle.resolve(outcome);
+  }
+
   /** Whether it was still open. */
-  end(): boolean;
+  #end(): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.deadline.clear();
+    this.#signal?.removeEventListener('abort', this.giveUp);
+    this.#calls.over(this);
+    return true;
+  }
 }
 
 /** The envelope by hand: a schema would cost a tenth of the whole round trip. The answer itself is the caller's to check. */

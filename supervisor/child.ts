@@ -116,7 +116,7 @@ export class Child {
       this.#state = 'loaded';
       return result.data;
     } catch (error) {
-      throw this.#why === timeout.message ? timeout : this.#translate(error);
+      throw this.#why === timeout.message ? timeout : error;
     } finally {
       clearTimeout(timer);
     }
@@ -132,9 +132,7 @@ export class Child {
     if (this.#state !== 'loaded') {
       return Promise.reject(new ChildError('dead', this.#why ?? `the child is ${this.#state}`));
     }
-    return this.#calls.run(target, context, options).catch((error) => {
-      throw this.#translate(error);
-    });
+    return this.#calls.run(target, context, options);
   }
 
   /** Stops and restarts the budget of a running handler; pauses nest. Unknown ids are ignored. */
@@ -225,14 +223,6 @@ export class Child {
   #own<T extends { readonly invocationId: string | null }>(message: T): T {
     if (message.invocationId === null || this.#calls.has(message.invocationId)) return message;
     return { ...message, invocationId: null };
-  }
-
-  #translate(error: unknown): ChildError {
-    if (error instanceof ChildError) return error;
-    const words = (error as Error).message;
-    return error instanceof RangeError
-      ? new ChildError('too_large', words)
-      : new ChildError('dead', this.#why ?? words);
   }
 }
 

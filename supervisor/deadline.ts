@@ -1,21 +1,27 @@
-/** A budget that stands still while its handler waits for something slow that is not its fault. */
+/** Budgets that stand still while their handlers wait for something slow that is not their fault. */
 
-/** Timers fire early by up to this much, milliseconds. */
-const TIMER_SLACK_MS = 1;
+/** A look at all budgets is due this long after the earliest of them: timers fire early by up to a millisecond. */
+const SLACK_MS = 1;
 
 export class Deadline {
+  readonly #clock: DeadlineClock;
   readonly #budgetMs: number;
   readonly #passed: () => void;
   #usedMs = 0;
-  #since = performance.now();
+  #since: number;
   #pauses = 0;
-  #timer: NodeJS.Timeout;
 
-  /** Starts a budget, milliseconds. `passed` is called once, when it has been used up. */
-  constructor(budgetMs: number, passed: () => void) {
+  /** See `DeadlineClock.start`. */
+  constructor(clock: DeadlineClock, budgetMs: number, now: number, passed: () => void) {
+    this.#clock = clock;
     this.#budgetMs = budgetMs;
+    this.#since = now;
     this.#passed = passed;
-    this.#timer = this.#arm();
+  }
+
+  /** When it will have been used up, on the clock of `performance.now()`. Never, while it is paused. */
+  get endsAt(): number {
+    return this.#pauses > 0 ? Number.POSITIVE_INFINITY : this.#since + this.#budgetMs - this.#usedMs;
   }
 
   /** Used up so far, without the pauses. */
@@ -26,9 +32,7 @@ export class Deadline {
   /** Pauses nest: the budget runs again when every pause has been resumed. */
   pause(): void {
     this.#pauses += 1;
-    if (this.#pauses > 1) return;
-    clearTimeout(this.#timer);
-    this.#usedMs += performance.now() - this.#since;
+    if (this.#pauses === 1) this.#usedMs += performance.now() - this.#since;
   }
 
   resume(): void {
@@ -36,17 +40,60 @@ export class Deadline {
     this.#pauses -= 1;
     if (this.#pauses > 0) return;
     this.#since = performance.now();
-    this.#timer = this.#arm();
+    this.#clock.watch(this.endsAt);
   }
 
-  /** Ends the matter: `passed` will not be called, and `resume` has no effect. */
+  /** Ends the matter: `passed` will not be called. */
   clear(): void {
-    clearTimeout(this.#timer);
-    this.#pauses = Number.POSITIVE_INFINITY;
+    this.#clock.forget(this);
   }
 
-  #arm(): NodeJS.Timeout {
-    // Whole milliseconds: Node keeps one list of timers for each length.
-    return setTimeout(this.#passed, Math.max(Math.ceil(this.#budgetMs - this.#usedMs) + TIMER_SLACK_MS, 0));
+  pass(): void {
+    this.#passed();
+  }
+}
+
+/**
+ * One timer for many budgets. It is set for the earliest and left alone when that one ends in time, as nearly all do: a
+ * timer of its own for each call would cost more than the rest of the call's bookkeeping.
+ */
+export class DeadlineClock {
+  readonly #running = new Set<Deadline>();
+  #timer: NodeJS.Timeout | null = null;
+  #dueAt = Number.POSITIVE_INFINITY;
+
+  /** Starts a budget, milliseconds. `passed` is called once, when it has been used up. */
+  start(budgetMs: number, passed: () => void): Deadline {
+    const deadline = new Deadline(this, budgetMs, performance.now(), passed);
+    this.#running.add(deadline);
+    this.watch(deadline.endsAt);
+    return deadline;
+  }
+
+  forget(deadline: Deadline): void {
+    this.#running.delete(deadline);
+  }
+
+  /** Sees to it that the budgets are looked at then. */
+  watch(at: number): void {
+    if (at >= this.#dueAt) return;
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#dueAt = at;
+    // What waits for a budget also waits for a child, which keeps the process alive on its own.
+    this.#timer = setTimeout(() => this.#look(), Math.max(Math.ceil(at - performance.now()), 0) + SLACK_MS).unref();
+  }
+
+  #look(): void {
+    this.#timer = null;
+    this.#dueAt = Number.POSITIVE_INFINITY;
+    const now = performance.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const deadline of this.#running) {
+      if (deadline.endsAt <= now) {
+        this.#running.delete(deadline);
+        deadline.pass();
+      } else next = Math.min(next, deadline.endsAt);
+    }
+    if (next < Number.POSITIVE_INFINITY) this.watch(next);
   }
 }

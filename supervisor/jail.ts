@@ -101,13 +101,11 @@ export function makeJail(options: JailOptions): Jail {
       ]
     : [process.execPath, ...flags, programPath];
   const residentBytes = (options.residentMegabytes ?? limits.residentMegabytes) * 1024 * 1024;
-  let serial = 0;
   return {
     walls,
     limiter: limiter.kind,
     spawn() {
-      serial += 1;
-      const group = limiter.group(String(serial), residentBytes);
+      const group = limiter.group(residentBytes);
       const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
       const child = spawn('/bin/sh', ['-c', launcher(group !== null), 'jail', ...command], {
         ...identity,

@@ -16,8 +16,8 @@ export interface LimitedGroup {
 }
 export interface Limiter {
   readonly kind: LimiterKind;
-  /** @throws where the hierarchy has vanished since start-up */
-  group(name: string, residentBytes: number): LimitedGroup | null;
+  /** One child's group with its memory limit, bytes. @throws where the hierarchy has vanished since start-up */
+  group(residentBytes: number): LimitedGroup | null;
 }
 
 /** Threads of one child: Node starts up to 7; the rest is slack. Forking is refused by the system call filter. */
@@ -25,9 +25,15 @@ const MAX_TASKS = 32;
 /** A quarter of the default share: plugins wait for the supervisor, not the other way round. v1 shares and v2 weight. */
 const CPU_SHARES = 256;
 const CPU_WEIGHT = 25;
-/** Groups are named after the supervisor that made them. */
-const PREFIX = `bulkhead-${process.pid}-`;
+/** Groups are named after the supervisor that made them, and counted over all its jails. */
+let serial = 0;
+const nextName = (): string => {
+  serial += 1;
+  return `bulkhead-${process.pid}-${serial}`;
+};
 const OWNER = /^bulkhead-(\d+)-/;
+/** Any size a group can be made with. */
+const PROBE_BYTES = 67_108_864;
 const ROOT = '/sys/fs/cgroup';
 
 const noLimiter: Limiter = { kind: 'rlimit', group: () => null };
@@ -38,7 +44,7 @@ export function findLimiter(): Limiter {
     try {
       const limiter = candidate();
       if (!limiter) continue;
-      limiter.group('probe', 64 * 1024 * 1024)?.remove();
+      limiter.group(PROBE_BYTES)?.remove();
       return limiter;
     } catch {
       // Not writable, or a controller is missing: the next one.
@@ -62,8 +68,8 @@ function groupsOfVersion2(): Limiter | null {
   sweep(base);
   return {
     kind: 'cgroup2',
-    group: (name, residentBytes) => {
-      const path = join(base, PREFIX + name);
+    group: (residentBytes) => {
+      const path = join(base, nextName());
       mkdirSync(path);
       return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, [
         [`${path}/memory.max`, residentBytes],
@@ -96,8 +102,9 @@ function groupsOfVersion1(): Limiter | null {
   for (const base of bases) if (base) sweep(base);
   return {
     kind: 'cgroup1',
-    group: (name, residentBytes) => {
-      const at = (base: string | null | undefined) => (base ? join(base, PREFIX + name) : null);
+    group: (residentBytes) => {
+      const name = nextName();
+      const at = (base: string | null | undefined) => (base ? join(base, name) : null);
       const paths = [at(memory), at(pids), at(cpu)];
       for (const path of paths) if (path) mkdirSync(path);
       return groupAt(

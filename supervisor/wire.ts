@@ -7,6 +7,7 @@
  */
 import type { Readable, Writable } from 'node:stream';
 import { encodeFrame, FRAME_MAX_BYTES, type Message } from '../sandbox-child/frame.ts';
+import { ChildError } from './child-errors.ts';
 import { FrameReader } from './frame-reader.ts';
 
 export interface WireHandlers {
@@ -31,9 +32,24 @@ const BACKLOG_MAX_BYTES = 2 * FRAME_MAX_BYTES;
 /** Requests of the child being answered: its 16 in flight, those waiting, and slack. */
 const REQUESTS_MAX = 128;
 
+/** Frames to children are cut from slabs of this size; Node's own pool ends at 4 KB, and a buffer each costs 1 µs. */
+const SLAB_BYTES = 262_144;
+let slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
+let used = 0;
+/** Memory for one frame. A slab lives for as long as one of its frames is on its way. */
+function slice(bytes: number): Buffer {
+  if (bytes > SLAB_BYTES / 4) return Buffer.allocUnsafeSlow(bytes);
+  if (used + bytes > SLAB_BYTES) {
+    slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
+    used = 0;
+  }
+  used += bytes;
+  return slab.subarray(used - bytes, used);
+}
+
 interface Waiting {
   readonly resolve: (result: unknown) => void;
-  readonly reject: (error: Error) => void;
+  readonly reject: (error: ChildError) => void;
 }
 
 export class Wire {
@@ -43,7 +59,7 @@ export class Wire {
   readonly #waiting = new Map<number, Waiting>();
   #serial = 0;
   #answering = 0;
-  #closed: Error | null = null;
+  #closed: ChildError | null = null;
 
   /** Starts the conversation. */
   constructor(input: Readable, output: Writable, handlers: WireHandlers) {
@@ -58,20 +74,27 @@ export class Wire {
     output.on('error', () => undefined);
   }
 
-  /**
-   * Rejects with the reason of `close`, where the wire closes first; with RangeError where the message is too large, and
-   * with TypeError where it cannot be encoded.
-   */
+  /** `call`, as a promise. */
   request(method: string, params: unknown): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      if (this.#closed) throw this.#closed;
-      this.#serial += 1;
-      const id = this.#serial;
+    return new Promise((resolve, reject) => this.call(method, params, resolve, reject));
+  }
+
+  /**
+   * Sends a request; one of the two is called, once. A promise for each call would be one too many for hooks.
+   * Refused with `too_large` or `broken` where it cannot be encoded, and with the reason of `close` where that comes first.
+   */
+  call(method: string, params: unknown, resolve: (result: unknown) => void, reject: (error: ChildError) => void): void {
+    this.#serial += 1;
+    const id = this.#serial;
+    try {
       this.#send({ id, method, params });
-      // The send itself may have found out that the child does not read.
-      if (this.#closed) throw this.#closed;
-      this.#waiting.set(id, { resolve, reject });
-    });
+    } catch (error) {
+      reject(new ChildError(error instanceof RangeError ? 'too_large' : 'broken', (error as Error).message));
+      return;
+    }
+    // The send itself may have found out that the child does not read.
+    if (this.#closed) reject(this.#closed);
+    else this.#waiting.set(id, { resolve, reject });
   }
 
   notice(method: string, params: unknown): void {
@@ -79,7 +102,7 @@ export class Wire {
   }
 
   /** Fails what is waiting and reads no more. Safe to call again. */
-  close(reason: Error): void {
+  close(reason: ChildError): void {
     if (this.#closed) return;
     this.#closed = reason;
     this.#reader.stop();
@@ -89,13 +112,13 @@ export class Wire {
 
   #send(message: Message): void {
     if (this.#closed) return;
-    this.#output.write(encodeFrame(message));
+    this.#output.write(encodeFrame(message, slice));
     if (this.#output.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read what it is sent');
   }
 
   #violate(reason: string): void {
     if (this.#closed) return;
-    this.close(new Error(`it broke the protocol: ${reason}`));
+    this.close(new ChildError('dead', `it broke the protocol: ${reason}`));
     this.#handlers.violation(reason);
   }
 
@@ -120,7 +143,7 @@ export class Wire {
     this.#waiting.delete(id);
     // A second answer, or one after the deadline, finds nobody and is dropped.
     if (error === undefined) call?.resolve(result);
-    else call?.reject(new Error('the child refused a request'));
+    else call?.reject(new ChildError('broken', 'the child refused a request'));
   }
 
   async #answer(id: number, method: string, params: unknown): Promise<void> {

@@ -1,0 +1,101 @@
+/**
+ * How long until a jailed child can be given a bundle, and what does an idle one weigh? Time as a ratio to a bare
+ * `node -e 0`, the two interleaved; weight as proportional set size of every process of the jail, for one alone and for
+ * a handful, as in life.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { buildChild } from '../sandbox-child/build.ts';
+import { type Child, startChild } from '../supervisor/child.ts';
+import { type Jail, makeJail } from '../supervisor/jail.ts';
+import { openSandbox } from '../supervisor/sandbox.ts';
+import { median, percentile } from './percentiles.ts';
+
+const STARTS = 25;
+const HANDFUL = 8;
+/** Until an idle child has settled: its start-up garbage is collected within this. */
+const SETTLE_MS = 1_500;
+const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';
+
+const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const program = await buildChild();
+const sandbox = await openSandbox({ directory, program, mode: 'auto' });
+const bareJail = makeJail({ directory: join(directory, 'bare'), program, walls: { node: true, os: false } });
+
+function start(jail: Jail): Child {
+  return startChild(jail, {
+    onHostCall: () => Promise.reject(new Error('nothing is granted')),
+    onLog: () => undefined,
+    onExit: () => undefined,
+  });
+}
+
+async function timeStart(jail: Jail): Promise<number> {
+  const started = performance.now();
+  const child = start(jail);
+  await child.ready;
+  const ms = performance.now() - started;
+  await child.kill('the bench is over');
+  return ms;
+}
+
+function timeNode(): number {
+  const started = performance.now();
+  spawnSync(process.execPath, ['-e', '0'], { stdio: 'ignore' });
+  return performance.now() - started;
+}
+
+/** Kilobytes: shared pages count by their share, so that all processes together add up to what is used. */
+function weigh(pid: number): { pss: number; own: number } {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1');
+  const field = (name: string): number => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(rollup)?.[1] ?? 0);
+  return { pss: field('Pss'), own: field('Private_Dirty') + field('Private_Clean') };
+}
+
+/** Node inside and the bubblewrap that waits for it. */
+function processesOf(child: Child): number[] {
+  const parent = /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))?.[1];
+  return parent === undefined || Number(parent) === process.pid ? [child.pid] : [child.pid, Number(parent)];
+}
+
+async function weighChildren(count: number): Promise<void> {
+  const children = Array.from({ length: count }, () => start(sandbox.jail));
+  const bundle = { bundle: PLUGIN, sourceName: 'bench.js', members: [], settings: {}, secretNames: [], expected: null };
+  await Promise.all(children.map((child) => child.load(bundle)));
+  await sleep(SETTLE_MS);
+  const weights = children.map((child) => {
+    const all = processesOf(child).map(weigh);
+    const sum = (pick: (weight: { pss: number; own: number }) => number) =>
+      all.reduce((total, each) => total + pick(each), 0);
+    return { pss: sum((each) => each.pss) / 1024, own: sum((each) => each.own) / 1024 };
+  });
+  const pss = median(weights.map((weight) => weight.pss)).toFixed(1);
+  const own = median(weights.map((weight) => weight.own)).toFixed(1);
+  console.log(`  ${String(count).padStart(2)} running: PSS ${pss} MB each, of it private ${own} MB`);
+  await Promise.all(children.map((child) => child.kill('the bench is over')));
+}
+
+const samples = { node: [] as number[], bare: [] as number[], jailed: [] as number[] };
+for (let index = 0; index < STARTS; index += 1) {
+  samples.node.push(timeNode());
+  samples.bare.push(await timeStart(bareJail));
+  samples.jailed.push(await timeStart(sandbox.jail));
+}
+const node = median(samples.node);
+console.log(
+  `until ready; sandbox ${sandbox.state}, limiter ${sandbox.limiter}, ${STARTS} starts each; goal ≤ 3× bare node`,
+);
+for (const [name, found] of Object.entries(samples)) {
+  const ms = median(found);
+  console.log(
+    `  ${name.padEnd(8)}p50 ${ms.toFixed(1)} ms   p90 ${percentile(found, 0.9).toFixed(1)} ms   ${(ms / node).toFixed(2)}×`,
+  );
+}
+console.log('idle and loaded; goal PSS ≤ 18 MB');
+await weighChildren(1);
+await weighChildren(HANDFUL);
+rmSync(directory, { recursive: true });
+process.exit(0);

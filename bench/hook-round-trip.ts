@@ -1,0 +1,184 @@
+/**
+ * What does a hook cost on top of the pipe it travels through? One link of a `systemPrompt` chain with a 4 KB prompt,
+ * from the call to the checked, counted and folded answer of a jailed child, against a bare pipe to a Node that echoes
+ * the same bytes, and against bare vscode-jsonrpc, all in one run.
+ *
+ * Where the scheduler puts two processes matters more than anything they do (40 µs to wake another core here), so it is
+ * measured three ways: the peer on the caller's core, the peer on the other core, and wherever the scheduler likes.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
+import { buildChild } from '../sandbox-child/build.ts';
+import { foldLink, linkDeadline, startChain } from '../supervisor/chain.ts';
+import { type Child, startChild } from '../supervisor/child.ts';
+import { createMetrics } from '../supervisor/metrics.ts';
+import { openSandbox } from '../supervisor/sandbox.ts';
+import { percentile } from './percentiles.ts';
+
+const ROUNDS = 10;
+const WARM_UP_ROUNDS = 2;
+const CALLS_A_ROUND = 1_000;
+/** Fresh processes for each, so that one lucky or unlucky placement does not decide. */
+const PAIRS = 3;
+const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(80).slice(0, 4_096);
+const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';
+const HOOK = 'middleware.systemPrompt';
+const agent = { id: 'a1', name: 'Ada' };
+const session = { id: 's1', channelId: null };
+
+interface Subject {
+  readonly pid: number;
+  call(): Promise<unknown>;
+  end(): unknown;
+}
+type Make = () => Promise<Subject>;
+
+const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const program = await buildChild();
+const sandbox = await openSandbox({ directory, program, mode: 'auto' });
+const metrics = createMetrics({ children: () => ({}), logQueue: () => 0, auditQueue: () => 0 });
+const audited: unknown[] = [];
+
+const subjects: Readonly<Record<string, Make>> = {
+  'bare pipe': async () => bare(peer('echo.ts')),
+  'jailed hook': async () => jailed(),
+  'vscode-jsonrpc': async () => stock(peer('vscode-jsonrpc.ts')),
+};
+
+function peer(name: string): ChildProcess {
+  return spawn(process.execPath, [fileURLToPath(new URL(`peers/${name}`, import.meta.url))], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+}
+
+function request(id: number): Record<string, unknown> {
+  const at = new Date();
+  const deadlineAt = linkDeadline(HOOK, at.getTime() + 15_000, at.getTime());
+  return {
+    ...{ systemPrompt: PROMPT, model: 'any', hook: HOOK, invocationId: `i${id}`, settings: {}, agent, session },
+    ...{ trigger: 'user', at: at.toISOString(), deadlineAt: new Date(deadlineAt).toISOString() },
+  };
+}
+
+function bare(peer: ChildProcess): Subject {
+  const { stdin, stdout } = peer;
+  if (!stdin || !stdout) throw new Error('no pipes');
+  const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'invoke', params: { context: request(1) } }));
+  let missing = 0;
+  let done = (): void => undefined;
+  stdout.on('data', (chunk: Buffer) => {
+    missing -= chunk.byteLength;
+    if (missing === 0) done();
+  });
+  const call = (): Promise<void> =>
+    new Promise((resolve) => {
+      done = resolve;
+      missing = bytes.byteLength;
+      stdin.write(bytes);
+    });
+  return { pid: peer.pid ?? 0, call, end: () => peer.kill() };
+}
+
+function stock(peer: ChildProcess): Subject {
+  const { stdin, stdout } = peer;
+  if (!stdin || !stdout) throw new Error('no pipes');
+  const connection = createMessageConnection(new StreamMessageReader(stdout), new StreamMessageWriter(stdin));
+  connection.listen();
+  let id = 0;
+  const call = (): Promise<unknown> => {
+    id += 1;
+    return connection.sendRequest('invoke', { target: { kind: 'hook', name: HOOK }, context: request(id) });
+  };
+  return { pid: peer.pid ?? 0, call, end: () => peer.kill() };
+}
+
+async function jailed(): Promise<Subject> {
+  const child: Child = startChild(sandbox.jail, {
+    onHostCall: () => Promise.reject(new Error('nothing is granted')),
+    onLog: () => undefined,
+    onExit: () => undefined,
+  });
+  const bundle = { bundle: PLUGIN, sourceName: 'bench.js', members: [], settings: {}, secretNames: [], expected: null };
+  await child.load(bundle);
+  let id = 0;
+  const call = async (): Promise<void> => {
+    id += 1;
+    const started = performance.now();
+    const context = request(id);
+    const deadlineAt = Date.parse(String(context['deadlineAt']));
+    const options = { invocationId: `i${id}`, deadlineAt };
+    const outcome = await child.invoke({ kind: 'hook', name: HOOK }, context, options);
+    if (outcome.outcome !== 'answered') throw new Error(JSON.stringify(outcome));
+    const ms = performance.now() - started;
+    const link = { installationId: 'x', slug: 'bench' };
+    const fold = foldLink(HOOK, startChain(context), link, { kind: 'answered', answer: outcome.answer }, ms);
+    if (fold.fault !== null) throw new Error(fold.fault);
+    metrics.linkRan(HOOK, 'bench', 'changed', ms);
+    audited.push({ installationId: 'x', member: HOOK, outcome: 'changed', ms });
+    if (audited.length === 256) audited.length = 0;
+  };
+  return { pid: child.pid, call, end: () => child.kill('the bench is over') };
+}
+
+async function measure(calls: Subject): Promise<number[]> {
+  const samples: number[] = [];
+  for (let index = 0; index < CALLS_A_ROUND; index += 1) {
+    const started = performance.now();
+    await calls.call();
+    samples.push((performance.now() - started) * 1_000);
+  }
+  return samples;
+}
+
+function pin(pid: number, core: number | null): void {
+  const cores = core === null ? '0-1023' : String(core);
+  execFileSync('taskset', ['-a', '-c', '-p', cores, String(pid)], { stdio: 'ignore' });
+}
+
+async function compare(core: number | null): Promise<Map<string, number[]>> {
+  const samples = new Map(Object.keys(subjects).map((name) => [name, [] as number[]]));
+  for (let pair = 0; pair < PAIRS; pair += 1) {
+    const made = await Promise.all(
+      Object.entries(subjects).map(async ([name, make]) => ({ name, subject: await make() })),
+    );
+    for (const { subject } of made) if (core !== null) pin(subject.pid, core);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const { name, subject } of made) {
+        const found = await measure(subject);
+        if (round >= WARM_UP_ROUNDS) samples.get(name)?.push(...found);
+      }
+    }
+    for (const { subject } of made) await subject.end();
+  }
+  return samples;
+}
+
+function print(title: string, samples: ReadonlyMap<string, readonly number[]>): void {
+  const base = samples.get('bare pipe') ?? [];
+  console.log(`\n${title}`);
+  for (const [name, found] of samples) {
+    const [p50, p99] = [0.5, 0.99].map((p) => percentile(found, p));
+    const [r50, r99] = [0.5, 0.99].map((p) => percentile(found, p) / percentile(base, p));
+    const text = [
+      `p50 ${p50?.toFixed(1)} µs`,
+      `p99 ${p99?.toFixed(1)} µs`,
+      `${r50?.toFixed(2)}× and ${r99?.toFixed(2)}×`,
+    ];
+    console.log(`  ${name.padEnd(16)}${text.join('   ')} the bare pipe`);
+  }
+}
+
+console.log(
+  `one systemPrompt link, 4 KB; sandbox ${sandbox.state}, limiter ${sandbox.limiter}; goal p50 ≤ 1.5×, p99 ≤ 2×`,
+);
+pin(process.pid, 0);
+print('peer on the other core', await compare(1));
+print('peer on the same core', await compare(0));
+pin(process.pid, null);
+print('wherever the scheduler likes', await compare(null));
+rmSync(directory, { recursive: true });
+process.exit(0);
