@@ -10,6 +10,8 @@ import { mapPosition, NAMESPACE } from './source-map.ts';
 
 /** Honest packages build in well under a second. Milliseconds. */
 const BUILD_TIMEOUT_MS = 10_000;
+/** A thread that has nothing to do gives its esbuild's memory back. Milliseconds. */
+const IDLE_MS = 30_000;
 /** Messages of one build; the rest follows from them as a rule. */
 const MESSAGES_MAX = 20;
 /** What passes the syntax tree but not ses's regular expressions: methods of these names. */
@@ -27,8 +29,19 @@ export type BuildResult =
   | { readonly outcome: 'refused'; readonly locations: readonly ProblemLocation[] }
   | { readonly outcome: 'died' | 'late' };
 
+let idle: NodeJS.Timeout | undefined;
+
 /** Builds one package. Never throws for what a package holds. */
 export async function build(task: BuildTask): Promise<BuildResult> {
+  clearTimeout(idle);
+  try {
+    return await buildInTime(task);
+  } finally {
+    idle = setTimeout(() => void esbuild.stop(), IDLE_MS).unref();
+  }
+}
+
+async function buildInTime(task: BuildTask): Promise<BuildResult> {
   const late = Promise.withResolvers<'late'>();
   const timer = setTimeout(() => late.resolve('late'), BUILD_TIMEOUT_MS);
   try {

@@ -17,17 +17,13 @@ const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
 const QUEUE_MAX = 32;
 /** From asking to having, waiting included. Milliseconds. */
 const TOTAL_TIMEOUT_MS = 60_000;
-/** A thread that had nothing to do gives its memory and its esbuild back. Milliseconds. */
-const IDLE_MS = 30_000;
 const RETRY_AFTER_S = 2;
 /** The bundle travels to the child in one frame, as JSON, beside settings and registrations. Bytes. */
 const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 
-/** Piscina tells these two apart from other errors by their text only. */
-const FULL: readonly string[] = ['Task queue is at limit', 'No task queue available and all Workers are busy'];
-
 /** Its threads know several tasks by name, each with types of its own. */
 type Pool = Piscina<unknown, never>;
+type Run = <Result>(name: string, task: unknown) => Promise<Result>;
 
 export interface Bundle {
   /** A classic script: one function expression that is called, strict by where it is evaluated. */
@@ -56,12 +52,13 @@ export interface BundlerOptions {
 
 /** Starts the pool. */
 export function startBundler(options: BundlerOptions = {}): Bundler {
+  const threads = options.threads ?? THREADS;
   const pool: Pool = new Piscina({
     filename: new URL('./bundler-worker.ts', import.meta.url).href,
     minThreads: 0,
-    maxThreads: options.threads ?? THREADS,
-    maxQueue: options.queue ?? QUEUE_MAX,
-    idleTimeout: IDLE_MS,
+    maxThreads: threads,
+    // A thread that ended could not reap its esbuild, which would stay as a zombie: threads stay, and give their esbuild back.
+    idleTimeout: Number.POSITIVE_INFINITY,
     // Piscina's other modes stop the thread's event loop between tasks, and with it the talk to esbuild.
     atomics: 'disabled',
     resourceLimits: { maxOldGenerationSizeMb: 512 },
@@ -69,11 +66,31 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   });
   // Without a listener Node would end the process.
   pool.on('error', options.onError ?? (() => undefined));
+  const places = threads + (options.queue ?? QUEUE_MAX);
+  let taken = 0;
+  const run: Run = async (name, task) => {
+    // Counted here: Piscina leaves tasks that can be aborted out of its own limit.
+    if (taken >= places) throw busy();
+    taken += 1;
+    try {
+      return await pool.run(task, { name, signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS) });
+    } catch (error) {
+      throw asProblem(error);
+    } finally {
+      taken -= 1;
+    }
+  };
   return {
-    bundle: (of) => bundle(pool, of),
-    checkToolSchemas: (schemas) => run<readonly SchemaFault[]>(pool, 'checkToolSchemas', schemas),
+    bundle: (of) => bundle(run, of),
+    checkToolSchemas: (schemas) => run<readonly SchemaFault[]>('checkToolSchemas', schemas),
     close: () => pool.close(),
   };
+}
+
+function asProblem(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  if (error.name === 'AbortError') return busy();
+  return 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? gaveUp() : error;
 }
 
 /** All that a thread and its esbuild know of the environment: settings and addresses of the API stay out of it. */
@@ -87,29 +104,18 @@ function esbuildEnvironment(): Record<string, string> {
   };
 }
 
-async function bundle(pool: Pool, of: Package): Promise<Bundle> {
+async function bundle(run: Run, of: Package): Promise<Bundle> {
   const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
   const task: BuildTask = { entry: ENTRY, files };
-  let result = await run<BuildResult>(pool, 'build', task);
+  let result = await run<BuildResult>('build', task);
   // Killed from outside, or by this package? A second death answers that, and hurts nobody else: one build a process.
-  if (result.outcome === 'died') result = await run<BuildResult>(pool, 'build', task);
+  if (result.outcome === 'died') result = await run<BuildResult>('build', task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
   if (result.outcome !== 'built') throw gaveUp();
   if (Buffer.byteLength(JSON.stringify(result.bundle)) > BUNDLE_MAX_BYTES) {
     throw invalidAt({ path: ENTRY, message: `The bundle of the package is larger than ${BUNDLE_MAX_BYTES} bytes.` });
   }
   return { text: result.bundle, sourceMap: result.sourceMap };
-}
-
-async function run<Result>(pool: Pool, name: string, task: unknown): Promise<Result> {
-  try {
-    return await pool.run(task, { name, signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS) });
-  } catch (error) {
-    if (!(error instanceof Error)) throw error;
-    if (FULL.includes(error.message) || error.name === 'AbortError') throw busy();
-    if ('code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY') throw gaveUp();
-    throw error;
-  }
 }
 
 const busy = (): Problem =>

@@ -1,0 +1,117 @@
+/** What happens when there is too much of something, or something is away. */
+import { execFileSync } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { startApi } from './api-service.ts';
+import { fileList, MINIMAL } from './packages.ts';
+
+const registrations = {
+  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
+  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
+};
+const introspect = async () => ({ ok: true, registrations, places: {} }) as const;
+const body = (semVer: string) => ({ semVer, files: fileList(MINIMAL) });
+
+t.test('reads and writes of an account are counted apart, by the minute', async (t) => {
+  const api = await startApi(t, { introspect, limits: { reads: 3, writes: 2 } });
+  const ann = await api.user('ann');
+  const ben = await api.user('ben');
+  for (let count = 0; count < 3; count += 1) t.equal((await ann.get('/me')).status, 200);
+  const refused = await ann.get('/me');
+  t.equal(refused.status, 429);
+  t.equal(refused.body.code, 'rate_limited');
+  t.match(refused.headers['content-type'], 'application/problem+json');
+  t.ok(Number(refused.headers['retry-after']) > 0);
+  t.equal((await ben.get('/me')).status, 200, 'another account is not held up');
+  t.equal((await ann.post('/plugins', { slug: 'a', displayName: 'A' })).status, 201, 'nor are writes');
+  t.equal((await ann.post('/plugins', { slug: 'b', displayName: 'B' })).status, 201);
+  t.equal((await ann.post('/plugins', { slug: 'c', displayName: 'C' })).status, 429);
+});
+
+t.test('a full bundler says so and takes the next again', async (t) => {
+  const api = await startApi(t, { introspect, bundler: { threads: 1, queue: 1 } });
+  const ann = await api.user('ann');
+  const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
+  const slow = fileList({
+    ...MINIMAL,
+    'index.ts': `${MINIMAL['index.ts']}${'globalThis.a = [1, 2, 3];'.repeat(60_000)}`,
+  });
+  const send = (index: number) => ann.post(`/plugins/${id}/versions`, { semVer: `1.0.${index}`, files: slow });
+  const answers = await Promise.all(Array.from({ length: 8 }, (_, index) => send(index)));
+  const busy = answers.filter(({ status }) => status === 503);
+  t.ok(busy.length > 0, answers.map(({ status }) => status).join());
+  for (const answer of busy) t.equal(answer.body.code, 'bundler_busy');
+  t.ok(Number(busy[0]?.headers['retry-after']) > 0);
+  t.ok(answers.every(({ status }) => status === 201 || status === 503));
+  t.equal((await ann.post(`/plugins/${id}/versions`, body('2.0.0'))).status, 201);
+});
+
+t.test('uploads at once are bounded', async (t) => {
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  const slow = async () => {
+    await gate;
+    return introspect();
+  };
+  const api = await startApi(t, { introspect: slow, limits: { uploadsAtOnce: 2 } });
+  const ann = await api.user('ann');
+  const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
+  const first = [
+    ann.post(`/plugins/${id}/versions`, body('1.0.0')),
+    ann.post(`/plugins/${id}/versions`, body('1.0.1')),
+  ];
+  await sleep(300);
+  const third = await ann.post(`/plugins/${id}/versions`, body('1.0.2'));
+  t.equal(third.status, 429);
+  t.equal(third.body.code, 'rate_limited');
+  t.ok(third.headers['retry-after']);
+  open();
+  t.same(
+    (await Promise.all(first)).map(({ status }) => status),
+    [201, 201],
+  );
+});
+
+t.test('an esbuild that is killed is replaced, and the publish passes', async (t) => {
+  const api = await startApi(t, { introspect, bundler: { threads: 1 } });
+  const ann = await api.user('ann');
+  const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
+  t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.0'))).status, 201);
+  const listed = execFileSync('ps', ['--ppid', String(process.pid), '-o', 'pid=,comm=,stat='], { encoding: 'utf8' });
+  const esbuild = listed
+    .split('\n')
+    .filter((line) => line.includes('esbuild') && !line.includes('Z'))
+    .map((line) => Number.parseInt(line, 10));
+  t.equal(esbuild.length, 1);
+  for (const pid of esbuild) process.kill(pid, 'SIGKILL');
+  t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.1'))).status, 201);
+});
+
+t.test('a database that is away is told as such, and its words stay inside', async (t) => {
+  const api = await startApi(t, { introspect });
+  const ann = await api.user('ann');
+  t.equal((await ann.get('/plugins')).status, 200);
+  const query = api.pool.query;
+  const fail = Object.assign(new Error('connect ECONNREFUSED 10.1.2.3:5432 secret words'), { code: 'ECONNREFUSED' });
+  api.pool.query = (() => Promise.reject(fail)) as unknown as typeof query;
+  const away = await ann.get('/plugins');
+  api.pool.query = query;
+  t.equal(away.status, 503);
+  t.equal(away.body.code, 'unavailable');
+  t.ok(away.headers['retry-after']);
+  t.notMatch(JSON.stringify(away.body), /secret words|5432/);
+  api.pool.query = (() => Promise.reject(new Error('a bug with secret words'))) as unknown as typeof query;
+  const bug = await ann.get('/plugins');
+  api.pool.query = query;
+  t.equal(bug.status, 500);
+  t.equal(bug.body.code, 'internal');
+  t.notMatch(JSON.stringify(bug.body), /secret words/);
+});
+
+t.test('the first page says in plain words what runs', async (t) => {
+  const api = await startApi(t, { introspect });
+  const answer = await api.app.inject({ method: 'GET', url: '/' });
+  t.equal(answer.statusCode, 200);
+  t.match(answer.headers['content-type'], 'text/html');
+  t.match(answer.body, /Bulkhead is running/);
+  t.ok(answer.headers['content-security-policy'], 'with helmet’s headers');
+});
