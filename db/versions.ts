@@ -83,19 +83,18 @@ export async function insertVersion(
       JSON.stringify(built.registrations),
     ],
   );
-  await tx.query(
-    `INSERT INTO version_files (version_id, path, sha256, size_bytes)
-     SELECT $1, f.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS f(path, sha256, size_bytes)`,
-    [
-      id,
-      built.files.map((file) => file.path),
-      built.files.map((file) => file.sha256),
-      built.files.map((file) => file.sizeBytes),
-    ],
-  );
+  await insertFiles(tx, id, built.files);
   const version = await findVersion(tx, id);
   if (!version) throw new Error(`version ${id} is not there after its insert`);
   return version;
+}
+
+async function insertFiles(tx: ClientBase, id: string, files: readonly VersionFile[]): Promise<void> {
+  await tx.query(
+    `INSERT INTO version_files (version_id, path, sha256, size_bytes)
+     SELECT $1, f.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS f(path, sha256, size_bytes)`,
+    [id, files.map((file) => file.path), files.map((file) => file.sha256), files.map((file) => file.sizeBytes)],
+  );
 }
 
 export async function findVersion(pool: ClientBase | Pool, id: string): Promise<Version | null> {
