@@ -144,8 +144,8 @@ export class Fleet implements Plugins {
 
   async #takeChild(): Promise<Spare> {
     const count = this.#children();
-    // The slot that asks is among those counted.
-    if (count > this.#options.childrenMax) await this.#makeRoom();
+    // The start that asks is not among those counted yet.
+    if (count >= this.#options.childrenMax) await this.#makeRoom();
     return this.#spares.take();
   }
 
