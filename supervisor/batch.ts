@@ -55,7 +55,8 @@ export class Batch<Row> {
   /** Writes what is there, once. For the end of the process and for tests. */
   async flush(): Promise<void> {
     while (this.#writing) await this.#writing;
-    while (this.#rows.length > 0) if (!(await this.#writeSome())) return;
+    this.#start();
+    await this.#writing;
   }
 
   #schedule(ms: number): void {
