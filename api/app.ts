@@ -17,9 +17,12 @@ import type { Metrics } from './metrics.ts';
 import { limitRates, type RateLimits } from './rate-limits.ts';
 import { accountRoutes } from './routes/account.ts';
 import { catalogRoutes } from './routes/catalog.ts';
+import { fileRoutes } from './routes/files.ts';
 import { installationRoutes } from './routes/installations.ts';
 import { logRoutes } from './routes/logs.ts';
 import { pluginRoutes } from './routes/plugins.ts';
+import { releaseRoutes } from './routes/releases.ts';
+import { updateRoutes } from './routes/updates.ts';
 import type { Services } from './services.ts';
 import { answerUnknownRoutes } from './unknown-routes.ts';
 import { openUploadGate } from './uploads-at-once.ts';
@@ -49,6 +52,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     loggerInstance: deps.logger,
     genReqId: () => randomUUIDv7(),
     bodyLimit: BODY_MAX_BYTES,
+    // Two lines a request say nothing that the metrics do not; failures are logged where they are answered.
+    disableRequestLogging: true,
     requestTimeout: REQUEST_TIMEOUT_MS,
     connectionTimeout: IDLE_TIMEOUT_MS,
     // While draining, requests on open connections are still answered.
@@ -80,8 +85,11 @@ async function restInterface(app: FastifyInstance, { services, signIn, limits }:
   const uploads = openUploadGate(limits.uploadsAtOnce);
   await app.register(accountRoutes);
   await app.register(pluginRoutes(services, uploads));
+  await app.register(releaseRoutes(services, uploads));
+  await app.register(fileRoutes(services));
   await app.register(catalogRoutes(services));
   await app.register(installationRoutes(services, limits.installationsPerAccount));
+  await app.register(updateRoutes(services));
   await app.register(logRoutes(services));
 }
 

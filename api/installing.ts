@@ -13,6 +13,7 @@ import {
 import { announceInstallation } from '../db/notices.ts';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../db/plugins.ts';
 import { inTransaction } from '../db/pool.ts';
+import type { Queues } from '../db/queues.ts';
 import { DRAFT_SEM_VER } from '../db/rosters.ts';
 import { deleteSecret, listSecretNames, saveSecret } from '../db/secrets.ts';
 import { findVersion, listVersions, type Version } from '../db/versions.ts';
@@ -142,19 +143,32 @@ export async function configure(
 
 /** Marks an installation as going. A supervisor tells the plugin, removes what it owned, and then the row. */
 export async function uninstall(services: Services, caller: Caller, installationId: string): Promise<void> {
-  await changeLocked(services, caller, installationId, async (tx, installation) => {
-    await changeInstallation(tx, installationId, { status: 'uninstalling', statusReason: null });
-    await recordEvent(tx, services.queues, {
-      installationId,
-      accountId: caller.id,
-      pluginId: installation.pluginId,
-      versionId: installation.currentVersionId,
-      semVer: installation.currentSemVer ?? DRAFT_SEM_VER,
-      type: 'pluginUninstalled',
-      data: { by: 'user' },
-    });
-    await services.queues.send(tx, 'uninstall', { installationId }, { group: installationId });
+  await changeLocked(services, caller, installationId, (tx, installation) =>
+    beginRemoval(tx, services.queues, installation, 'user'),
+  );
+}
+
+/**
+ * Begins the removal of an installation whose row the transaction has locked.
+ *
+ * @param by who wanted it: its user, or the plugin's owner by deleting the plugin
+ */
+export async function beginRemoval(
+  tx: ClientBase,
+  queues: Queues,
+  installation: Installation,
+  by: 'user' | 'owner',
+): Promise<void> {
+  const { id, accountId, pluginId, currentVersionId, currentSemVer } = installation;
+  await changeInstallation(tx, id, { status: 'uninstalling', statusReason: null });
+  await recordEvent(tx, queues, {
+    ...{ installationId: id, accountId, pluginId, versionId: currentVersionId },
+    semVer: currentSemVer ?? DRAFT_SEM_VER,
+    type: 'pluginUninstalled',
+    data: { by },
   });
+  await queues.send(tx, 'uninstall', { installationId: id }, { group: id });
+  await announceInstallation(tx, id);
 }
 
 /** Sends `pluginInstalled` again. @returns the event's id */

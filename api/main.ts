@@ -5,12 +5,13 @@ import { openVerifier } from '../db/identity.ts';
 import { requestIntrospection } from '../db/introspections.ts';
 import { openListener } from '../db/listener.ts';
 import { announceReady, refuseToStart, stopWithParent } from '../db/parent.ts';
+import { sweepDeletedPlugins } from '../db/plugins.ts';
 import { openPool } from '../db/pool.ts';
 import { startQueues } from '../db/queues.ts';
 import { openSecretKeys } from '../db/secrets.ts';
 import { publicUrl, readEnvironment, SettingsError } from '../db/settings.ts';
 import { openSignIn } from '../db/sign-in.ts';
-import { buildApp } from './app.ts';
+import { type AppDeps, buildApp } from './app.ts';
 import { startBundler } from './bundler.ts';
 import { type ApiConfig, readConfig } from './config.ts';
 import { createMetrics } from './metrics.ts';
@@ -36,6 +37,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const queues = await startQueues({ pool, role: 'producer', onError });
   const blobs = await openBlobs(config.DATA_DIR);
   await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
+  await sweepDeletedPlugins(pool);
   const bundler = startBundler({ onError });
   const metrics = createMetrics();
   let stopping = false;
@@ -52,12 +54,7 @@ async function serve(config: ApiConfig): Promise<void> {
     signIn: openSignIn(pool, await openVerifier(config)),
     metrics,
     logger,
-    limits: {
-      reads: config.READS_PER_MINUTE,
-      writes: config.WRITES_PER_MINUTE,
-      uploadsAtOnce: config.UPLOADS_AT_ONCE,
-      installationsPerAccount: config.INSTALLATIONS_PER_ACCOUNT,
-    },
+    limits: limitsOf(config),
     publicUrl: publicUrl(config),
   });
   stopWithParent(async () => {
@@ -69,4 +66,13 @@ async function serve(config: ApiConfig): Promise<void> {
   await app.listen({ host: config.HOST, port: config.PORT });
   await operations.listen({ host: config.OPS_HOST, port: config.API_OPS_PORT });
   announceReady(publicUrl(config));
+}
+
+function limitsOf(config: ApiConfig): AppDeps['limits'] {
+  return {
+    reads: config.READS_PER_MINUTE,
+    writes: config.WRITES_PER_MINUTE,
+    uploadsAtOnce: config.UPLOADS_AT_ONCE,
+    installationsPerAccount: config.INSTALLATIONS_PER_ACCOUNT,
+  };
 }

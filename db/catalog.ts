@@ -13,7 +13,7 @@ export async function pageCatalog(pool: Pool, accountId: string, query: CatalogQ
   const found = await pool.query<Plugin>(
     `SELECT ${PLUGIN_COLUMNS} FROM plugins p JOIN accounts o ON o.id = p.owner_id
       WHERE (p.visibility = 'listed' OR (p.visibility = 'private' AND p.owner_id = $1))
-        AND p.blocked_reason IS NULL
+        AND p.blocked_reason IS NULL AND p.deleted_at IS NULL
         AND ($2::text IS NULL OR p.slug ILIKE $2 OR p.display_name ILIKE $2 OR p.description ILIKE $2)
         AND ($3::text IS NULL OR p.slug > $3)
       ORDER BY p.slug LIMIT $4`,

@@ -77,13 +77,13 @@ export async function findInstallation(
   return found.rows[0] ?? null;
 }
 
-/** The same, keeping its row until the transaction ends. */
+/**
+ * The same, keeping its row until the transaction ends. Locked and read in two steps: a joined row that was read while
+ * waiting for the lock would be joined to what the installation was before.
+ */
 export async function lockInstallation(tx: ClientBase, accountId: string, id: string): Promise<Installation | null> {
-  const found = await tx.query<Installation>(
-    `${SELECT} WHERE i.id = $1 AND i.account_id = $2 AND ${LIVE} FOR UPDATE OF i`,
-    [id, accountId],
-  );
-  return found.rows[0] ?? null;
+  await tx.query('SELECT 1 FROM installations WHERE id = $1 AND account_id = $2 FOR UPDATE', [id, accountId]);
+  return findInstallation(tx, accountId, id);
 }
 
 /** The account's live installation of a plugin. */
@@ -166,7 +166,7 @@ export async function insertInstallation(tx: ClientBase, made: NewInstallation):
 export interface InstallationChanges {
   readonly versionPolicy?: VersionPolicy;
   readonly pinnedVersionId?: string | null;
-  readonly currentVersionId?: string;
+  readonly currentVersionId?: string | null;
   readonly pendingVersionId?: string | null;
   readonly grantedCapabilities?: readonly string[];
   readonly settings?: Readonly<Record<string, string>>;
@@ -196,10 +196,33 @@ export async function changeInstallation(tx: ClientBase, id: string, changes: In
 
 /** The live installations of a plugin that follow a policy, locked until the transaction ends, in one fixed order. */
 export async function lockFollowers(tx: ClientBase, pluginId: string, policy: VersionPolicy): Promise<Installation[]> {
-  const found = await tx.query<Installation>(
-    `${SELECT} WHERE i.plugin_id = $1 AND i.version_policy = $2 AND ${LIVE} ORDER BY i.id FOR UPDATE OF i`,
-    [pluginId, policy],
-  );
+  return lockWhere(tx, pluginId, 'i.version_policy = $2', policy);
+}
+
+/** The live installations of a plugin that run a version, whatever their policy. */
+export async function lockRunning(tx: ClientBase, pluginId: string, versionId: string): Promise<Installation[]> {
+  return lockWhere(tx, pluginId, 'i.current_version_id = $2', versionId);
+}
+
+/** The live installations of a plugin whose user is asked about a version. */
+export async function lockAsked(tx: ClientBase, pluginId: string, versionId: string): Promise<Installation[]> {
+  return lockWhere(tx, pluginId, 'i.pending_version_id = $2', versionId);
+}
+
+/** All live installations of a plugin. */
+export async function lockAll(tx: ClientBase, pluginId: string): Promise<Installation[]> {
+  return lockWhere(tx, pluginId, '$2::text IS NULL', null);
+}
+
+async function lockWhere(
+  tx: ClientBase,
+  pluginId: string,
+  condition: string,
+  value: string | null,
+): Promise<Installation[]> {
+  const where = `WHERE i.plugin_id = $1 AND ${condition} AND ${LIVE} ORDER BY i.id`;
+  await tx.query(`SELECT 1 FROM installations i ${where} FOR UPDATE`, [pluginId, value]);
+  const found = await tx.query<Installation>(`${SELECT} ${where}`, [pluginId, value]);
   return found.rows;
 }
 

@@ -38,6 +38,8 @@ export const PLUGIN_COLUMNS = `p.id, p.owner_id AS "ownerId", o.name AS "ownerNa
   p.deprecation_message AS "deprecationMessage", p.blocked_reason AS "blockedReason",
   p.latest_version_id AS "latestVersionId", p.created_at AS "createdAt", p.updated_at AS "updatedAt"`;
 const SELECT = `SELECT ${PLUGIN_COLUMNS} FROM plugins p JOIN accounts o ON o.id = p.owner_id`;
+/** A deleted one stays as a row until its last installation is removed, and is there for nobody. */
+const PRESENT = 'p.deleted_at IS NULL';
 
 /** Makes a plugin. Null: the slug is in use, or was published under before and stays reserved. */
 export async function insertPlugin(pool: ClientBase | Pool, plugin: NewPlugin): Promise<Plugin | null> {
@@ -52,12 +54,12 @@ export async function insertPlugin(pool: ClientBase | Pool, plugin: NewPlugin): 
 }
 
 export async function findPlugin(pool: ClientBase | Pool, id: string): Promise<Plugin | null> {
-  const found = await pool.query<Plugin>(`${SELECT} WHERE p.id = $1`, [id]);
+  const found = await pool.query<Plugin>(`${SELECT} WHERE p.id = $1 AND ${PRESENT}`, [id]);
   return found.rows[0] ?? null;
 }
 
 export async function findPluginBySlug(pool: ClientBase | Pool, slug: string): Promise<Plugin | null> {
-  const found = await pool.query<Plugin>(`${SELECT} WHERE p.slug = $1`, [slug]);
+  const found = await pool.query<Plugin>(`${SELECT} WHERE p.slug = $1 AND ${PRESENT}`, [slug]);
   return found.rows[0] ?? null;
 }
 
@@ -67,14 +69,14 @@ export async function findPluginBySlug(pool: ClientBase | Pool, slug: string): P
  */
 export async function lockPlugin(tx: ClientBase, id: string, mode: 'exclusive' | 'shared'): Promise<Plugin | null> {
   const strength = mode === 'exclusive' ? 'FOR UPDATE' : 'FOR SHARE';
-  const found = await tx.query<Plugin>(`${SELECT} WHERE p.id = $1 ${strength} OF p`, [id]);
+  const found = await tx.query<Plugin>(`${SELECT} WHERE p.id = $1 AND ${PRESENT} ${strength} OF p`, [id]);
   return found.rows[0] ?? null;
 }
 
 /** An account's plugins, oldest first. */
 export async function pagePlugins(pool: Pool, ownerId: string, query: PageQuery): Promise<Page<Plugin>> {
   const found = await pool.query<Plugin>(
-    `${SELECT} WHERE p.owner_id = $1 AND ($2::text IS NULL OR p.id > $2) ORDER BY p.id LIMIT $3`,
+    `${SELECT} WHERE p.owner_id = $1 AND ${PRESENT} AND ($2::text IS NULL OR p.id > $2) ORDER BY p.id LIMIT $3`,
     [ownerId, decodeCursor(query.cursor), query.limit + 1],
   );
   return pageOf(found.rows, query.limit, (row) => row.id);
@@ -104,7 +106,23 @@ export async function setVisibility(
   ]);
 }
 
-/** Deletes a plugin with its versions. The caller has removed its installations. */
+/**
+ * Deletes a plugin for everybody, and gives its slug free: it was never published under, or it is reserved. The row goes
+ * with the last of its installations, which are told and removed first.
+ */
 export async function deletePlugin(tx: ClientBase, id: string): Promise<void> {
-  await tx.query('DELETE FROM plugins WHERE id = $1', [id]);
+  // No slug holds a tilde, so the changed one stands in nobody's way.
+  await tx.query(
+    `UPDATE plugins SET deleted_at = now(), visibility = 'private', slug = slug || '~' || id WHERE id = $1`,
+    [id],
+  );
+}
+
+/** Removes the rows of deleted plugins that no installation holds any more. */
+export async function sweepDeletedPlugins(pool: ClientBase | Pool): Promise<number> {
+  const swept = await pool.query(
+    `DELETE FROM plugins p
+      WHERE p.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM installations i WHERE i.plugin_id = p.id)`,
+  );
+  return swept.rowCount ?? 0;
 }

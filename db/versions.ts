@@ -145,3 +145,8 @@ export async function markYanked(tx: ClientBase, id: string): Promise<void> {
     id,
   ]);
 }
+
+/** Removes a plugin's draft. Nothing may run it any more. */
+export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<void> {
+  await tx.query(`DELETE FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
+}

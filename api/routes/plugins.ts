@@ -3,7 +3,6 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin, insertPlugin, pagePlugins } from '../../db/plugins.ts';
 import { listFiles, listVersions } from '../../db/versions.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { MIB } from '../../sdk/limits.ts';
 import { callerOf } from '../authentication.ts';
 import { requireOwned } from '../ownership.ts';
 import { page } from '../page.ts';
@@ -18,12 +17,10 @@ import {
 import { publishVersion } from '../publishing.ts';
 import { idParams, newPlugin, pageQuery, pluginQuery, publishBody } from '../schemas.ts';
 import type { Services } from '../services.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8 } from '../text-files.ts';
 import { receiveUpload } from '../upload.ts';
 import type { UploadGate } from '../uploads-at-once.ts';
 import { readFiles } from '../version-files.ts';
-
-/** A package of text: above it, assets belong into a zip. Bytes of JSON. */
-export const FILE_LIST_MAX_BYTES = 16 * MIB;
 
 /** @param uploads shared by all routes that build packages */
 export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPluginAsyncZod {
@@ -95,5 +92,3 @@ const slugTaken = (slug: string) =>
   new Problem('slug_taken', `The slug “${slug}” is in use, or was once published under. Choose another.`, {
     errors: [{ field: 'slug', message: 'is in use' }],
   });
-const notUtf8 = () =>
-  new Problem('text_files_only', 'The file list holds what is not UTF-8 text; binary assets need the zip upload.');

@@ -20,8 +20,10 @@ CREATE TABLE plugins (
   deprecation_message text,
   blocked_reason      text,                      -- an operator stopped it; null: not blocked
   created_at          timestamptz NOT NULL DEFAULT now(),
-  updated_at          timestamptz NOT NULL DEFAULT now()
+  updated_at          timestamptz NOT NULL DEFAULT now(),
+  deleted_at          timestamptz                -- set: gone for everybody, the row waits for its last installation
 );
+CREATE INDEX plugins_deleted ON plugins (id) WHERE deleted_at IS NOT NULL;
 CREATE INDEX plugins_owner ON plugins (owner_id, id);
 CREATE INDEX plugins_listed ON plugins (id) WHERE visibility = 'listed';
 

@@ -1,0 +1,60 @@
+/** The draft of a plugin: built and checked like a version, replaced at every save, followed by its owner's installations. */
+import type { ClientBase } from 'pg';
+import { changeInstallation, lockFollowers, lockRunning } from '../db/installations.ts';
+import { findPlugin, lockPlugin, type Plugin } from '../db/plugins.ts';
+import { inTransaction } from '../db/pool.ts';
+import {
+  type BuiltPackage,
+  deleteDraft,
+  findVersion,
+  insertVersion,
+  listVersions,
+  type Version,
+} from '../db/versions.ts';
+import { uncovered } from '../sdk/capabilities.ts';
+import { moveTo } from './following.ts';
+import { requireOwned } from './ownership.ts';
+import type { PackageSource } from './package-reader.ts';
+import { withBuild } from './publishing.ts';
+import type { Caller, Services } from './services.ts';
+
+/** Saves a draft. @throws Problem as a publish does */
+export async function saveDraft(
+  services: Services,
+  caller: Caller,
+  pluginId: string,
+  source: PackageSource,
+): Promise<Version> {
+  const plugin = requireOwned(await findPlugin(services.pool, pluginId), caller);
+  return withBuild(services, source, plugin.slug, (built) =>
+    inTransaction(services.pool, async (tx) => {
+      const locked = requireOwned(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
+      return replaceDraft(tx, services, locked, built);
+    }),
+  );
+}
+
+async function replaceDraft(
+  tx: ClientBase,
+  { queues }: Services,
+  plugin: Plugin,
+  built: BuiltPackage,
+): Promise<Version> {
+  const before = (await listVersions(tx, plugin.id)).find(({ status }) => status === 'draft') ?? null;
+  const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
+  const added = latest ? uncovered(built.capabilities, latest.capabilities) : built.capabilities;
+  // Besides those on the policy Draft: one that left it and is still asked about the version it would run instead.
+  const running = before ? await lockRunning(tx, plugin.id, before.id) : [];
+  const following = await lockFollowers(tx, plugin.id, 'Draft');
+  // A plugin has one draft row at a time, and nothing may point at the old one when it goes.
+  for (const { id } of running) await changeInstallation(tx, id, { currentVersionId: null });
+  await deleteDraft(tx, plugin.id);
+  const draft = await insertVersion(tx, plugin.id, null, built, added);
+  const all = new Map([...running, ...following].map((installation) => [installation.id, installation]));
+  for (const installation of all.values()) {
+    const { pendingVersionId } = installation;
+    await moveTo(tx, queues, installation, draft);
+    if (pendingVersionId !== null) await changeInstallation(tx, installation.id, { pendingVersionId });
+  }
+  return draft;
+}

@@ -1,0 +1,27 @@
+/** The files of one version. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { findPlugin } from '../../db/plugins.ts';
+import { findVersion, listFiles } from '../../db/versions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { callerOf } from '../authentication.ts';
+import { requireOwned } from '../ownership.ts';
+import { page } from '../page.ts';
+import { fileResource } from '../plugin-resource.ts';
+import { versionParams } from '../schemas.ts';
+import type { Services } from '../services.ts';
+import { readFiles } from '../version-files.ts';
+
+export function fileRoutes(services: Services): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/plugins/:id/versions/:versionId/files',
+      { schema: { params: versionParams, response: { 200: page(fileResource) } } },
+      async (request) => {
+        const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
+        const version = await findVersion(services.pool, request.params.versionId);
+        if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
+        return { items: await readFiles(services.blobs, await listFiles(services.pool, version.id)), nextCursor: null };
+      },
+    );
+  };
+}
