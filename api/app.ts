@@ -1,6 +1,6 @@
 /** Builds the HTTP application from what it works with. Listens to nothing and reads no environment. */
 import { randomUUIDv7 } from 'node:crypto';
-import helmet from '@fastify/helmet';
+import helmet, { type FastifyHelmetOptions } from '@fastify/helmet';
 import multipart from '@fastify/multipart';
 import fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
@@ -70,10 +70,19 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.addHook('onResponse', async (request, reply) => {
     deps.metrics.answered(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime);
   });
-  await app.register(helmet);
+  await app.register(helmet, protectiveHeaders(deps.publicUrl));
   app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${deps.publicUrl}${API_PREFIX}`)));
   await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
   return app;
+}
+
+/** Told to go to https, a browser could not use a service that is reached over http. */
+function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
+  const isSecure = publicUrl.startsWith('https:');
+  return {
+    strictTransportSecurity: isSecure,
+    contentSecurityPolicy: { directives: { upgradeInsecureRequests: isSecure ? [] : null } },
+  };
 }
 
 async function restInterface(app: FastifyInstance, { services, signIn, limits }: AppDeps): Promise<void> {
