@@ -7,6 +7,7 @@ import {
   type ChainState,
   chainDeadline,
   type Fields,
+  type Fold,
   foldLink,
   type LinkResult,
   linkDeadline,
@@ -73,19 +74,27 @@ async function runLink(
           }),
         });
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
-  const link = { installationId: entry.installationId, slug: entry.slug };
-  const fold = foldLink(hook, state, link, result, ms);
-  const outcome = fold.state.trace.at(-1)?.outcome ?? 'unchanged';
-  deps.metrics.linkRan(hook, entry.slug, outcome, ms);
-  const details = { sessionId: session.id, invocationId };
-  if (fold.fault !== null)
-    deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fold.fault}`, {
-      ...details,
-      data: { hook, outcome, ms },
-    });
-  else if (outcome === 'cancelled')
-    deps.logs.system(entry, 'info', `${hook} cancelled: ${fold.state.cancelled?.reason}`, details);
+  const fold = foldLink(hook, state, { installationId: entry.installationId, slug: entry.slug }, result, ms);
+  tell(deps, hook, entry, fold, { sessionId: session.id, invocationId });
   return fold.state;
+}
+
+/** What happened, for the metrics and for the plugin's author. */
+function tell(
+  deps: ChainDeps,
+  hook: HookName,
+  entry: RosterEntry,
+  { state, fault }: Fold,
+  details: { sessionId: string; invocationId: string },
+): void {
+  const step = state.trace.at(-1);
+  if (!step) return;
+  const { outcome, ms } = step;
+  deps.metrics.linkRan(hook, entry.slug, outcome, ms);
+  if (fault !== null)
+    deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fault}`, { ...details, data: { hook, outcome, ms } });
+  else if (outcome === 'cancelled')
+    deps.logs.system(entry, 'info', `${hook} cancelled: ${state.cancelled?.reason}`, details);
 }
 
 function hookContext(

@@ -53,20 +53,27 @@ export class LogSink {
   readonly #batch: Batch<LogLine>;
   readonly #quotas = new Map<string, Quota>();
   readonly #now: () => number;
+  readonly #onLines: (written: number, dropped: number) => void;
   readonly #timer: NodeJS.Timeout;
 
   constructor(
     pool: Pool,
-    options: { caps?: LogCaps; now?: () => number; onError(error: Error): void; onWritten?(lines: number): void },
+    options: {
+      caps?: LogCaps;
+      now?: () => number;
+      onError(error: Error): void;
+      onLines?(written: number, dropped: number): void;
+    },
   ) {
     this.#caps = options.caps ?? defaultLogCaps;
     this.#now = options.now ?? Date.now;
+    this.#onLines = options.onLines ?? (() => undefined);
     this.#batch = new Batch<LogLine>({
       maxBytes: QUEUE_BYTES,
       sizeOf: (line) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
       write: async (lines) => {
         await insertLogs(pool, lines);
-        options.onWritten?.(lines.length);
+        this.#onLines(lines.length, 0);
       },
       onError: options.onError,
     });
@@ -82,6 +89,7 @@ export class LogSink {
     const quota = this.#quotaOf(origin);
     if (quota.lines >= this.#caps.linesPerMinute) {
       quota.dropped += 1;
+      this.#onLines(0, 1);
       return;
     }
     quota.lines += 1;
@@ -145,7 +153,7 @@ export class LogSink {
     const message = cutText(storable(line.message), this.#caps.messageBytes);
     const data = cutData(line.data, this.#caps.dataBytes);
     const now = this.#now();
-    this.#batch.add({
+    const kept = this.#batch.add({
       id: orderedId(now),
       at: new Date(now).toISOString(),
       level: line.level,
@@ -159,6 +167,7 @@ export class LogSink {
       semVer: origin.entry.semVer,
       truncated: line.truncated === true || message.cut || data.cut,
     });
+    if (!kept) this.#onLines(0, 1);
   }
 }
 

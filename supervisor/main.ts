@@ -12,7 +12,7 @@ import { buildChild } from '../sandbox-child/build.ts';
 import { SECOND } from '../sdk/limits.ts';
 import { readConfig, type SupervisorConfig } from './config.ts';
 import { buildHealth } from './health.ts';
-import { openSandbox } from './sandbox.ts';
+import { openSandbox, type Sandbox } from './sandbox.ts';
 import { startSupervisor } from './supervisor.ts';
 
 try {
@@ -27,16 +27,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
-  const program = await buildChild();
-  // esbuild keeps a service process for builds to come; there are none.
-  await stopEsbuild();
-  const sandbox = await openSandbox({
-    mode: config.SANDBOX,
-    directory: join(config.DATA_DIR, 'sandbox'),
-    program,
-    heapMegabytes: config.HEAP_MEGABYTES,
-    residentMegabytes: config.RESIDENT_MEGABYTES,
-  });
+  const sandbox = await prepareSandbox(config);
   if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
   const supervisor = await startSupervisor({
     pool: database.pool,
@@ -49,6 +40,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
     storageBytes: config.STORAGE_BYTES,
+    toolResultBytes: config.TOOL_RESULT_BYTES,
     logCaps: {
       linesPerMinute: config.LOG_LINES_PER_MINUTE,
       messageBytes: config.LOG_MESSAGE_BYTES,
@@ -67,4 +59,17 @@ async function serve(config: SupervisorConfig): Promise<void> {
   await app.listen({ host: config.HOST, port: config.SUPERVISOR_PORT });
   await health.listen({ host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT });
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
+}
+
+async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
+  const program = await buildChild();
+  // esbuild keeps a service process for builds to come; there are none.
+  await stopEsbuild();
+  return openSandbox({
+    mode: config.SANDBOX,
+    directory: join(config.DATA_DIR, 'sandbox'),
+    program,
+    heapMegabytes: config.HEAP_MEGABYTES,
+    residentMegabytes: config.RESIDENT_MEGABYTES,
+  });
 }

@@ -10,6 +10,7 @@ import { followInstallations } from '../db/notices.ts';
 import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { openSignIn } from '../db/sign-in.ts';
+import { limits } from '../sdk/limits.ts';
 import { AuditSink } from './audit-sink.ts';
 import { startChild } from './child.ts';
 import { createDispatch } from './dispatch.ts';
@@ -40,6 +41,7 @@ export interface SupervisorOptions {
   readonly logCaps?: LogCaps;
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
+  readonly toolResultBytes?: number;
 }
 export interface Supervisor {
   /** The session API; the caller listens. */
@@ -57,37 +59,12 @@ export interface Supervisor {
 
 /** Starts everything but the servers. */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
-  const { pool, blobs, keys, sandbox, logger } = options;
+  const { pool, blobs, sandbox, logger } = options;
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const lease = newLease();
   const listener = await openListener(pool, onError, [holdLease(lease)]);
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
-  const metrics = createMetrics({
-    children: () => fleet.count(),
-    logQueue: () => logs.waiting,
-    auditQueue: () => audit.waiting,
-  });
-  const logs = new LogSink(pool, {
-    caps: options.logCaps ?? defaultLogCaps,
-    onError,
-    onWritten: (lines) => metrics.logLines(lines, 0),
-  });
-  const audit = new AuditSink(pool, { onError });
-  const invocations = new Invocations();
-  const dispatch = createDispatch({
-    ...{ pool, keys, audit, logs, metrics, invocations },
-    ...(options.hostCallsPerMinute === undefined ? {} : { callsPerMinute: options.hostCallsPerMinute }),
-    ...(options.storageBytes === undefined ? {} : { storageBytes: options.storageBytes }),
-  });
-  const fleet: Fleet = new Fleet({
-    ...{ pool, blobs, dispatch, invocations, logs, metrics, onError },
-    start: (handlers) => startChild(sandbox.jail, handlers),
-    childrenMax: options.childrenMax,
-    idleStopMs: options.idleStopMs,
-    degraded: refusal(sandbox, { ownAccount: false }),
-    onServing: (accountId) => rosters.drop(accountId),
-  });
-  const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
+  const { fleet, rosters, logs, audit, metrics } = assembleFleet(options, onError);
   await follow({ listener, rosters, fleet, pool, queues, onError });
   const app = buildSessionApi(
     {
@@ -95,6 +72,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
       signIn: openSignIn(pool, options.verifier),
       sessions: new SessionCache(pool),
       argumentChecks: new ArgumentChecks(),
+      toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
     },
     logger,
   );
@@ -105,6 +83,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     stopTimers();
     const closed = app.close();
     await Promise.all([within(closed, DRAIN_MS), queues.stop(DRAIN_MS)]);
+    // Whoever is still waiting for a plugin is answered by its end.
     await fleet.close(STOP_GRACE_MS);
     await closed;
     await logs.close();
@@ -112,6 +91,38 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await listener.close();
   };
   return { app, fleet, rosters, queues, listener, logs, audit, metrics, stop };
+}
+
+type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics'>;
+
+/** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
+function assembleFleet(options: SupervisorOptions, onError: (error: Error) => void): Assembled {
+  const { pool, blobs, keys, sandbox } = options;
+  const metrics = createMetrics({
+    children: () => fleet.count(),
+    logQueue: () => logs.waiting,
+    auditQueue: () => audit.waiting,
+  });
+  const onLines = metrics.logLines;
+  const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines });
+  const audit = new AuditSink(pool, { onError });
+  const invocations = new Invocations();
+  const { hostCallsPerMinute, storageBytes } = options;
+  const dispatch = createDispatch({
+    ...{ pool, keys, audit, logs, metrics, invocations },
+    ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
+    ...(storageBytes === undefined ? {} : { storageBytes }),
+  });
+  const fleet: Fleet = new Fleet({
+    ...{ pool, blobs, dispatch, invocations, logs, metrics, onError },
+    start: (handlers) => startChild(sandbox.jail, handlers),
+    childrenMax: options.childrenMax,
+    idleStopMs: options.idleStopMs,
+    degraded: refusal(sandbox, { ownAccount: false }),
+    onServing: (accountId) => rosters.drop(accountId),
+  });
+  const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
+  return { fleet, rosters, logs, audit, metrics };
 }
 
 interface Followed {

@@ -19,6 +19,8 @@ export interface SessionServices extends ChainDeps {
   readonly rosters: RosterCache;
   readonly plugins: Plugins;
   readonly argumentChecks: ArgumentChecks;
+  /** Largest answer of a tool, as JSON. */
+  readonly toolResultBytes: number;
 }
 
 /** The parameters of a route below a session. */

@@ -6,7 +6,6 @@ import { z } from 'zod';
 import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { json, toolResult } from '../../sdk/payloads.ts';
-import { surfaces } from '../../sdk/protocol.ts';
 import type { Roster, ToolRef } from '../roster-cache.ts';
 import { readBody, storedId } from './input.ts';
 import type { SessionParams, SessionServices } from './services.ts';
@@ -58,7 +57,7 @@ export async function callTool(
   const schema = entry.registrations.tools[tool]?.parameters ?? {};
   services.argumentChecks.check(`${entry.versionId} ${tool}`, schema, call.arguments);
   const result = await callSurface(services, { kind: 'tools', name: tool, entry, session, fields: call });
-  if (result.kind === 'answered') return checkResult(fullName(entry, tool), result.answer);
+  if (result.kind === 'answered') return checkResult(fullName(entry, tool), result.answer, services.toolResultBytes);
   if (result.kind === 'error') return failed(result.message);
   if (result.kind === 'cancelled') return failed(result.reason);
   throw asFailure(fullName(entry, tool), result);
@@ -66,7 +65,7 @@ export async function callTool(
 
 const failed = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
-function checkResult(name: string, answer: unknown): ToolResult {
+function checkResult(name: string, answer: unknown, maxBytes: number): ToolResult {
   const given = typeof answer === 'string' ? { content: [{ type: 'text', text: answer }] } : answer;
   const checked = answered.safeParse(given);
   if (!checked.success) {
@@ -77,9 +76,8 @@ function checkResult(name: string, answer: unknown): ToolResult {
       `${name} answered with no tool result: ${where}${issue?.message ?? 'not valid'}.`,
     );
   }
-  const { maxResultBytes } = surfaces.tools;
-  if (Buffer.byteLength(JSON.stringify(checked.data)) > maxResultBytes)
-    throw new Problem('plugin_failed', `${name} answered with more than ${maxResultBytes} bytes.`);
+  if (Buffer.byteLength(JSON.stringify(checked.data)) > maxBytes)
+    throw new Problem('plugin_failed', `${name} answered with more than ${maxBytes} bytes.`);
   return checked.data;
 }
 
