@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import helmet, { type FastifyHelmetOptions } from '@fastify/helmet';
 import multipart from '@fastify/multipart';
-import fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
 import type { SignIn } from '../db/sign-in.ts';
 import { isStorable } from '../db/storable.ts';
@@ -53,7 +53,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     genReqId: () => randomUUIDv7(),
     bodyLimit: BODY_MAX_BYTES,
     // Two lines a request say nothing that the metrics do not; failures are logged where they are answered.
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     requestTimeout: REQUEST_TIMEOUT_MS,
     connectionTimeout: IDLE_TIMEOUT_MS,
     // While draining, requests on open connections are still answered.
@@ -94,7 +94,7 @@ async function restInterface(app: FastifyInstance, { services, signIn, limits }:
   const uploads = openUploadGate(limits.uploadsAtOnce);
   await app.register(accountRoutes);
   await app.register(pluginRoutes(services, uploads));
-  await app.register(releaseRoutes(services, uploads));
+  await app.register(releaseRoutes(services));
   await app.register(fileRoutes(services));
   await app.register(catalogRoutes(services));
   await app.register(installationRoutes(services, limits.installationsPerAccount));

@@ -1,4 +1,4 @@
-/** How many uploads a process takes at once: each holds a file on disk and a place in the bundler's queue. */
+/** How many zips a process takes at once: each may hold a quarter of a gigabyte on disk, and as much again unpacked. */
 import { Problem } from '../sdk/errors.ts';
 
 const RETRY_AFTER_S = 5;

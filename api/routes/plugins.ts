@@ -22,7 +22,7 @@ import { receiveUpload } from '../upload.ts';
 import type { UploadGate } from '../uploads-at-once.ts';
 import { readFiles } from '../version-files.ts';
 
-/** @param uploads shared by all routes that build packages */
+/** @param uploads how many zips are taken at once; file lists are bounded by the bundler's queue */
 export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPluginAsyncZod {
   return async (app) => {
     app.post('/plugins', { schema: { body: newPlugin, response: { 201: pluginResource } } }, async (request, reply) => {
@@ -63,9 +63,7 @@ export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPl
       async (request, reply) => {
         const { semVer, files } = request.body;
         const source = { kind: 'files', files } as const;
-        const version = await uploads.pass(() =>
-          publishVersion(services, callerOf(request), request.params.id, semVer, source),
-        );
+        const version = await publishVersion(services, callerOf(request), request.params.id, semVer, source);
         return reply.code(201).send(showVersion(version));
       },
     );

@@ -15,12 +15,10 @@ import { delistPlugin, listPlugin, removePlugin, yankVersion } from '../releases
 import { delistBody, filesBody, idParams, versionParams } from '../schemas.ts';
 import type { Services } from '../services.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8 } from '../text-files.ts';
-import type { UploadGate } from '../uploads-at-once.ts';
 
 const savedDraft = draftResource.extend({ warnings: z.array(z.string()) });
 
-/** @param uploads shared by all routes that build packages */
-export function releaseRoutes(services: Services, uploads: UploadGate): FastifyPluginAsyncZod {
+export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.post(
       '/plugins/:id/draft',
@@ -31,7 +29,7 @@ export function releaseRoutes(services: Services, uploads: UploadGate): FastifyP
       },
       async (request) => {
         const source = { kind: 'files', files: request.body.files } as const;
-        const draft = await uploads.pass(() => saveDraft(services, callerOf(request), request.params.id, source));
+        const draft = await saveDraft(services, callerOf(request), request.params.id, source);
         return { ...showDraft(draft), warnings: [] };
       },
     );

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startApi } from './api-service.ts';
-import { fileList, MINIMAL } from './packages.ts';
+import { fileList, MINIMAL, upload, zipOf } from './packages.ts';
 
 const registrations = {
   ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
@@ -55,12 +55,12 @@ t.test('uploads at once are bounded', async (t) => {
   const api = await startApi(t, { introspect: slow, limits: { uploadsAtOnce: 2 } });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
-  const first = [
-    ann.post(`/plugins/${id}/versions`, body('1.0.0')),
-    ann.post(`/plugins/${id}/versions`, body('1.0.1')),
-  ];
+  const zip = await zipOf(MINIMAL);
+  const send = (semVer: string) =>
+    ann.send({ method: 'POST', url: `/api/plugins/${id}/versions/zip`, ...upload(zip, semVer) });
+  const first = [send('1.0.0'), send('1.0.1')];
   await sleep(300);
-  const third = await ann.post(`/plugins/${id}/versions`, body('1.0.2'));
+  const third = await send('1.0.2');
   t.equal(third.status, 429);
   t.equal(third.body.code, 'rate_limited');
   t.ok(third.headers['retry-after']);
