@@ -14,7 +14,7 @@ import {
 import { uncovered } from '../sdk/capabilities.ts';
 import { moveTo } from './following.ts';
 import { requireOwned } from './ownership.ts';
-import type { PackageSource } from './package-reader.ts';
+import type { PackageSource } from './package/reader.ts';
 import { withBuild } from './publishing.ts';
 import type { Caller, Services } from './services.ts';
 

@@ -12,10 +12,10 @@ import { openSecretKeys } from '../db/secrets.ts';
 import { publicUrl, readEnvironment, SettingsError } from '../db/settings.ts';
 import { openSignIn } from '../db/sign-in.ts';
 import { type AppDeps, buildApp } from './app.ts';
-import { startBundler } from './bundler.ts';
 import { type ApiConfig, readConfig } from './config.ts';
-import { createMetrics } from './metrics.ts';
-import { buildOperations } from './operations.ts';
+import { createMetrics } from './http/metrics.ts';
+import { buildOperations } from './http/operations.ts';
+import { startBundler } from './package/bundler.ts';
 
 /** Leftovers of killed processes are at least this old; a live upload is not. Milliseconds. */
 const STAGING_MAX_AGE_MS = 60 * 60_000;

@@ -7,9 +7,9 @@ import { uncovered } from '../sdk/capabilities.ts';
 import { Problem } from '../sdk/errors.ts';
 import { moveFollowers } from './following.ts';
 import { requireOwned } from './ownership.ts';
-import { buildPackage, type StagedBuild } from './package-builder.ts';
-import { invalidAt } from './package-faults.ts';
-import type { PackageSource } from './package-reader.ts';
+import { buildPackage, type StagedBuild } from './package/builder.ts';
+import { invalidAt } from './package/faults.ts';
+import type { PackageSource } from './package/reader.ts';
 import type { Caller, Services } from './services.ts';
 import { latestOf, previousOf, semVerFault } from './version-policy.ts';
 

@@ -4,7 +4,7 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Introspection, IntrospectionRequest } from '../db/introspections.ts';
 import type { Queues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
-import type { Bundler } from './bundler.ts';
+import type { Bundler } from './package/bundler.ts';
 
 /** Asks a jailed child what a bundle registers. @throws Problem `unavailable` when none can be asked */
 export type Introspect = (request: IntrospectionRequest) => Promise<Introspection>;

@@ -2,7 +2,7 @@
 import type { Blobs } from '../db/blobs.ts';
 import type { VersionFile } from '../db/versions.ts';
 import { MIB } from '../sdk/limits.ts';
-import { decodeText } from './package-files.ts';
+import { decodeText } from './package/files.ts';
 import type { FileResource } from './plugin-resource.ts';
 
 /** A longer file is named but not sent: nobody reads it in an editor. Bytes. */

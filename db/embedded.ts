@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { Client, escapeIdentifier, escapeLiteral } from 'pg';
 import { z } from 'zod';
 import { lockDataDir, type Purpose, replaceFile } from './data-dir.ts';
-import { findBinaries } from './postgres-binaries.ts';
-import { makeCluster, type Passwords, readPasswords } from './postgres-cluster.ts';
-import { chooseLauncher } from './postgres-launcher.ts';
-import { stopOrphans } from './postgres-orphans.ts';
-import { type PostgresServer, startServer } from './postgres-server.ts';
+import { findBinaries } from './postgres/binaries.ts';
+import { makeCluster, type Passwords, readPasswords } from './postgres/cluster.ts';
+import { chooseLauncher } from './postgres/launcher.ts';
+import { stopOrphans } from './postgres/orphans.ts';
+import { type PostgresServer, startServer } from './postgres/server.ts';
 
 /** Role and database Bulkhead works as and in. */
 const NAME = 'bulkhead';

@@ -62,15 +62,15 @@ export async function recordEvent<Type extends EventName>(
 }
 
 /**
- * Claims one attempt. Null: there is nothing to do now (done, too early, or a living supervisor is at it).
+ * Claims one attempt. Null: there is nothing to do now (done, too early, or another living supervisor is at it).
  *
- * @param lease the claiming supervisor's number
+ * @param lease the claiming supervisor's number; it must not be at this event already
  */
 export async function claimEvent(pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> {
   const found = await pool.query<ClaimedEvent & { occurredAt: Date }>(
     `UPDATE events SET attempts = attempts + 1, claimed_by = $2
       WHERE id = $1 AND state = 'pending' AND next_attempt_at <= now()
-        AND (claimed_by IS NULL OR NOT ${isHeld('claimed_by')})
+        AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isHeld('claimed_by')})
       RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
         version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt`,
     [eventId, lease],
@@ -109,19 +109,29 @@ export async function postponeEvent(
   await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, delaySeconds), group: event.installationId });
 }
 
+export interface OwnClaims {
+  /** The asking supervisor's number. */
+  readonly lease: number;
+  /** The events it is really at. Other claims of its own are those it could not give back: the database was away. */
+  readonly atWork: ReadonlySet<string>;
+}
+
 /**
- * Gives a job to every pending event that has none waiting and no living supervisor at it: what a `kill -9` left behind.
+ * Gives a job to every pending event that has none waiting and no living supervisor at it: what a `kill -9`, of a
+ * supervisor or of PostgreSQL, left behind.
  *
  * @returns how many were re-queued
  */
-export async function requeueStrandedEvents(pool: Pool, queues: Queues): Promise<number> {
+export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnClaims): Promise<number> {
   const stranded = await pool.query<{ id: string; installation_id: string; delay: number }>(
     `SELECT e.id, e.installation_id, greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
        FROM events e
-      WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND (e.claimed_by IS NULL OR NOT ${isHeld('e.claimed_by')})
+      WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.id = ANY ($2)
+        AND (e.claimed_by IS NULL OR e.claimed_by = $1 OR NOT ${isHeld('e.claimed_by')})
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
+    [own.lease, [...own.atWork]],
   );
   for (const row of stranded.rows) {
     const payload = { eventId: row.id, installationId: row.installation_id };
@@ -145,8 +155,8 @@ export async function holdEvent(pool: Pool, eventId: string, why: string): Promi
 /** Takes up the events that were set aside, of one installation or of all that can run again. */
 export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
   const released = await pool.query<{ id: string; installationId: string }>(
-    `UPDATE events e SET next_attempt_at = now() FROM installations i
-      WHERE i.id = e.installation_id AND i.status IN ('ready', 'failed', 'uninstalling')
+    `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
+      WHERE i.id = e.installation_id AND p.blocked_reason IS NULL AND i.status IN ('ready', 'failed', 'uninstalling')
         AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
       RETURNING e.id, e.installation_id AS "installationId"`,
     [installationId],

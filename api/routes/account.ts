@@ -1,7 +1,7 @@
 /** Who the caller is. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { callerOf } from '../authentication.ts';
+import { callerOf } from '../http/authentication.ts';
 
 const accountResource = z.object({ id: z.string(), name: z.string(), operator: z.boolean() });
 

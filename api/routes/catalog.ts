@@ -1,8 +1,8 @@
 /** The catalog, as one account sees it. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { callerOf } from '../authentication.ts';
 import { readCatalog, readCatalogEntry } from '../catalog.ts';
 import { catalogEntry, catalogSummary, showEntry, showSummary } from '../catalog-entry.ts';
+import { callerOf } from '../http/authentication.ts';
 import { page } from '../page.ts';
 import { catalogQuery, slugParams } from '../schemas.ts';
 import type { Services } from '../services.ts';

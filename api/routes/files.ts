@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin } from '../../db/plugins.ts';
 import { findVersion, listFiles } from '../../db/versions.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { callerOf } from '../authentication.ts';
+import { callerOf } from '../http/authentication.ts';
 import { requireOwned } from '../ownership.ts';
 import { page } from '../page.ts';
 import { fileResource } from '../plugin-resource.ts';

@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageInstallations } from '../../db/installations.ts';
-import { callerOf } from '../authentication.ts';
+import { callerOf } from '../http/authentication.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { configure, install, requireInstallation, rerunSetup, uninstall } from '../installing.ts';
 import { page } from '../page.ts';

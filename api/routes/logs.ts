@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { pageLogs } from '../../db/logs.ts';
 import { json } from '../../sdk/payloads.ts';
 import { logLevels } from '../../sdk/protocol.ts';
-import { callerOf } from '../authentication.ts';
+import { callerOf } from '../http/authentication.ts';
 import { requireInstallation } from '../installing.ts';
 import { page } from '../page.ts';
 import { logQuery } from '../schemas.ts';

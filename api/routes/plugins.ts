@@ -3,7 +3,9 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin, insertPlugin, pagePlugins } from '../../db/plugins.ts';
 import { listFiles, listVersions } from '../../db/versions.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { callerOf } from '../authentication.ts';
+import { callerOf } from '../http/authentication.ts';
+import { receiveUpload } from '../http/upload.ts';
+import type { UploadGate } from '../http/uploads-at-once.ts';
 import { requireOwned } from '../ownership.ts';
 import { page } from '../page.ts';
 import {
@@ -18,8 +20,6 @@ import { publishVersion } from '../publishing.ts';
 import { idParams, newPlugin, pageQuery, pluginQuery, publishBody } from '../schemas.ts';
 import type { Services } from '../services.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8 } from '../text-files.ts';
-import { receiveUpload } from '../upload.ts';
-import type { UploadGate } from '../uploads-at-once.ts';
 import { readFiles } from '../version-files.ts';
 
 /** @param uploads how many zips are taken at once; file lists are bounded by the bundler's queue */

@@ -1,8 +1,8 @@
 /** Authoring: drafts, listing, yanking and deleting. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { callerOf } from '../authentication.ts';
 import { saveDraft } from '../drafts.ts';
+import { callerOf } from '../http/authentication.ts';
 import {
   draftResource,
   pluginResource,

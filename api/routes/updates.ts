@@ -1,6 +1,6 @@
 /** Which version an installation runs, and whether it runs at all. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { callerOf } from '../authentication.ts';
+import { callerOf } from '../http/authentication.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { acceptBody, idParams, installationChanges } from '../schemas.ts';
 import type { Services } from '../services.ts';

@@ -1,7 +1,7 @@
 /** The pure rules: version numbers, Latest, and what an update may do without asking. */
 import t from 'tap';
 import { accessDiff, isCovered, settledStatus } from '../../api/access.ts';
-import { findClash, pathFault, wrapperOf } from '../../api/package-paths.ts';
+import { findClash, pathFault, wrapperOf } from '../../api/package/paths.ts';
 import { comparePrecedence, latestOf, previousOf, semVerFault } from '../../api/version-policy.ts';
 import { effectiveSettings, manifest } from '../../sdk/manifest.ts';
 

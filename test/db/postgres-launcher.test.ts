@@ -1,6 +1,6 @@
 import t from 'tap';
-import { findBinaries } from '../../db/postgres-binaries.ts';
-import { chooseLauncher, rootLaunchers, userLaunchers } from '../../db/postgres-launcher.ts';
+import { findBinaries } from '../../db/postgres/binaries.ts';
+import { chooseLauncher, rootLaunchers, userLaunchers } from '../../db/postgres/launcher.ts';
 
 const { postgres } = await findBinaries();
 const missing = { prefix: ['no-such-program-anywhere'], owner: null };

@@ -1,0 +1,31 @@
+/** Every request under `/api` acts as the account of its bearer token. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { SignIn } from '../../db/sign-in.ts';
+import { Problem } from '../../sdk/errors.ts';
+import type { Caller } from '../services.ts';
+
+const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller | null;
+  }
+}
+
+/** Adds the check to an app or a scope of it. Runs before the body is read. */
+export function requireSignIn(app: FastifyInstance, { signIn }: SignIn): void {
+  app.decorateRequest('caller', null);
+  app.addHook('onRequest', async (request) => {
+    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
+    if (token === undefined) {
+      throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
+    }
+    request.caller = await signIn(token);
+  });
+}
+
+/** The account a request acts as; only behind `requireSignIn`. */
+export function callerOf(request: FastifyRequest): Caller {
+  if (!request.caller) throw new Error(`${request.routeOptions.url} is served without a sign-in`);
+  return request.caller;
+}

@@ -1,0 +1,93 @@
+/** From an upload to everything a version row holds: read, checked, bundled and introspected. */
+import type { Staging } from '../../db/blobs.ts';
+import { isStorable } from '../../db/storable.ts';
+import type { BuiltPackage } from '../../db/versions.ts';
+import { manifest } from '../../sdk/manifest.ts';
+import type { Services } from '../services.ts';
+import { type Bundle, ENTRY } from './bundler.ts';
+import { acceptIntrospection, capabilitiesOf, discover } from './discovery.ts';
+import { invalidAll, invalidAt } from './faults.ts';
+import { type Package, type PackageFile, readText } from './files.ts';
+import { readFrontmatter } from './frontmatter.ts';
+import { readCommands, readSkills } from './prompts.ts';
+import { type PackageSource, readPackage } from './reader.ts';
+
+const README = 'readme.md';
+
+/** A build whose files wait for their commit. */
+export interface StagedBuild extends BuiltPackage {
+  readonly files: readonly PackageFile[];
+}
+
+/**
+ * Builds a package. Nothing of it is kept yet but the bundle, which the introspecting child reads.
+ *
+ * @param slug names the bundle in the plugin's stack traces
+ * @throws Problem `invalid_package`, `text_files_only`, `bundler_busy` or `unavailable`
+ */
+export async function buildPackage(
+  services: Services,
+  staging: Staging,
+  source: PackageSource,
+  slug: string,
+): Promise<StagedBuild> {
+  const of = await readPackage(source, staging);
+  const readme = require(of, README);
+  require(of, ENTRY);
+  const head = readFrontmatter({ path: README, text: await readText(readme) }, manifest);
+  const prompts = { commands: await readCommands(of), skills: await readSkills(of) };
+  const bundle = await services.bundler.bundle(of);
+  const { sha256: bundleSha256 } = await services.blobs.put(Buffer.from(bundle.text));
+  const found = await introspect(services, bundle, bundleSha256, slug);
+  const discovered = discover(found, prompts);
+  await checkTools(services, found.tools);
+  const { sha256: sourceMapSha256 } = await services.blobs.put(Buffer.from(bundle.sourceMap));
+  const built: StagedBuild = {
+    sourceSha256: of.sourceSha256,
+    bundleSha256,
+    sourceMapSha256,
+    sizeBytes: of.sizeBytes,
+    manifest: head.data,
+    readme: head.body,
+    capabilities: capabilitiesOf(head.data, found, prompts),
+    discovered,
+    registrations: found,
+    files: of.files,
+  };
+  refuseUnstorable(README, built.manifest);
+  refuseUnstorable(ENTRY, [discovered, found]);
+  return built;
+}
+
+async function introspect(services: Services, bundle: Bundle, bundleSha256: string, slug: string) {
+  const sourceName = `${slug}.js`;
+  return acceptIntrospection(await services.introspect({ bundleSha256, sourceName }), bundle, sourceName);
+}
+
+function require(of: Package, path: string): PackageFile {
+  const file = of.files.find((candidate) => candidate.path === path);
+  if (file) return file;
+  const near = of.files.find((candidate) => candidate.path.toLowerCase().split('/').at(-1) === path);
+  const hint = near ? ` There is “${near.path}”: it must be called ${path} and lie at the top.` : '';
+  throw invalidAt({ path, message: `The file is missing.${hint}` });
+}
+
+async function checkTools(services: Services, tools: Readonly<Record<string, { parameters: unknown }>>): Promise<void> {
+  const schemas = Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, tool.parameters]));
+  if (Object.keys(schemas).length === 0) return;
+  const faults = await services.bundler.checkToolSchemas(schemas);
+  if (faults.length === 0) return;
+  throw invalidAll(faults.map(({ tool, message }) => ({ path: ENTRY, field: `tools.${tool}.parameters`, message })));
+}
+
+/** jsonb holds no NUL and no half surrogate pairs; an author learns it here, not as a fault of the database. */
+function refuseUnstorable(path: string, value: unknown): void {
+  const message = 'A text holds NUL or half a surrogate pair, which cannot be stored.';
+  if (!isStorableDeep(value)) throw invalidAt({ path, message });
+}
+
+function isStorableDeep(value: unknown): boolean {
+  if (typeof value === 'string') return isStorable(value);
+  if (typeof value !== 'object' || value === null) return true;
+  return Object.entries(value).every(([key, inner]) => isStorable(key) && isStorableDeep(inner));
+}

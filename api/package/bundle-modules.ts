@@ -1,0 +1,121 @@
+/** The virtual file system esbuild sees: the files of one package, reached by relative imports, and nothing else. */
+import { readFile } from 'node:fs/promises';
+import { posix } from 'node:path';
+import {
+  type Loader,
+  type OnLoadResult,
+  type OnResolveArgs,
+  type OnResolveResult,
+  type PartialMessage,
+  type Plugin,
+  transform,
+} from 'esbuild';
+import { closest } from 'fastest-levenshtein';
+import { MIB } from '../../sdk/limits.ts';
+import { type ForbiddenPlace, findForbidden } from './forbidden-syntax.ts';
+import { mapPosition, NAMESPACE } from './source-map.ts';
+
+/** All code of a package together: above it a build takes seconds and the bundle could not be loaded anyway. Bytes. */
+export const SOURCE_MAX_BYTES = 8 * MIB;
+
+const LOADERS: Readonly<Record<string, Loader>> = { '.ts': 'ts', '.js': 'js', '.json': 'json' };
+/** What is tried, in order, for an import without an extension. */
+const ENDINGS = ['', '.ts', '.js', '.json', '/index.ts', '/index.js'] as const;
+const ALLOWED = 'A plugin imports .ts, .js and .json files of its own package by relative path, and nothing else';
+
+/** Where the bytes of each file of a package are, by its path in the package. */
+export type ModulePaths = Readonly<Record<string, string>>;
+
+/** An esbuild plugin that answers every resolve and every load from the package. */
+export function packageModules(files: ModulePaths): Plugin {
+  return {
+    name: 'package',
+    setup(build) {
+      let loadedBytes = 0;
+      build.onResolve({ filter: /.*/ }, (args) => resolve(files, args));
+      build.onLoad({ filter: /.*/, namespace: NAMESPACE }, async ({ path }): Promise<OnLoadResult> => {
+        const stagedAt = files[path];
+        if (stagedAt === undefined) return { errors: [{ text: `“${path}” is not in the package` }] };
+        const bytes = await readFile(stagedAt);
+        loadedBytes += bytes.byteLength;
+        if (loadedBytes > SOURCE_MAX_BYTES) {
+          return { errors: [at(path, `The code of the package is larger than ${SOURCE_MAX_BYTES} bytes`)] };
+        }
+        return load(path, bytes);
+      });
+      // Whatever slipped past the first filter must not reach the disk.
+      build.onLoad({ filter: /.*/ }, ({ path }) => ({ errors: [{ text: `“${path}” is not in the package` }] }));
+    },
+  };
+}
+
+async function load(path: string, bytes: Buffer): Promise<OnLoadResult> {
+  let source: string;
+  try {
+    source = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return { errors: [at(path, 'The file is not UTF-8 text')] };
+  }
+  const loader = LOADERS[posix.extname(path)] ?? 'ts';
+  return loader === 'json' ? { contents: source, loader } : compile(path, source, loader);
+}
+
+/** Each file on its own first, without a look at any import, so that nothing forbidden reaches the bundling. */
+async function compile(path: string, source: string, loader: Loader): Promise<OnLoadResult> {
+  try {
+    const { code, map } = await transform(source, {
+      loader,
+      sourcefile: `${NAMESPACE}:${path}`,
+      sourcemap: 'external',
+      sourcesContent: false,
+      target: 'es2024',
+      charset: 'utf8',
+      tsconfigRaw: '{}',
+      logLevel: 'silent',
+    });
+    const forbidden = findForbidden(code);
+    if (forbidden.length > 0) return { errors: forbidden.map((place) => forbiddenAt(map, path, place)) };
+    const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
+    return { contents: `${code}\n//# sourceMappingURL=${url}`, loader: 'js' };
+  } catch (error) {
+    if (error instanceof Error && 'errors' in error) return { errors: error.errors as PartialMessage[] };
+    throw error;
+  }
+}
+
+function forbiddenAt(map: string, path: string, place: ForbiddenPlace): PartialMessage {
+  const { line, column } = mapPosition(map, place);
+  if (line === undefined || column === undefined) return at(path, place.message);
+  // Counted in characters here already, as `lineText` tells whoever reads it.
+  return { text: place.message, location: { file: path, line, column: column - 1, lineText: '' } };
+}
+
+function resolve(files: ModulePaths, args: OnResolveArgs): OnResolveResult {
+  const { path, kind, importer } = args;
+  if (kind === 'entry-point') return { path, namespace: NAMESPACE };
+  if (kind !== 'import-statement') return refusal('Only import statements are allowed');
+  if (!/^\.\.?(\/|$)/.test(path)) return refusal(`“${path}” cannot be imported. ${ALLOWED}`);
+  const target = posix.join(posix.dirname(importer), path);
+  if (target.startsWith('..')) return refusal(`“${path}” leaves the package. ${ALLOWED}`);
+  const found = findModule(files, target);
+  if (found === undefined) return refusal(`“${path}” is not in the package.${suggestion(files, importer, target)}`);
+  if (LOADERS[posix.extname(found)] === undefined) return refusal(`“${path}” is no code. ${ALLOWED}`);
+  return { path: found, namespace: NAMESPACE };
+}
+
+function findModule(files: ModulePaths, target: string): string | undefined {
+  const candidates = ENDINGS.map((ending) => `${target}${ending}`);
+  // TypeScript's own habit: the import names the .js that a build would have made of the .ts.
+  if (target.endsWith('.js')) candidates.push(`${target.slice(0, -'.js'.length)}.ts`);
+  return candidates.find((candidate) => Object.hasOwn(files, candidate));
+}
+
+function suggestion(files: ModulePaths, importer: string, target: string): string {
+  const code = Object.keys(files).filter((path) => path !== importer && LOADERS[posix.extname(path)] !== undefined);
+  if (code.length === 0) return '';
+  const relative = posix.relative(posix.dirname(importer), closest(target, code));
+  return ` The nearest is “${relative.startsWith('.') ? relative : `./${relative}`}”`;
+}
+
+const refusal = (text: string): OnResolveResult => ({ errors: [{ text }] });
+const at = (file: string, text: string): PartialMessage => ({ text, location: { file: `${NAMESPACE}:${file}` } });

@@ -1,0 +1,113 @@
+/** Runs in a Piscina thread: one build at a time by this thread's own esbuild process, which a bad package may take down. */
+import * as esbuild from 'esbuild';
+import type { ProblemLocation } from '../../sdk/errors.ts';
+import { type ModulePaths, packageModules } from './bundle-modules.ts';
+import { respellForSes } from './ses-source.ts';
+
+export { checkToolSchemas } from './tool-schemas.ts';
+
+import { mapPosition, NAMESPACE } from './source-map.ts';
+
+/** Honest packages build in well under a second. Milliseconds. */
+const BUILD_TIMEOUT_MS = 10_000;
+/** A thread that has nothing to do gives its esbuild's memory back. Milliseconds. */
+const IDLE_MS = 30_000;
+/** Messages of one build; the rest follows from them as a rule. */
+const MESSAGES_MAX = 20;
+/** What passes the syntax tree but not ses's regular expressions: methods of these names. */
+const REFUSED: Readonly<Record<string, string>> = {
+  'import(': 'A method cannot be named import here',
+  'eval(': 'A method cannot be named eval here',
+};
+
+export interface BuildTask {
+  readonly entry: string;
+  readonly files: ModulePaths;
+}
+export type BuildResult =
+  | { readonly outcome: 'built'; readonly bundle: string; readonly sourceMap: string }
+  | { readonly outcome: 'refused'; readonly locations: readonly ProblemLocation[] }
+  | { readonly outcome: 'died' | 'late' };
+
+let idle: NodeJS.Timeout | undefined;
+
+/** Builds one package. Never throws for what a package holds. */
+export async function build(task: BuildTask): Promise<BuildResult> {
+  clearTimeout(idle);
+  try {
+    return await buildInTime(task);
+  } finally {
+    idle = setTimeout(() => void esbuild.stop(), IDLE_MS).unref();
+  }
+}
+
+async function buildInTime(task: BuildTask): Promise<BuildResult> {
+  const late = Promise.withResolvers<'late'>();
+  const timer = setTimeout(() => late.resolve('late'), BUILD_TIMEOUT_MS);
+  try {
+    const built = await Promise.race([runEsbuild(task), late.promise]);
+    if (built !== 'late') return finish(built);
+    await esbuild.stop();
+    return { outcome: 'late' };
+  } catch (error) {
+    if (isBuildFailure(error)) return { outcome: 'refused', locations: error.errors.map(toLocation) };
+    // esbuild keeps talking to a process that is gone until it is told; the next build then starts a new one.
+    await esbuild.stop();
+    return { outcome: 'died' };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const runEsbuild = ({ entry, files }: BuildTask) =>
+  esbuild.build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    outfile: 'bundle.js',
+    format: 'iife',
+    platform: 'neutral',
+    target: 'es2024',
+    charset: 'utf8',
+    // Template literals become strings, whose text can be respelt for ses without changing what it means.
+    supported: { 'template-literal': false },
+    legalComments: 'none',
+    sourcemap: 'external',
+    sourcesContent: false,
+    // Given text, esbuild looks for no tsconfig.json, neither the package's nor the host's.
+    tsconfigRaw: '{}',
+    absWorkingDir: '/',
+    logLevel: 'silent',
+    logLimit: MESSAGES_MAX,
+    plugins: [packageModules(files)],
+  });
+
+function finish(built: Awaited<ReturnType<typeof runEsbuild>>): BuildResult {
+  const text = (ending: string) => built.outputFiles.find((file) => file.path.endsWith(ending))?.text ?? '';
+  const sourceMap = text('.js.map');
+  try {
+    const { source, refused } = respellForSes(text('bundle.js'));
+    if (!refused) return { outcome: 'built', bundle: source, sourceMap };
+    const message = REFUSED[refused.found] ?? `“${refused.found}” is not allowed`;
+    return { outcome: 'refused', locations: [{ ...mapPosition(sourceMap, refused), message }] };
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return { outcome: 'refused', locations: [{ message: 'The code is nested too deeply to be read' }] };
+  }
+}
+
+function isBuildFailure(error: unknown): error is esbuild.BuildFailure {
+  return error instanceof Error && 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0;
+}
+
+function toLocation(message: esbuild.Message): ProblemLocation {
+  const { location } = message;
+  const { text } = message;
+  if (!location) return { message: text };
+  const path = location.file.startsWith(`${NAMESPACE}:`) ? location.file.slice(NAMESPACE.length + 1) : location.file;
+  if (location.line === 0) return { path, message: text };
+  // esbuild counts columns in UTF-8 bytes from 0; editors count characters from 1.
+  const before = Buffer.from(location.lineText).subarray(0, location.column).toString('utf8').length;
+  const column = (location.lineText === '' ? location.column : before) + 1;
+  return { path, line: location.line, column, message: text };
+}

@@ -1,0 +1,127 @@
+/** What a version offers: what its code registered and what its prompt files add, checked and summed up. */
+import { closest } from 'fastest-levenshtein';
+import type { Introspection } from '../../db/introspections.ts';
+import { registeredCapabilities } from '../../sdk/capabilities.ts';
+import { limits } from '../../sdk/limits.ts';
+import type { Manifest } from '../../sdk/manifest.ts';
+import { surfaceName } from '../../sdk/payloads.ts';
+import { events, hooks, type Registrations, surfaces } from '../../sdk/protocol.ts';
+import { type Bundle, ENTRY } from './bundler.ts';
+import { invalidAll, invalidAt } from './faults.ts';
+import type { Prompt } from './prompts.ts';
+import { mapStack } from './source-map.ts';
+
+/** The summary an author gets back and the catalog shows. */
+export interface Discovered {
+  readonly commands: { name: string; description: string; source: 'code' | 'prompt' }[];
+  readonly skills: { name: string; description: string }[];
+  /** Hooks by their full names, compaction among them. */
+  readonly middleware: string[];
+  /** Names of the lifecycle events it handles. */
+  readonly lifecycle: string[];
+  readonly tools: { name: string; description: string; parameters: unknown }[];
+  readonly providers: { name: string; models: { id: string; name: string }[] }[];
+  readonly channel: { receive: boolean; send: boolean; handshake: boolean } | null;
+}
+export interface Prompts {
+  readonly commands: readonly Prompt[];
+  readonly skills: readonly Prompt[];
+}
+
+/** Names that an author may assign to, but for those of their own choice (tools, commands, providers). */
+const FIXED: readonly string[] = [
+  ...Object.keys(hooks),
+  ...Object.keys(events).map((name) => `events.${name}`),
+  ...Object.keys(surfaces).filter((name) => name.startsWith('channel.')),
+  'channel.handshakeOn',
+];
+/** Groups whose names are the author's, and how many each may hold. */
+const CHOSEN: Readonly<Record<string, number>> = {
+  tools: limits.tools,
+  commands: limits.commands,
+  providers: limits.providers,
+};
+
+/**
+ * The registrations of an introspected bundle.
+ *
+ * @param sourceName the name the bundle was evaluated under
+ * @throws Problem `invalid_package`: it failed to load, or registered what it may not
+ */
+export function acceptIntrospection(found: Introspection, bundle: Bundle, sourceName: string): Registrations {
+  const place = (stack: string | undefined) => ({
+    path: ENTRY,
+    ...(stack === undefined ? {} : mapStack(bundle.sourceMap, stack, sourceName)),
+  });
+  if (!found.ok) throw invalidAt({ ...place(found.stack), message: `${found.message}${hintFor(found.message)}` });
+  const faults = Object.entries(found.places).flatMap(([name, stack]) => {
+    const message = nameFault(name);
+    return message === null ? [] : [{ ...place(stack), message }];
+  });
+  if (faults.length > 0) throw invalidAll(faults);
+  for (const [group, most] of Object.entries(CHOSEN)) {
+    const count = Object.keys(found.registrations[group as 'tools' | 'commands' | 'providers']).length;
+    if (count > most)
+      throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; ${most} is the most.` });
+  }
+  return found.registrations;
+}
+
+/** The realm answers undefined for a global it does not know, so a misspelt group fails one step later. */
+function hintFor(message: string): string {
+  const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
+  return isUnknownGroup
+    ? `. There are middleware, compaction, events, ${Object.keys(CHOSEN).join(', ')} and channel`
+    : '';
+}
+
+function nameFault(name: string): string | null {
+  const dot = name.indexOf('.');
+  if (!Object.hasOwn(CHOSEN, name.slice(0, dot))) {
+    if (FIXED.includes(name)) return null;
+    return `“${name}” is nothing that a plugin can register; did you mean “${closest(name, [...FIXED])}”?`;
+  }
+  const fault = surfaceName.safeParse(name.slice(dot + 1)).error?.issues[0]?.message;
+  return fault === undefined ? null : `“${name}” cannot be registered: ${fault}`;
+}
+
+/** Sums up. @throws Problem `invalid_package`: nothing is offered at all, or a command is there twice */
+export function discover(found: Registrations, prompts: Prompts): Discovered {
+  const twice = prompts.commands.find((command) => Object.hasOwn(found.commands, command.name));
+  if (twice) {
+    throw invalidAt({ path: twice.path, message: `The command “${twice.name}” is registered in ${ENTRY} as well.` });
+  }
+  const { receive, send, handshake } = found.channel;
+  const discovered: Discovered = {
+    commands: [
+      ...Object.entries(found.commands).map(([name, { description }]) => ({
+        name,
+        description,
+        source: 'code' as const,
+      })),
+      ...prompts.commands.map(({ name, description }) => ({ name, description, source: 'prompt' as const })),
+    ],
+    skills: prompts.skills.map(({ name, description }) => ({ name, description })),
+    middleware: found.hooks.toSorted(),
+    lifecycle: found.events.toSorted(),
+    tools: Object.entries(found.tools).map(([name, tool]) => ({ name, ...tool })),
+    providers: Object.entries(found.providers).map(([name, { models }]) => ({ name, models })),
+    channel: receive || send || handshake ? { receive, send, handshake } : null,
+  };
+  const { channel, ...lists } = discovered;
+  if (channel === null && Object.values(lists).every((list) => list.length === 0)) {
+    const message =
+      'The package registers nothing and has no command or skill. Assign a handler, such as middleware.systemPrompt.';
+    throw invalidAt({ path: ENTRY, message });
+  }
+  return discovered;
+}
+
+/** All capabilities of a version, declared and registered, sorted. */
+export function capabilitiesOf(manifest: Manifest, found: Registrations, prompts: Prompts): string[] {
+  const registered = registeredCapabilities(
+    found,
+    prompts.commands.map((command) => command.name),
+  );
+  return [...new Set([...manifest.capabilities, ...registered])].sort();
+}

@@ -1,0 +1,168 @@
+/** YAML between two `---` lines at the start of a Markdown file: read with bounds, every fault named by line. */
+import { closest, distance } from 'fastest-levenshtein';
+import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml';
+import type { z } from 'zod';
+import type { ProblemLocation } from '../../sdk/errors.ts';
+import { KIB } from '../../sdk/limits.ts';
+import { invalidAll, invalidAt } from './faults.ts';
+
+/** Checked before parsing: YAML's cost grows faster than its length. Bytes. */
+export const FRONTMATTER_MAX_BYTES = 16 * KIB;
+/** Deeper than any frontmatter that says something; keeps recursion off the stack's end. */
+const NESTING_MAX = 32;
+/** A misspelt field is offered its neighbour up to this many edits away. */
+const NEAR = 3;
+
+export interface MarkdownFile {
+  readonly path: string;
+  readonly text: string;
+}
+interface Parts {
+  /** Null: the file has no frontmatter. */
+  readonly yaml: string | null;
+  readonly body: string;
+}
+
+/**
+ * Reads and checks a file's frontmatter.
+ *
+ * @param schema what the frontmatter must say
+ * @param presence `optional`: a file without frontmatter counts as one with an empty one
+ * @returns the checked data and the text below
+ * @throws Problem `invalid_package` with the line of every fault
+ */
+export function readFrontmatter<Schema extends z.ZodType>(
+  file: MarkdownFile,
+  schema: Schema,
+  presence: 'required' | 'optional' = 'required',
+): { data: z.output<Schema>; body: string } {
+  const { yaml, body } = split(file);
+  if (yaml === null && presence === 'required') {
+    throw invalidAt({
+      path: file.path,
+      line: 1,
+      message: 'starts with a line ---, then name and description, then ---.',
+    });
+  }
+  const lines = new LineCounter();
+  const document = parse(file.path, yaml ?? '', lines);
+  const checked = schema.safeParse(document.toJS({ maxAliasCount: 0 }) ?? {});
+  if (checked.success) return { data: checked.data, body };
+  throw invalidAll(checked.error.issues.flatMap((issue) => locate(file.path, issue, document, lines)));
+}
+
+function split({ path, text }: MarkdownFile): Parts {
+  const plain = text.startsWith('\uFEFF') ? text.slice(1) : text;
+  if (!/^---[ \t]*\r?\n/.test(plain)) return { yaml: null, body: plain };
+  const start = plain.indexOf('\n') + 1;
+  const end = /^---[ \t]*(?:\r?\n|$)/m.exec(plain.slice(start));
+  if (!end) throw invalidAt({ path, line: 1, message: 'The frontmatter has no closing line ---.' });
+  const yaml = plain.slice(start, start + end.index);
+  if (Buffer.byteLength(yaml) > FRONTMATTER_MAX_BYTES) {
+    throw invalidAt({ path, line: 1, message: `The frontmatter is larger than ${FRONTMATTER_MAX_BYTES} bytes.` });
+  }
+  return { yaml, body: plain.slice(start + end.index + end[0].length) };
+}
+
+function parse(path: string, yaml: string, lines: LineCounter): Document.Parsed {
+  let document: Document.Parsed;
+  try {
+    // uniqueKeys would compare every key with every other; duplicates are found below in one pass.
+    document = parseDocument(yaml, {
+      version: '1.2',
+      schema: 'core',
+      stringKeys: true,
+      uniqueKeys: false,
+      prettyErrors: false,
+      lineCounter: lines,
+    });
+  } catch {
+    // Nesting can exhaust the parser's stack before there is a tree to measure.
+    throw invalidAt({ path, line: 2, message: 'The frontmatter is nested too deeply.' });
+  }
+  const faults: ProblemLocation[] = [...document.errors, ...document.warnings].map((fault) => ({
+    ...place(path, lines, fault.pos[0]),
+    message: firstSentence(fault.message),
+  }));
+  if (faults.length === 0) faults.push(...treeFaults(path, document, lines));
+  if (faults.length > 0) throw invalidAll(faults);
+  return document;
+}
+
+function treeFaults(path: string, document: Document.Parsed, lines: LineCounter): ProblemLocation[] {
+  const faults: ProblemLocation[] = [];
+  const add = (node: unknown, message: string) => {
+    const offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;
+    faults.push({ ...place(path, lines, offset), message });
+  };
+  visit(document, (_key, node, ancestors) => {
+    if (isAlias(node)) add(node, 'References (*name) are not allowed.');
+    if (isMap(node)) {
+      const keys = node.items.map((item) => item.key);
+      for (const key of duplicates(keys)) add(key, 'The field is there twice.');
+      // Checked here because a plain object, which the schema sees, may swallow it.
+      for (const key of keys) if (isScalar(key) && key.value === '__proto__') add(key, '“__proto__” is no name.');
+    }
+    if (ancestors.length <= NESTING_MAX || !isCollection(node)) return undefined;
+    add(node, 'The frontmatter is nested too deeply.');
+    return visit.BREAK;
+  });
+  return faults;
+}
+
+function duplicates(keys: readonly unknown[]): unknown[] {
+  const seen = new Set<unknown>();
+  return keys.filter((key) => {
+    const name = isScalar(key) ? key.value : key;
+    if (seen.has(name)) return true;
+    seen.add(name);
+    return false;
+  });
+}
+
+function locate(
+  path: string,
+  issue: z.core.$ZodIssue,
+  document: Document.Parsed,
+  lines: LineCounter,
+): ProblemLocation[] {
+  if (issue.code !== 'unrecognized_keys') {
+    const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+    return [{ ...place(path, lines, offsetOf(document, issue.path)), field: issue.path.join('.'), message }];
+  }
+  return issue.keys.map((key) => {
+    const at = [...issue.path, key];
+    const known = knownFields(issue.path);
+    const near = known.length > 0 ? closest(key, known) : '';
+    const hint = near !== '' && distance(key, near) <= NEAR ? `; did you mean “${near}”?` : '';
+    return { ...place(path, lines, offsetOf(document, at)), field: at.join('.'), message: `is not known${hint}` };
+  });
+}
+
+/** The fields a misspelling may have meant, by depth: at the top, and in an entry of settings and secrets. */
+function knownFields(path: readonly PropertyKey[]): string[] {
+  if (path.length === 0) return ['name', 'description', 'capabilities', 'settings', 'secrets'];
+  return path[0] === 'settings'
+    ? ['label', 'description', 'default', 'enum', 'required']
+    : ['label', 'description', 'required'];
+}
+
+/** Where the node of a path starts; where it is missing, its nearest ancestor. */
+function offsetOf(document: Document.Parsed, path: readonly PropertyKey[]): number {
+  for (let length = path.length; length > 0; length -= 1) {
+    const parent = length === 1 ? document.contents : document.getIn(path.slice(0, length - 1), true);
+    const last = path[length - 1];
+    const pair = isMap(parent) ? parent.items.find((item) => isScalar(item.key) && item.key.value === last) : undefined;
+    const node = pair?.key ?? document.getIn(path.slice(0, length), true);
+    if (isNode(node) && node.range) return node.range[0];
+  }
+  return 0;
+}
+
+/** The YAML starts on the file's second line. */
+function place(path: string, lines: LineCounter, offset: number): Omit<ProblemLocation, 'message'> {
+  const { line, col } = lines.linePos(offset);
+  return { path, line: Math.max(1, line) + 1, column: Math.max(1, col) };
+}
+
+const firstSentence = (text: string): string => text.split('\n', 1)[0] ?? text;

@@ -1,0 +1,90 @@
+/** Which paths a package may hold, and which of them are left out. Pure. */
+
+/** Deeper trees break tools on some systems, and no package needs them. Segments. */
+export const PATH_MAX_DEPTH = 16;
+/** What common file systems allow for one name. UTF-8 bytes. */
+export const SEGMENT_MAX_BYTES = 255;
+export const PATH_MAX_BYTES = 1024;
+
+const CONTROL = /\p{Cc}/u;
+const DRIVE = /^[A-Za-z]:/;
+const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i;
+
+/**
+ * Why a path is refused, as the end of a sentence about it; null when it is fine.
+ *
+ * @param path a file's path with `/` between names and none at its end
+ */
+export function pathFault(path: string): string | null {
+  if (path === '') return 'has no name';
+  if (!path.isWellFormed()) return 'is not valid Unicode';
+  if (CONTROL.test(path)) return 'holds a control character';
+  if (path.includes('\\')) return 'holds a backslash; use / between folders';
+  if (path.startsWith('/')) return 'is absolute; paths start inside the package';
+  if (DRIVE.test(path)) return 'starts with a drive letter';
+  if (path.includes(':')) return 'holds a colon';
+  if (Buffer.byteLength(path) > PATH_MAX_BYTES) return `is longer than ${PATH_MAX_BYTES} bytes`;
+  const segments = path.split('/');
+  if (segments.length > PATH_MAX_DEPTH) return `is more than ${PATH_MAX_DEPTH} folders deep`;
+  for (const segment of segments) {
+    const fault = segmentFault(segment);
+    if (fault) return fault;
+  }
+  return null;
+}
+
+function segmentFault(segment: string): string | null {
+  if (segment === '') return 'holds an empty folder name';
+  if (segment === '.' || segment === '..') return `holds “${segment}”, which leaves the package`;
+  if (Buffer.byteLength(segment) > SEGMENT_MAX_BYTES) return `holds a name longer than ${SEGMENT_MAX_BYTES} bytes`;
+  if (DEVICE.test(segment)) return `holds “${segment}”, a device name on Windows`;
+  if (/[. ]$/.test(segment)) return `holds “${segment}”, a name that ends with a dot or a space`;
+  return null;
+}
+
+/** Files that operating systems add by themselves; they are no part of a package. */
+export function isLitter(path: string): boolean {
+  const segments = path.split('/');
+  const name = segments.at(-1);
+  return segments.includes('__MACOSX') || name === '.DS_Store' || name === 'Thumbs.db';
+}
+
+/** What two paths share when a file system that folds case or normalises would take them for one. */
+export const foldPath = (path: string): string => path.normalize('NFC').toLowerCase().normalize('NFC');
+
+/**
+ * The first clash among paths: the same path twice (also by case or normalisation), or one path both file and folder.
+ *
+ * @returns the later path and why it is refused, or null
+ */
+export function findClash(paths: readonly string[]): { path: string; fault: string } | null {
+  const files = new Map<string, string>();
+  for (const path of paths) {
+    const folded = foldPath(path);
+    const other = files.get(folded);
+    if (other === path) return { path, fault: 'is there twice' };
+    if (other !== undefined) return { path, fault: `is the same as “${other}” where letter case does not count` };
+    files.set(folded, path);
+  }
+  for (const path of paths) {
+    const segments = foldPath(path).split('/');
+    for (let depth = 1; depth < segments.length; depth += 1) {
+      const file = files.get(segments.slice(0, depth).join('/'));
+      if (file !== undefined) return { path, fault: `lies below “${file}”, which is a file` };
+    }
+  }
+  return null;
+}
+
+/** The one folder that every path lies in, with its `/`; empty when there is none. */
+export function wrapperOf(paths: readonly string[]): string {
+  const [first] = paths;
+  const end = first?.indexOf('/') ?? -1;
+  if (first === undefined || end < 0) return '';
+  const wrapper = first.slice(0, end + 1);
+  return paths.every((path) => path.startsWith(wrapper)) ? wrapper : '';
+}
+
+/** Order by the bytes of the path in UTF-8, on which the source hash is defined. */
+export const byPathBytes = (a: { path: string }, b: { path: string }): number =>
+  Buffer.compare(Buffer.from(a.path), Buffer.from(b.path));

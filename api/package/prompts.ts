@@ -1,0 +1,65 @@
+/** What a package offers without code: prompt commands (`commands/*.md`) and skills (`skills/<name>/SKILL.md`). */
+import { z } from 'zod';
+import { label } from '../../sdk/manifest.ts';
+import { surfaceName } from '../../sdk/payloads.ts';
+import { invalidAll, invalidAt } from './faults.ts';
+import { type Package, readText } from './files.ts';
+import { readFrontmatter } from './frontmatter.ts';
+
+/** As many as code may register; a menu beyond that is of no use. */
+const PROMPTS_MAX = 128;
+const DESCRIPTION_MAX_CHARS = 1024;
+
+export interface Prompt {
+  readonly name: string;
+  readonly description: string;
+  /** The file that holds its text. */
+  readonly path: string;
+}
+
+const commandHead = z.strictObject({ description: label(DESCRIPTION_MAX_CHARS).default('') });
+/** The Agent Skills layout: other fields are for the agents that know them. */
+const skillHead = z.looseObject({
+  name: z
+    .string()
+    .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, 'must be lower-case letters, digits and single hyphens')
+    .max(64),
+  description: z.string().min(1).max(DESCRIPTION_MAX_CHARS),
+});
+
+/** Reads the prompt commands of a package, by name. @throws Problem `invalid_package` */
+export async function readCommands(of: Package): Promise<Prompt[]> {
+  const files = of.files.filter((file) => /^commands\/[^/]+\.md$/.test(file.path));
+  if (files.length > PROMPTS_MAX) throw tooMany('commands/');
+  const commands: Prompt[] = [];
+  for (const file of files) {
+    const name = file.path.slice('commands/'.length, -'.md'.length);
+    const fault = surfaceName.safeParse(name).error?.issues[0]?.message;
+    if (fault) throw invalidAt({ path: file.path, message: `The file’s name is the command’s: ${fault}.` });
+    const { data, body } = readFrontmatter({ path: file.path, text: await readText(file) }, commandHead, 'optional');
+    if (body.trim() === '') throw invalidAt({ path: file.path, message: 'The command has no text.' });
+    commands.push({ name, description: data.description, path: file.path });
+  }
+  return commands;
+}
+
+/** Reads the skills of a package, by name. @throws Problem `invalid_package` */
+export async function readSkills(of: Package): Promise<Prompt[]> {
+  const folders = new Set(of.files.flatMap((file) => /^skills\/([^/]+)\//.exec(file.path)?.[1] ?? []));
+  if (folders.size > PROMPTS_MAX) throw tooMany('skills/');
+  const skills: Prompt[] = [];
+  for (const folder of folders) {
+    const path = `skills/${folder}/SKILL.md`;
+    const file = of.files.find((candidate) => candidate.path === path);
+    if (!file) throw invalidAt({ path: `skills/${folder}`, message: 'The skill has no SKILL.md.' });
+    const { data, body } = readFrontmatter({ path, text: await readText(file) }, skillHead);
+    if (data.name !== folder) {
+      throw invalidAll([{ path, field: 'name', message: `must be “${folder}”, the name of the skill’s folder` }]);
+    }
+    if (body.trim() === '') throw invalidAt({ path, message: 'The skill has no text.' });
+    skills.push({ name: data.name, description: data.description, path });
+  }
+  return skills;
+}
+
+const tooMany = (path: string) => invalidAt({ path, message: `holds more than ${PROMPTS_MAX} entries.` });

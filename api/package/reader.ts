@@ -1,0 +1,53 @@
+/** One reader for both ways in: a zip and a list of text files become the same Package, with the same hash. */
+import type { Staging } from '../../db/blobs.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { invalidAt, invalidPackage } from './faults.ts';
+import { FILES_MAX, type Package, type PackageFile, printable, sourceHash } from './files.ts';
+import { byPathBytes, findClash, pathFault } from './paths.ts';
+import { readZip } from './zip-reader.ts';
+
+/** A file as the file-list publish sends it. */
+export interface TextFile {
+  readonly path: string;
+  readonly contentText: string;
+}
+export type PackageSource =
+  | { readonly kind: 'zip'; readonly path: string }
+  | { readonly kind: 'files'; readonly files: readonly TextFile[] };
+
+/**
+ * Reads a package into a staging directory.
+ *
+ * @throws Problem `invalid_package` or `text_files_only`, naming the entry
+ */
+export async function readPackage(source: PackageSource, staging: Staging): Promise<Package> {
+  const files = source.kind === 'zip' ? await readZip(source.path, staging) : await readList(source.files, staging);
+  if (files.length === 0) throw invalidPackage('The package is empty. It needs at least readme.md and index.ts.');
+  files.sort(byPathBytes);
+  return {
+    files,
+    sourceSha256: sourceHash(files),
+    sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
+  };
+}
+
+async function readList(list: readonly TextFile[], staging: Staging): Promise<PackageFile[]> {
+  if (list.length > FILES_MAX) throw invalidPackage(`The package has ${list.length} files; ${FILES_MAX} is the most.`);
+  for (const { path, contentText } of list) {
+    const fault = pathFault(path);
+    if (fault) throw invalidAt({ path: printable(path), message: `The path ${fault}.` });
+    if (contentText.includes('\0') || !contentText.isWellFormed()) throw notText(path);
+  }
+  const clash = findClash(list.map((file) => file.path));
+  if (clash) throw invalidAt({ path: clash.path, message: `The path ${clash.fault}.` });
+  const files: PackageFile[] = [];
+  for (const { path, contentText } of list) {
+    files.push({ path, ...(await staging.add([Buffer.from(contentText, 'utf8')])) });
+  }
+  return files;
+}
+
+function notText(path: string): Problem {
+  const message = 'holds what is not text (NUL or half a surrogate pair); binary assets need the zip upload';
+  return new Problem('text_files_only', `${path}: ${message}`, { errors: [{ path, message }] });
+}

