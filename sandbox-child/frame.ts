@@ -27,6 +27,10 @@ const PART_DEPTH = 7;
 /** Longer arrays (a transcript's messages) are left whole to `JSON.stringify`, which walks them faster. */
 const PART_ARRAY_MAX = 32;
 const PARTS_MAX = 256;
+/** Deeper JSON is built to overflow the stack of whoever walks it. */
+const NESTING_MAX = 128;
+/** So little text cannot be nested too deeply. */
+const SHALLOW_BYTES = 2 * NESTING_MAX;
 
 /** Where a part belongs, what it is, and how many bytes it has. */
 type Part = [path: (string | number)[], kind: 'text' | 'bytes', length: number];
@@ -43,7 +47,7 @@ export class FrameError extends Error {
  * One message as one buffer.
  *
  * @param allocate gives the memory, of exactly so many bytes; it is written at once
- * @throws RangeError over `FRAME_MAX_BYTES`,
+ * @throws RangeError over `FRAME_MAX_BYTES` or nested too deeply,
  *   what a getter or `toJSON` of a plugin's value throws, and TypeError for cycles and BigInts
  */
 export function encodeFrame(message: Message, allocate: (bytes: number) => Buffer): Buffer {
@@ -60,6 +64,7 @@ export function encodeFrame(message: Message, allocate: (bytes: number) => Buffe
   frame.writeUInt32LE(length - 4, 0);
   frame.writeUInt32LE(headBytes, 4);
   let at = HEADER_BYTES + frame.write(head, HEADER_BYTES);
+  if (isTooDeep(frame, HEADER_BYTES, at)) throw new RangeError(`more than ${NESTING_MAX} levels of nesting`);
   for (const { content, bytes } of found) {
     if (typeof content === 'string') frame.write(content, at);
     else frame.set(content, at);
@@ -136,6 +141,25 @@ function detachFields(fields: object, depth: number, found: Found[]): unknown {
   return copy ?? fields;
 }
 
+const [QUOTE, BACKSLASH, OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = Buffer.from('"\\[]{}');
+
+/** Whether JSON opens more brackets inside each other than is decent. */
+function isTooDeep(buffer: Buffer, start: number, end: number): boolean {
+  if (end - start < SHALLOW_BYTES) return false;
+  let depth = 0;
+  let quoted = false;
+  for (let at = start; at < end; at += 1) {
+    const byte = buffer[at];
+    if (byte === QUOTE) quoted = !quoted;
+    else if (quoted) at += byte === BACKSLASH ? 1 : 0;
+    else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) {
+      depth += 1;
+      if (depth > NESTING_MAX) return true;
+    } else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) depth -= 1;
+  }
+  return false;
+}
+
 /** May stand for half a character, which neither UTF-8 nor the database can hold. */
 const SURROGATE_ESCAPE = /\\u[dD]/;
 const wellFormed = (_key: string, value: unknown): unknown =>
@@ -152,6 +176,7 @@ const wellFormed = (_key: string, value: unknown): unknown =>
  */
 export function decodeFrame(buffer: Buffer, start: number, headEnd: number, end: number): Message {
   let head: Head;
+  if (isTooDeep(buffer, start, headEnd)) throw new FrameError(`more than ${NESTING_MAX} levels of nesting`);
   try {
     const text = buffer.toString('utf8', start, headEnd);
     head = JSON.parse(text, SURROGATE_ESCAPE.test(text) ? wellFormed : undefined);

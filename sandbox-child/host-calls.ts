@@ -6,6 +6,11 @@ import type { Wire } from './wire.ts';
 const CALLS_IN_FLIGHT = 16;
 const CALLS_WAITING = 64;
 
+/** One for all: whoever makes 100,000 calls at once would fill the heap with their stacks. */
+const TOO_MANY = Object.freeze(
+  new Error(`${CALLS_IN_FLIGHT + CALLS_WAITING} host calls are on their way, wait for some`),
+);
+
 interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
@@ -37,8 +42,7 @@ export class HostCalls {
       };
       if (this.#answers.size < CALLS_IN_FLIGHT) start();
       else if (this.#queue.length < CALLS_WAITING) this.#queue.push(start);
-      else
-        reject(new Error(`host.${member}: ${CALLS_IN_FLIGHT + CALLS_WAITING} calls are on their way, wait for some`));
+      else reject(TOO_MANY);
     });
   }
 

@@ -28,6 +28,7 @@ export function makeLog(wire: Wire, invocation: () => string | null): Log {
 
 /** Log data as JSON; too much of it, or none, as the beginning of its text. */
 function loggable(data: unknown): { data: unknown; truncated: boolean } {
+  if (typeof data === 'string') return { data: data.slice(0, DATA_MAX_CHARS), truncated: data.length > DATA_MAX_CHARS };
   try {
     const json = JSON.stringify(data);
     if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };

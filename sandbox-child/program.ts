@@ -61,7 +61,7 @@ class Program {
   #serve(method: Method, id: number, params: unknown): void {
     if (method === 'invoke') this.#invoke(id, params as Params<'invoke'>);
     else if (method === 'load') {
-      this.#load(params as Params<'load'>).then((result) => this.#wire.send({ id, result }));
+      this.#load(params as Params<'load'>).then((result) => this.#answer(id, result));
     } else if (method === 'ping') this.#wire.send({ id, result: null });
     else if (method === 'abort') this.#invocations.abort((params as Params<'abort'>).invocationId);
     else if (method === 'configure') {
@@ -79,6 +79,15 @@ class Program {
       return { outcome: 'loaded', ...this.#registry.seal(params.expected) };
     } catch (error) {
       return { outcome: 'failed', ...explain(error) };
+    }
+  }
+
+  #answer(id: number, result: LoadResult): void {
+    try {
+      this.#wire.send({ id, result });
+    } catch (error) {
+      // Registrations too large for the wire.
+      this.#wire.send({ id, result: { outcome: 'failed', ...explain(error) } });
     }
   }
 

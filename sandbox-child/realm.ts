@@ -37,6 +37,8 @@ export function lockRealm(): Realm {
     harden,
     evaluate(source, sourceName, globals) {
       compartment = new Compartment({ __options__: true, globals: { ...globals } });
+      // ses gives every compartment its own tools; authors are promised the language's globals and ours.
+      for (const name of ['lockdown', 'harden', 'Compartment']) Reflect.deleteProperty(compartment.globalThis, name);
       // ses evaluates in sloppy scope chains but strict code; the name ends up in stack traces.
       compartment.evaluate(`${source}\n//# sourceURL=${sourceName.replace(/[^\w./@-]/g, '_')}`);
     },

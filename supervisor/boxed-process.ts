@@ -30,6 +30,8 @@ export interface BoxedProcess {
 
 const GONE_WITHIN_MS = 2_000;
 const POLL_MS = 5;
+/** For bubblewrap to follow what was inside it, milliseconds; it takes one. */
+const REAP_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
 /** Longest answer of bubblewrap about the child it made, bytes. It is under 200. */
 const INFO_MAX = 4096;
@@ -38,19 +40,26 @@ const INFO_MAX = 4096;
 export function watchProcess(child: ChildProcess, info: Readable | null, group: LimitedGroup | null): BoxedProcess {
   let inside = 0;
   let born = '';
+  let killed = false;
   const confined = (async () => {
     const pid = info ? await childOf(info) : (child.pid ?? 0);
     await group?.add(pid);
     born = startTime(pid);
     inside = pid;
+    if (killed) kill();
   })();
   // A child that dies before it is confined is reported by `exited`; the promise is for who waits to send.
   confined.catch(() => kill());
   const alive = () => inside !== 0 && startTime(inside) === born && born !== '';
   function kill(): void {
-    // Inside first, so that its end is reported; its death or bubblewrap's takes everything else along.
-    if (info && alive()) signal(inside);
-    child.kill('SIGKILL');
+    killed = true;
+    if (!info) child.kill('SIGKILL');
+    else {
+      // bubblewrap outlives what is inside by the moment it takes to reap it and to say how it ended. Ended itself, it
+      // takes what is inside along, but leaves a zombie to a first process that may not care.
+      if (alive()) signal(inside);
+      setTimeout(() => child.kill('SIGKILL'), REAP_WITHIN_MS).unref();
+    }
   }
   const exited = (async () => {
     const [code, name] = await ended(child);

@@ -40,7 +40,7 @@ export const allowed: readonly CallName[] = [
   ...(['mmap', 'munmap', 'mremap', 'mprotect', 'madvise', 'brk', 'membarrier'] as const),
   ...(['rt_sigaction', 'rt_sigprocmask', 'rt_sigreturn', 'sigaltstack', 'restart_syscall'] as const),
   ...(['futex', 'set_robust_list', 'rseq', 'set_tid_address', 'arch_prctl', 'exit', 'exit_group'] as const),
-  ...(['sched_getparam', 'sched_getscheduler'] as const),
+  ...(['getppid', 'sched_getparam', 'sched_getscheduler'] as const),
   ...(['sched_yield', 'sched_getaffinity', 'getpid', 'gettid', 'capget', 'uname', 'sysinfo', 'getrusage'] as const),
   ...(['getuid', 'geteuid', 'getgid', 'getegid', 'times', 'getrandom', 'gettimeofday', 'nanosleep'] as const),
   ...(['clock_gettime', 'clock_getres', 'clock_nanosleep', 'eventfd2', 'pipe2', 'dup', 'dup3'] as const),

@@ -19,7 +19,7 @@ export const calls = {
   brk: call(12, 214), membarrier: call(324, 283), rt_sigaction: call(13, 134), rt_sigprocmask: call(14, 135),
   rt_sigreturn: call(15, 139), sigaltstack: call(131, 132), restart_syscall: call(219, 128), futex: call(202, 98),
   set_robust_list: call(273, 99), rseq: call(334, 293), set_tid_address: call(218, 96), arch_prctl: call(158, null),
-  sched_getparam: call(143, 121), sched_getscheduler: call(145, 120),
+  getppid: call(110, 173), sched_getparam: call(143, 121), sched_getscheduler: call(145, 120),
   sched_yield: call(24, 124), sched_getaffinity: call(204, 123), exit: call(60, 93), exit_group: call(231, 94),
   getpid: call(39, 172), gettid: call(186, 178), getuid: call(102, 174), geteuid: call(107, 175),
   getgid: call(104, 176), getegid: call(108, 177), capget: call(125, 90), uname: call(63, 160),

@@ -4,6 +4,7 @@ import t from 'tap';
 import { buildChild } from '../../sandbox-child/build.ts';
 import { type Bundle, type Child, type ChildHandlers, type ChildLogLine, startChild } from '../../supervisor/child.ts';
 import type { Outcome } from '../../supervisor/child-calls.ts';
+import type { ChildErrorKind } from '../../supervisor/child-errors.ts';
 import { type Jail, type JailOptions, makeJail } from '../../supervisor/jail.ts';
 import { type Teardown, temporaryFolder } from '../harness.ts';
 
@@ -64,3 +65,6 @@ export const isAlive = (pid: number): boolean => {
     return false;
   }
 };
+
+/** A pattern for `t.rejects`: a `ChildError` of this kind. */
+export const errorOf = (kind: ChildErrorKind): { name: string; kind: ChildErrorKind } => ({ name: 'ChildError', kind });
