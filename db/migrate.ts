@@ -23,6 +23,8 @@ export async function migrate(url: string, directory: string = MIGRATIONS): Prom
     application_name: 'bulkhead-migrate',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });
+  // A lost connection shows as a rejected query; unheard, the event would end the process.
+  client.on('error', () => undefined);
   await client.connect();
   try {
     const applied = await runner({

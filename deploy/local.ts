@@ -49,8 +49,7 @@ async function start(): Promise<void> {
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await refuseTakenPorts(settings);
   if (stopping !== undefined) return;
-  const applied = await migrate(url);
-  if (applied.length > 0) say(`migrations applied: ${applied.join(', ')}`);
+  await prepareTables(url, settings);
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
   await startChild('API', script('api/main.ts'), childEnv);
   await startChild('supervisor', script('supervisor/main.ts'), childEnv);
@@ -65,6 +64,18 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
   // A stop asked for in the meantime has passed it by.
   if (stopping !== undefined) await stopRunning();
   return database.url;
+}
+
+async function prepareTables(url: string, { DATABASE_URL }: SharedSettings): Promise<void> {
+  try {
+    const applied = await migrate(url);
+    if (applied.length > 0) say(`migrations applied: ${applied.join(', ')}`);
+  } catch (error) {
+    if (DATABASE_URL === undefined) throw error;
+    // A name with several addresses fails with all of their errors and no message of its own.
+    const first = error instanceof AggregateError ? error.errors[0] : error;
+    throw new Error(`DATABASE_URL does not work: ${first instanceof Error ? first.message : first}.`);
+  }
 }
 
 async function startChild(

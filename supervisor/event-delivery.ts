@@ -1,7 +1,14 @@
 /** One attempt at one event: claimed by its row, delivered to the child, judged, written down. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
-import { type ClaimedEvent, claimEvent, finishEvent, holdEvent, postponeEvent } from '../db/events.ts';
+import {
+  type ClaimedEvent,
+  claimEvent,
+  finishEvent,
+  holdEvent,
+  postponeEvent,
+  releaseHeldEvents,
+} from '../db/events.ts';
 import type { Queues } from '../db/queues.ts';
 import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../db/rosters.ts';
 import { events } from '../sdk/protocol.ts';
@@ -18,17 +25,30 @@ export interface EventDeps {
   readonly metrics: Metrics;
   /** This supervisor's claims. */
   readonly lease: number;
+  /** The events this supervisor is at. */
+  readonly atWork: Set<string>;
 }
 
 /** Works on one job of the `events` queue. */
 export async function deliverEvent(deps: EventDeps, eventId: string): Promise<void> {
+  // A job that was doubled: the claim alone cannot tell, as it is ours.
+  if (deps.atWork.has(eventId)) return;
+  deps.atWork.add(eventId);
+  try {
+    await deliver(deps, eventId);
+  } finally {
+    deps.atWork.delete(eventId);
+  }
+}
+
+async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   const event = await claimEvent(deps.pool, eventId, deps.lease);
   if (!event) return;
   const entry = await loadRosterEntry(deps.pool, event.installationId);
   const reason = entry ? skipReason(event, entry) : 'the installation is gone';
   if (!entry || reason !== null) return finish(deps, event, 'skipped', reason);
   const held = (await isBlocked(deps.pool, entry.installationId)) ? 'the plugin is blocked' : holdReason(entry);
-  if (held !== null) return holdEvent(deps.pool, event.id, held);
+  if (held !== null) return hold(deps, event, held);
   await attempt(deps, event, entry);
 }
 
@@ -40,6 +60,12 @@ function skipReason(event: ClaimedEvent, entry: RosterEntry): string | null {
 
 const holdReason = ({ status }: RosterEntry): string | null =>
   status === 'paused' || status === 'needs_configuration' ? `the installation is not ready: ${status}` : null;
+
+async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: string): Promise<void> {
+  await holdEvent(pool, event.id, why);
+  // Made ready since we looked: that release saw nothing to release.
+  await releaseHeldEvents(pool, queues, event.installationId);
+}
 
 async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry): Promise<void> {
   const invocationId = randomUUIDv7();

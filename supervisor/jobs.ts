@@ -25,7 +25,7 @@ const HEAL_MS = 15_000;
 /** How often partitions are made and dropped: many times within the hours they are made ahead. */
 const UPKEEP_MS = 5 * 60_000;
 
-export interface JobDeps extends EventDeps {
+export interface JobDeps extends Omit<EventDeps, 'atWork'> {
   readonly blobs: Blobs;
   readonly fleet: Fleet;
   readonly jail: Jail;
@@ -37,19 +37,20 @@ export async function startJobs(deps: JobDeps): Promise<() => void> {
   await upkeep(deps.pool);
   await resetRuntimes(deps.pool);
   deps.queues.work('introspect', ({ introspectionId }) => answer(deps, introspectionId));
-  deps.queues.work('events', ({ eventId }) => deliverEvent(deps, eventId));
+  const atWork = new Set<string>();
+  deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork }, eventId));
   deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
   await sweepIntrospections(deps.pool, deps.queues);
-  await heal(deps);
+  await heal(deps, atWork);
   const timers = [
-    setInterval(() => heal(deps).catch(deps.onError), HEAL_MS),
+    setInterval(() => heal(deps, atWork).catch(deps.onError), HEAL_MS),
     setInterval(() => upkeep(deps.pool).catch(deps.onError), UPKEEP_MS),
   ];
   return () => timers.forEach(clearInterval);
 }
 
-async function heal({ pool, queues }: JobDeps): Promise<void> {
-  await requeueStrandedEvents(pool, queues);
+async function heal({ pool, queues, lease }: JobDeps, atWork: ReadonlySet<string>): Promise<void> {
+  await requeueStrandedEvents(pool, queues, { lease, atWork });
   await releaseHeldEvents(pool, queues, null);
   await requeueRemovals(pool, queues);
 }

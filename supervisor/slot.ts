@@ -75,12 +75,19 @@ export class Slot {
   /** Calls a handler, starting or waking the child. Never rejects. */
   async invoke(call: PluginCall): Promise<LinkResult> {
     const serving = this.#serving;
-    if (serving && isWell(serving) && versionKey(serving.entry) === versionKey(this.entry)) return serving.invoke(call);
+    if (serving && this.#serves(serving)) return serving.invoke(call);
     if (serving?.doubt) await serving.doubt;
+    // It was slow, not hung.
+    if (serving && this.#serves(serving)) return serving.invoke(call);
     // Killed, but not gone yet: what comes now waits for its successor.
     if (serving?.child.state === 'dead') await within(serving.child.ended, call.deadlineAt - Date.now());
     const acquired = await this.#acquire(call);
     return 'refusal' in acquired ? { kind: 'unavailable', message: acquired.refusal } : acquired.tenancy.invoke(call);
+  }
+
+  /** Whether it is well and runs what the row wants. */
+  #serves(tenancy: Tenancy): boolean {
+    return this.#serving === tenancy && isWell(tenancy) && versionKey(tenancy.entry) === versionKey(this.entry);
   }
 
   /** Takes over what the row says now. */

@@ -1,0 +1,98 @@
+/**
+ * `kill -9` of each part while it works. What was answered with success before is there afterwards, what was queued is
+ * done, and no process is left behind.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { temporaryFolder } from '../harness.ts';
+import { stillRunning } from './process-tree.ts';
+import { eventually, type RunningService, startService } from './running-service.ts';
+import { buildWorkshop, type Facts, NotNow, type Workshop } from './workshop.ts';
+
+// Four whole start-ups, and the recoveries after them.
+t.setTimeout(300_000);
+
+type Check = Pick<typeof t, 'equal' | 'match' | 'same'>;
+
+interface Victim {
+  /** The processes that are gone after the blow, found by what stands in their command line. */
+  pid(service: RunningService): Promise<number>;
+  /** What `npm start` prints when it is healed. */
+  readonly healed: RegExp;
+}
+
+const byCommand = (part: string) => async (service: RunningService) =>
+  (await service.processes()).find(({ command }) => command.includes(part))?.pid ?? 0;
+
+const victims: Readonly<Record<string, Victim>> = {
+  supervisor: { pid: byCommand('supervisor/main.ts'), healed: /^The supervisor serves again/ },
+  API: { pid: byCommand('api/main.ts'), healed: /^The API serves again/ },
+  PostgreSQL: {
+    pid: async ({ env }) =>
+      Number.parseInt(await readFile(join(env.DATA_DIR ?? '', 'postgres/postmaster.pid'), 'utf8'), 10),
+    healed: /^PostgreSQL serves again/,
+  },
+};
+
+for (const [name, { pid, healed }] of Object.entries(victims)) {
+  t.test(`the ${name} is killed, and comes back by itself`, async (t) => {
+    const service = await startService(t, { DATA_DIR: await temporaryFolder(t) });
+    const workshop = await buildWorkshop(service);
+    const before = await workshop.look();
+    const queued = await workshop.queueEvents();
+    const victim = await pid(service);
+    const dead = (await service.processes()).filter((seen) => seen.pid === victim);
+    t.equal(dead.length, 1, 'the victim was running');
+    process.kill(victim, 'SIGKILL');
+    await service.line(healed);
+    t.same(await stillRunning(dead), []);
+    await check(t, workshop, before, queued);
+
+    await stop(t, service);
+  });
+}
+
+t.test('everything is killed with its parent, and starts again at once', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const first = await startService(t, { DATA_DIR });
+  const workshop = await buildWorkshop(first);
+  const before = await workshop.look();
+  const queued = await workshop.queueEvents();
+  await first.processes();
+  first.kill('SIGKILL');
+  await first.exited;
+  const second = await startService(t, { ...first.env, DATA_DIR });
+  t.same(await first.leftovers(), [], 'nothing of the first start is left');
+  await check(t, workshop.in(second), before, queued);
+  await stop(t, second);
+});
+
+async function stop(t: Check, service: RunningService): Promise<void> {
+  await service.processes();
+  service.kill('SIGTERM');
+  t.match(await service.exited, { code: 0 });
+  t.same(await service.leftovers(), [], 'no process is left');
+}
+
+async function check(t: Check, workshop: Workshop, before: Facts, queued: readonly string[]): Promise<void> {
+  // It serves again; the connections of its parts to each other may come back a moment later.
+  const after = await eventually(() => workshop.look().catch(unlessBroken));
+  t.same({ ...after, lines: null }, { ...before, lines: null }, 'everything that was answered is there, unchanged');
+  t.match(after.lines, before.lines, 'so are the log lines that could be read');
+  t.equal(await eventually(() => workshop.prompt().catch(unlessBroken)), 'Be brief. warm k3y', 'hooks work');
+  await eventually(() => workshop.release().catch(unlessBroken));
+  const delivered = async () => {
+    const done = Object.entries(await workshop.seen()).filter(([key]) => key.startsWith('done '));
+    return queued.every((session) => done.some(([, value]) => value === session)) && done;
+  };
+  const done = await eventually(() => delivered().catch(unlessBroken));
+  t.equal(done.length, queued.length + 2, 'every event was delivered under the one id it has');
+  t.equal(await workshop.publish('1.1.0'), 201, 'and a next version can be published');
+}
+
+/** No answer, and “later”, are honest answers while something comes back. Anything else is not. */
+function unlessBroken(error: unknown): false {
+  if (error instanceof NotNow || (error instanceof TypeError && error.message === 'fetch failed')) return false;
+  throw error;
+}

@@ -1,0 +1,135 @@
+/** `npm start` from the first line to the last process. */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { temporaryFolder, testDatabase } from '../harness.ts';
+import { root } from '../source-files.ts';
+import { freePorts, type RunningService, startOnly, startService } from './running-service.ts';
+
+const run = promisify(execFile);
+const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
+
+// Several whole start-ups, each with a PostgreSQL of its own.
+t.setTimeout(300_000);
+
+const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
+
+async function demo({ env, url }: RunningService): Promise<string> {
+  const { PORT: _, ...inherited } = { ...process.env, ...env, NO_COLOR: '1' };
+  const addresses = { BASE_URL: `${url}/api`, SESSION_URL: `http://localhost:${env.SUPERVISOR_PORT}` };
+  // Rejects when it does not exit with 0.
+  const { stdout } = await run(process.execPath, ['examples/demo.ts', '--keep'], {
+    cwd: root,
+    env: { ...inherited, ...addresses },
+  });
+  return stdout;
+}
+
+t.test('starts, signs in, runs the demo, and stops without a trace, whichever signal says so', async (t) => {
+  const DATA_DIR = join(await temporaryFolder(t), 'data');
+  const first = await startService(t, { DATA_DIR });
+  t.equal(first.lines.filter((line) => line === `bulkhead ready ${first.url}/`).length, 1, 'ready, said once');
+  t.match(await first.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
+  t.match(await demo(first), 'Everything held.');
+  t.notMatch(first.stderr(), /warning|deprecat/i, 'starts without a warning');
+
+  const commands = (await first.processes()).map(({ command }) => command);
+  for (const part of [/api\/main/, /supervisor\/main/, /postgres -D/, /bwrap/, /^\/node .*child\.cjs/]) {
+    t.ok(
+      commands.some((command) => part.test(command)),
+      `${part} runs`,
+    );
+  }
+  first.kill('SIGTERM');
+  t.match(await first.exited, {
+    code: 0,
+    stdout: /stopping\nthe supervisor stopped\nthe API stopped\nPostgreSQL stopped$/,
+  });
+  t.same(await first.leftovers(), [], 'SIGTERM leaves nothing running');
+
+  const second = await startService(t, { ...first.env, DATA_DIR });
+  t.match(await second.call('GET', '/api/me', undefined, first.token), { status: 200 }, 'the first link still works');
+  await second.processes();
+  // As a terminal sends it: to the whole process group.
+  process.kill(-second.pid, 'SIGINT');
+  t.match(await second.exited, { code: 0 });
+  t.same(await second.leftovers(), [], 'SIGINT leaves nothing running');
+});
+
+t.test('a second start on one DATA_DIR is refused, and the first goes on', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const first = await startService(t, { DATA_DIR });
+  const second = await (await startOnly({ DATA_DIR })).exited;
+  t.equal(second.code, 1);
+  t.equal(second.stderr, `DATA_DIR ${DATA_DIR} is in use by process ${first.pid}; stop it or set another DATA_DIR.\n`);
+  t.match(await first.call('GET', '/api/me'), { status: 200 });
+});
+
+t.test('a signal while it starts stops it: no ready line, no trace', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  for (const moment of [/^starting PostgreSQL/, /^starting the API/, /^starting the supervisor/]) {
+    const starting = await startOnly({ DATA_DIR });
+    await starting.line(moment);
+    await starting.processes();
+    starting.kill('SIGTERM');
+    const { code, stdout, stderr } = await starting.exited;
+    t.equal(code, 0, `${moment}`);
+    t.notMatch(stdout, 'bulkhead ready');
+    t.equal(withoutLog(stderr), '', 'nothing to complain about');
+    t.same(await starting.leftovers(), []);
+  }
+});
+
+t.test('with DATABASE_URL that PostgreSQL is used and none is started', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const DATA_DIR = await temporaryFolder(t);
+  const service = await startService(t, { DATA_DIR, DATABASE_URL: url });
+  t.match(await service.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
+  const { rows } = await pool.query('SELECT name FROM accounts');
+  t.same(rows, [{ name: 'local' }], 'it writes there');
+  const commands = (await service.processes()).map(({ command }) => command);
+  t.notOk(
+    commands.some((command) => command.includes('postgres')),
+    'no server of its own',
+  );
+  t.notOk(existsSync(join(DATA_DIR, 'postgres')), 'and no data directory for one');
+  t.match(await demo(service), 'Everything held.');
+  service.kill('SIGTERM');
+  t.match(await service.exited, { code: 0, stdout: /the API stopped$/ });
+  t.same(await service.leftovers(), []);
+  t.equal((await pool.query('SELECT 1')).rowCount, 1, 'the database goes on');
+});
+
+t.test('what cannot start says why in one sentence that names the setting', async (t) => {
+  const { url } = await testDatabase(t);
+  const DATA_DIR = await temporaryFolder(t);
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => other.close());
+  const address = other.address();
+  const taken = String(typeof address === 'object' ? address?.port : '');
+  const { PORT: nobody } = await freePorts();
+  const wrong: [Record<string, string>, RegExp][] = [
+    [{ PORT: 'x' }, /^PORT must be a whole number/],
+    [{ DATABASE_URL: 'mysql://x' }, /^DATABASE_URL must be a postgres:\/\/ address/],
+    [{ SANDBOX: 'maybe' }, /^SANDBOX must be one of auto, require, off/],
+    [{ READS_PER_MINUTE: '-1' }, /^READS_PER_MINUTE must be/],
+    [{ OIDC_ISSUER: 'https://issuer.example' }, /^OIDC_AUDIENCE must be set/],
+    [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be made/],
+    [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
+    [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
+    [{ DATABASE_URL: `postgres://nobody@127.0.0.1:${nobody}/none` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
+    [{ DATABASE_URL: `postgres://nobody@localhost:${nobody}/none` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
+    [{ DATABASE_URL: url.replace(/:[^:@]+@/, ':wrong@') }, /^DATABASE_URL does not work: password authentication/],
+  ];
+  for (const [env, sentence] of wrong) {
+    const { code, stdout, stderr } = await (await startOnly({ DATA_DIR, DATABASE_URL: url, ...env })).exited;
+    t.equal(code, 1, Object.keys(env).join());
+    t.match(withoutLog(stderr), sentence);
+    t.match(withoutLog(stderr), SENTENCE, 'one sentence');
+    t.notMatch(stdout, 'bulkhead ready');
+  }
+});

@@ -1,0 +1,43 @@
+/** Who runs below a process, and who of them still does later: named by id and birth, since ids are used again. */
+import { readdir, readFile } from 'node:fs/promises';
+
+export interface Seen {
+  readonly pid: number;
+  /** In kernel ticks: with the id, the name of one process for ever. */
+  readonly born: string;
+  readonly command: string;
+}
+
+/** The process and everything below it. Zombies are gone: only their parent has not looked yet. */
+export async function processTree(root: number): Promise<Seen[]> {
+  const all = await allProcesses();
+  const below = (pid: number): number[] =>
+    [...all].filter(([, { parent }]) => parent === pid).flatMap(([child]) => [child, ...below(child)]);
+  const found = [root, ...below(root)].map(async (pid) => {
+    const born = all.get(pid)?.born;
+    return born === undefined ? null : { pid, born, command: await commandOf(pid) };
+  });
+  return (await Promise.all(found)).filter((seen) => seen !== null);
+}
+
+/** Those that still run. */
+export async function stillRunning(seen: Iterable<Seen>): Promise<Seen[]> {
+  const all = await allProcesses();
+  return [...seen].filter(({ pid, born }) => all.get(pid)?.born === born);
+}
+
+async function allProcesses(): Promise<Map<number, { parent: number; born: string }>> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const stats = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')));
+  const found = new Map<number, { parent: number; born: string }>();
+  for (const [at, stat] of stats.entries()) {
+    // The name stands in brackets and may hold anything; state, parent and more follow it.
+    const [state = 'X', parent, ...rest] = stat.slice(stat.lastIndexOf(') ') + 2).split(' ');
+    if (stat !== '' && !/[ZX]/.test(state))
+      found.set(Number(pids[at]), { parent: Number(parent), born: rest[17] ?? '' });
+  }
+  return found;
+}
+
+const commandOf = async (pid: number): Promise<string> =>
+  (await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')).replaceAll('\0', ' ').trim();

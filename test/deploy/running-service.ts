@@ -1,0 +1,166 @@
+/** `npm start` as the process it is: on free ports, with a folder of its own, every process of it watched. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Teardown } from '../harness.ts';
+import { processTree, type Seen, stillRunning } from './process-tree.ts';
+
+const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
+/** A fresh PostgreSQL is made on the way, perhaps beside another one, milliseconds. */
+const PATIENCE_MS = 60_000;
+const POLL_MS = 50;
+/** Settings of a developer's shell that would lead a service astray. */
+const FOREIGN = ['DATABASE_URL', 'TOKEN', 'BULKHEAD_TEST_DATABASE_URL', 'SANDBOX', 'PUBLIC_URL'];
+
+export interface Ports {
+  readonly PORT: string;
+  readonly SUPERVISOR_PORT: string;
+  readonly API_OPS_PORT: string;
+  readonly SUPERVISOR_OPS_PORT: string;
+}
+export type Environment = Readonly<Record<string, string>>;
+export interface Exit {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+/** One that was started, ready or not. */
+export interface StartedService {
+  readonly pid: number;
+  /** Lines of standard output until now. */
+  readonly lines: readonly string[];
+  stderr(): string;
+  /** Its processes now; remembered for `leftovers`. */
+  processes(): Promise<Seen[]>;
+  /** Of all processes ever looked at, those that still run; empty as soon as none does, else after a while. */
+  leftovers(): Promise<Seen[]>;
+  /** Waits for a line of standard output. */
+  line(wanted: RegExp): Promise<string>;
+  kill(signal: NodeJS.Signals): void;
+  readonly exited: Promise<Exit>;
+}
+export interface RunningService extends StartedService {
+  /** Everything it was started with that is not the machine's own. */
+  readonly env: Environment & Ports;
+  readonly url: string;
+  /** Of the sign-in link. */
+  readonly token: string;
+  /** Calls the REST interface, or with a full address anything else, as the user of the sign-in link. */
+  call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
+  /** Calls the session API. */
+  session(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
+}
+export interface Answer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  readonly body: any;
+}
+
+/** As many free ports as there are settings; all are held until the last is found, so that none comes twice. */
+export async function freePorts(): Promise<Ports> {
+  const servers = Array.from({ length: 4 }, () => createServer().listen(0, '127.0.0.1'));
+  const found = await Promise.all(
+    servers.map(async (server) => {
+      await once(server, 'listening');
+      const address = server.address();
+      return String(typeof address === 'object' ? address?.port : address);
+    }),
+  );
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  const [PORT = '', SUPERVISOR_PORT = '', API_OPS_PORT = '', SUPERVISOR_OPS_PORT = ''] = found;
+  return { PORT, SUPERVISOR_PORT, API_OPS_PORT, SUPERVISOR_OPS_PORT };
+}
+
+/** Starts it and waits until it is ready. It is stopped with the test. */
+export async function startService(t: Teardown, env: Environment & { DATA_DIR: string }): Promise<RunningService> {
+  const full = { ...(await freePorts()), ...env };
+  const started = launch(full);
+  t.teardown(async () => {
+    started.kill('SIGTERM');
+    await started.exited;
+  });
+  await started.line(/^bulkhead ready /);
+  const token = (await started.line(/^sign in: /)).replace(/^.*#token=/, '');
+  const url = `http://localhost:${full.PORT}`;
+  return {
+    ...{ ...started, env: full, url, token },
+    call: (method, path, body, as = token) => request(method, new URL(path, url).href, as, body),
+    session: (method, path, body, as = token) =>
+      request(method, `http://localhost:${full.SUPERVISOR_PORT}${path}`, as, body),
+  };
+}
+
+/** Starts one that is not expected to be ready. */
+export async function startOnly(env: Environment): Promise<StartedService> {
+  return launch({ ...(await freePorts()), ...env });
+}
+
+/** Repeats a look until it answers something. */
+export async function eventually<T>(look: () => Promise<T | null | undefined | false> | T | false): Promise<T> {
+  for (let waited = 0; ; waited += POLL_MS) {
+    const found = await look();
+    if (found) return found;
+    if (waited > PATIENCE_MS) throw new Error('it did not happen in time');
+    await sleep(POLL_MS);
+  }
+}
+
+function launch(env: Environment): StartedService {
+  const inherited = { ...process.env };
+  for (const name of FOREIGN) delete inherited[name];
+  // Its own process group, as in a terminal; a folder without a developer's `.env`.
+  const options = { cwd: '/', env: { ...inherited, ...env }, detached: true };
+  const child = spawn(process.execPath, [MAIN], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  const lines: string[] = [];
+  let stderr = '';
+  createInterface({ input: child.stdout }).on('line', (text) => lines.push(text));
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    stderr += chunk;
+  });
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  return {
+    ...watched(child.pid ?? 0),
+    ...{ lines, stderr: () => stderr },
+    exited: once(child, 'close').then(([code]) => ({ code, stdout: lines.join('\n'), stderr })),
+    line: (wanted) =>
+      eventually(() => {
+        const found = lines.find((text) => wanted.test(text));
+        if (found === undefined && hasEnded()) throw new Error(`it ended before it said ${wanted}: ${stderr}`);
+        return found ?? false;
+      }),
+    kill: (signal) => void child.kill(signal),
+  };
+}
+
+function watched(pid: number): Pick<StartedService, 'pid' | 'processes' | 'leftovers'> {
+  const known = new Map<string, Seen>();
+  const remaining = (): Promise<Seen[]> => stillRunning(known.values());
+  return {
+    pid,
+    async processes() {
+      const tree = await processTree(pid);
+      for (const seen of tree) known.set(`${seen.pid} ${seen.born}`, seen);
+      return tree;
+    },
+    leftovers: () => eventually(async () => (await remaining()).length === 0 && []).catch(remaining),
+  };
+}
+
+async function request(method: string, url: string, token: string, body: unknown): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      // A connection kept for later would outlive the test.
+      connection: 'close',
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') === true;
+  return { status: response.status, body: isJson ? JSON.parse(text) : text };
+}
