@@ -109,7 +109,7 @@ async function jailed(): Promise<Subject> {
     id += 1;
     const started = performance.now();
     const context = request(id);
-    const deadlineAt = Date.parse(String(context['deadlineAt']));
+    const deadlineAt = Date.parse(String(context.deadlineAt));
     const options = { invocationId: `i${id}`, deadlineAt };
     const outcome = await child.invoke({ kind: 'hook', name: HOOK }, context, options);
     if (outcome.outcome !== 'answered') throw new Error(JSON.stringify(outcome));

@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import { limits } from '../sdk/limits.ts';
+import { limits, MIB } from '../sdk/limits.ts';
 import { type BoxedProcess, watchProcess } from './boxed-process.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './jail-mounts.ts';
 import { findLimiter, type Limiter } from './limiter.ts';
@@ -62,14 +62,17 @@ const INFO_FD = 5;
 const OPEN_FILES = 64;
 /** The largest file, in 512-byte blocks: the jail is read-only, but bubblewrap copies the program into it. */
 const FILE_BLOCKS = 4096;
-/** Kilobytes of data segment where no control group limits memory: under 700 MB Node does not start at all. */
-const DATA_KILOBYTES = 1_000_000;
+/**
+ * Megabytes of data segment that an idle Node has reserved, nearly all of it untouched room for compiled code. Where no
+ * control group limits memory, this and the resident limit are the limit of the data segment.
+ */
+const RESERVED_MEGABYTES = 560;
 
 /** Sets resource limits and becomes its arguments. A shell is the one launcher that every Linux has. */
-const launcher = (limited: boolean): string =>
+const launcher = (dataMegabytes: number | null): string =>
   [
     `ulimit -c 0; ulimit -n ${OPEN_FILES}; ulimit -f ${FILE_BLOCKS}; ulimit -l 0`,
-    ...(limited ? [] : [`ulimit -d ${DATA_KILOBYTES}`]),
+    ...(dataMegabytes === null ? [] : [`ulimit -d ${dataMegabytes * 1024}`]),
     'exec "$@"',
   ].join('; ');
 
@@ -100,21 +103,25 @@ export function makeJail(options: JailOptions): Jail {
         ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE],
       ]
     : [process.execPath, ...flags, programPath];
-  const residentBytes = (options.residentMegabytes ?? limits.residentMegabytes) * 1024 * 1024;
+  const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   return {
     walls,
     limiter: limiter.kind,
     spawn() {
-      const group = limiter.group(residentBytes);
+      const group = limiter.group(residentMegabytes * MIB);
       const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
-      const child = spawn('/bin/sh', ['-c', launcher(group !== null), 'jail', ...command], {
-        ...identity,
-        // An own session: a Ctrl-C at the operator's terminal is for the supervisor, which drains first.
-        detached: true,
-        env: {},
-        cwd: '/',
-        stdio: ['pipe', 'pipe', 'pipe', ...files],
-      });
+      const child = spawn(
+        '/bin/sh',
+        ['-c', launcher(group ? null : RESERVED_MEGABYTES + residentMegabytes), 'jail', ...command],
+        {
+          ...identity,
+          // An own session: a Ctrl-C at the operator's terminal is for the supervisor, which drains first.
+          detached: true,
+          env: {},
+          cwd: '/',
+          stdio: ['pipe', 'pipe', 'pipe', ...files],
+        },
+      );
       for (const file of files) if (typeof file === 'number') closeSync(file);
       return withPipes(child, watchProcess(child, infoPipe(child), group));
     },

@@ -86,7 +86,7 @@ function remedy(failure: string): string {
 }
 
 function findOnPath(name: string): string | null {
-  for (const directory of (process.env['PATH'] ?? '').split(delimiter)) {
+  for (const directory of (process.env.PATH ?? '').split(delimiter)) {
     const path = join(directory, name);
     try {
       accessSync(path, constants.X_OK);

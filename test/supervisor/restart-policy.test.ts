@@ -45,7 +45,7 @@ t.test('exits far apart never fail it', async (t) => {
   t.equal(state.streak, 1, 'a stable run starts the count again');
 });
 
-t.test('whatever happens, a pause is between 0.8 s and 72 s, and a start is allowed in the end', async (t) => {
+t.test('whatever happens, a pause is between 0.8 s and 72 s, and a start is allowed in the end', async (_t) => {
   const exits = fc.array(fc.record({ after: fc.nat(700_000), ran: fc.nat(120_000) }), { maxLength: 30 });
   fc.assert(
     fc.property(exits, fc.double({ min: 0, max: 1, noNaN: true }), (list, chance) => {

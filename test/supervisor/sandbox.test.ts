@@ -36,10 +36,10 @@ t.test('degraded without bubblewrap: own plugins run, others are refused, with w
 });
 
 t.test('the search path decides whether it is installed', async (t) => {
-  const path = process.env['PATH'];
-  process.env['PATH'] = '/nowhere';
+  const path = process.env.PATH;
+  process.env.PATH = '/nowhere';
   t.teardown(() => {
-    process.env['PATH'] = path;
+    process.env.PATH = path;
   });
   t.match(await open(t, 'auto'), { state: 'degraded', missing: /apt-get install bubblewrap/ });
 });

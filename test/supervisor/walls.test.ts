@@ -40,7 +40,7 @@ interface Host {
   connections: number;
 }
 
-process.env['BULKHEAD_CANARY'] = SECRET;
+process.env.BULKHEAD_CANARY = SECRET;
 
 async function listen(test: Test, host: Host, where: number | string): Promise<Server> {
   const server = createServer((socket) => {
@@ -64,10 +64,10 @@ async function makeHost(test: Test): Promise<Host> {
   const host: Host = { values, sibling, connections: 0 };
   const server = await listen(test, host, 0);
   const address = server.address();
-  values['port'] = String(typeof address === 'object' && address ? address.port : 0);
+  values.port = String(typeof address === 'object' && address ? address.port : 0);
   await listen(test, host, join(folder, 's.sock'));
-  values['hostPid'] = String(process.pid);
-  values['siblingPid'] = String(sibling.pid);
+  values.hostPid = String(process.pid);
+  values.siblingPid = String(sibling.pid);
   return host;
 }
 
