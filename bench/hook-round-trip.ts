@@ -55,19 +55,17 @@ function peer(name: string): ChildProcess {
   });
 }
 
-function request(id: number): Record<string, unknown> {
-  const at = new Date();
-  const deadlineAt = linkDeadline(HOOK, at.getTime() + 15_000, at.getTime());
-  return {
-    ...{ systemPrompt: PROMPT, model: 'any', hook: HOOK, invocationId: `i${id}`, settings: {}, agent, session },
-    ...{ trigger: 'user', at: at.toISOString(), deadlineAt: new Date(deadlineAt).toISOString() },
-  };
-}
+/** What the chain hands over; made before the clock starts, as it is for a plain function. */
+const at = new Date();
+const context = {
+  ...{ systemPrompt: PROMPT, model: 'any', hook: HOOK, invocationId: 'i1', settings: {}, agent, session },
+  ...{ trigger: 'user', at: at.toISOString(), deadlineAt: new Date(at.getTime() + 3_000).toISOString() },
+};
 
 function bare(peer: ChildProcess): Subject {
   const { stdin, stdout } = peer;
   if (!stdin || !stdout) throw new Error('no pipes');
-  const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'invoke', params: { context: request(1) } }));
+  const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'invoke', params: { context } }));
   let missing = 0;
   let done = (): void => undefined;
   stdout.on('data', (chunk: Buffer) => {
@@ -88,10 +86,8 @@ function stock(peer: ChildProcess): Subject {
   if (!stdin || !stdout) throw new Error('no pipes');
   const connection = createMessageConnection(new StreamMessageReader(stdout), new StreamMessageWriter(stdin));
   connection.listen();
-  let id = 0;
   const call = (): Promise<unknown> => {
-    id += 1;
-    return connection.sendRequest('invoke', { target: { kind: 'hook', name: HOOK }, context: request(id) });
+    return connection.sendRequest('invoke', { target: { kind: 'hook', name: HOOK }, context });
   };
   return { pid: peer.pid ?? 0, call, end: () => peer.kill() };
 }
@@ -108,9 +104,7 @@ async function jailed(): Promise<Subject> {
   const call = async (): Promise<void> => {
     id += 1;
     const started = performance.now();
-    const context = request(id);
-    const deadlineAt = Date.parse(String(context.deadlineAt));
-    const options = { invocationId: `i${id}`, deadlineAt };
+    const options = { invocationId: `i${id}`, deadlineAt: linkDeadline(HOOK, Date.now() + 15_000, Date.now()) };
     const outcome = await child.invoke({ kind: 'hook', name: HOOK }, context, options);
     if (outcome.outcome !== 'answered') throw new Error(JSON.stringify(outcome));
     const ms = performance.now() - started;

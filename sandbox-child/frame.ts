@@ -47,7 +47,7 @@ export class FrameError extends Error {
  * One message as one buffer.
  *
  * @param allocate gives the memory, of exactly so many bytes; it is written at once
- * @throws RangeError over `FRAME_MAX_BYTES` or nested too deeply,
+ * @throws RangeError over `FRAME_MAX_BYTES`,
  *   what a getter or `toJSON` of a plugin's value throws, and TypeError for cycles and BigInts
  */
 export function encodeFrame(message: Message, allocate: (bytes: number) => Buffer): Buffer {
@@ -64,7 +64,6 @@ export function encodeFrame(message: Message, allocate: (bytes: number) => Buffe
   frame.writeUInt32LE(length - 4, 0);
   frame.writeUInt32LE(headBytes, 4);
   let at = HEADER_BYTES + frame.write(head, HEADER_BYTES);
-  if (isTooDeep(frame, HEADER_BYTES, at)) throw new RangeError(`more than ${NESTING_MAX} levels of nesting`);
   for (const { content, bytes } of found) {
     if (typeof content === 'string') frame.write(content, at);
     else frame.set(content, at);
@@ -143,7 +142,16 @@ function detachFields(fields: object, depth: number, found: Found[]): unknown {
 
 const [QUOTE, BACKSLASH, OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = Buffer.from('"\\[]{}');
 
-/** Whether JSON opens more brackets inside each other than is decent. */
+/**
+ * Refuses JSON that opens more brackets inside each other than is decent, before anybody walks it. For what plugins say:
+ * called by the child before it sends, and by the supervisor before it reads.
+ *
+ * @throws FrameError
+ */
+export function refuseDeep(buffer: Buffer, start: number, headEnd: number): void {
+  if (isTooDeep(buffer, start, headEnd)) throw new FrameError(`more than ${NESTING_MAX} levels of nesting`);
+}
+
 function isTooDeep(buffer: Buffer, start: number, end: number): boolean {
   if (end - start < SHALLOW_BYTES) return false;
   let depth = 0;
@@ -176,7 +184,6 @@ const wellFormed = (_key: string, value: unknown): unknown =>
  */
 export function decodeFrame(buffer: Buffer, start: number, headEnd: number, end: number): Message {
   let head: Head;
-  if (isTooDeep(buffer, start, headEnd)) throw new FrameError(`more than ${NESTING_MAX} levels of nesting`);
   try {
     const text = buffer.toString('utf8', start, headEnd);
     head = JSON.parse(text, SURROGATE_ESCAPE.test(text) ? wellFormed : undefined);

@@ -11,6 +11,9 @@ export interface Registry {
   find(target: Target): Handler | null;
 }
 
+/** By kind, then by name: a key made of both would be put together and hashed at every call. */
+type Handlers = Map<Target['kind'], Map<string, Handler>>;
+
 const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
 type Group = (typeof GROUPS)[number];
 /** One bundle's assignments, all groups together: more is an attack on who reads the list. */
@@ -33,7 +36,7 @@ export function openRegistry(): Registry {
     places[`${group}.${key}`] = (new Error('assigned').stack ?? '').slice(0, PLACE_MAX_CHARS);
     return true;
   };
-  const handlers = new Map<string, Handler>();
+  const handlers: Handlers = new Map();
   return {
     globals: Object.fromEntries(GROUPS.map((group) => [group, assignable(group, assigned, record)])),
     seal(expected) {
@@ -42,7 +45,7 @@ export function openRegistry(): Registry {
       if (expected) refuseUnexpected(registrations, expected);
       return { registrations, places: { ...places } };
     },
-    find: ({ kind, name }) => handlers.get(`${kind}:${name}`) ?? null,
+    find: ({ kind, name }) => handlers.get(kind)?.get(name) ?? null,
   };
 }
 
@@ -61,14 +64,12 @@ function assignable(
   });
 }
 
-function read(
-  assigned: ReadonlyMap<Group, ReadonlyMap<string, unknown>>,
-  handlers: Map<string, Handler>,
-): Registrations {
+function read(assigned: ReadonlyMap<Group, ReadonlyMap<string, unknown>>, handlers: Handlers): Registrations {
   const entries = (group: Group): [string, unknown][] => [...(assigned.get(group) ?? [])];
   const take = (kind: Target['kind'], name: string, label: string, value: unknown, owner?: unknown): void => {
     if (typeof value !== 'function') throw new TypeError(`${label} must be a function`);
-    handlers.set(`${kind}:${name}`, withSignature({ kind, name }, value as Assigned, owner));
+    if (!handlers.has(kind)) handlers.set(kind, new Map());
+    handlers.get(kind)?.set(name, withSignature({ kind, name }, value as Assigned, owner));
   };
   const surfaces = (group: 'tools' | 'commands' | 'providers', handler: string, fields: readonly string[]) =>
     Object.fromEntries(

@@ -1,7 +1,7 @@
 /** The child's end of the wire: JSON-RPC over descriptors 0 and 1, with no library and no stream on the way out. */
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { decodeFrame, encodeFrame, HEADER_BYTES, type Message } from './frame.ts';
+import { decodeFrame, encodeFrame, HEADER_BYTES, type Message, refuseDeep } from './frame.ts';
 
 export interface Wire {
   /**
@@ -23,7 +23,13 @@ export function openWire(receive: (message: Message) => void): Wire {
   const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
   const allocate = (bytes: number): Buffer =>
     bytes <= SCRATCH_BYTES ? scratch.subarray(0, bytes) : Buffer.allocUnsafeSlow(bytes);
-  return { send: (message) => write(encodeFrame(message, allocate)) };
+  return {
+    send(message) {
+      const frame = encodeFrame(message, allocate);
+      refuseDeep(frame, HEADER_BYTES, HEADER_BYTES + frame.readUInt32LE(4));
+      write(frame);
+    },
+  };
 }
 
 /** Descriptor 1 blocks. A stream would cost 10 µs and a copy. */

@@ -1,6 +1,13 @@
 /** Cuts a child's output into frames: measured before they are kept, at a bounded rate. */
 import type { Readable } from 'node:stream';
-import { decodeFrame, FRAME_MAX_BYTES, FrameError, HEADER_BYTES, type Message } from '../sandbox-child/frame.ts';
+import {
+  decodeFrame,
+  FRAME_MAX_BYTES,
+  FrameError,
+  HEADER_BYTES,
+  type Message,
+  refuseDeep,
+} from '../sandbox-child/frame.ts';
 
 /** Frames read from one child in one window; then its pipe is left alone until the next. 10,000 a second. */
 const WINDOW_FRAMES = 1_000;
@@ -73,6 +80,7 @@ export class FrameReader {
         break;
       }
       const start = at + HEADER_BYTES;
+      refuseDeep(chunk, start, start + head);
       this.#receive(decodeFrame(chunk, start, start + head, end));
       this.#spend();
       at = end;

@@ -4,7 +4,7 @@
  * three pipes to the world. What a child is to run arrives over the wire.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { limits, MIB } from '../sdk/limits.ts';
@@ -68,11 +68,17 @@ const FILE_BLOCKS = 4096;
  */
 const RESERVED_MEGABYTES = 560;
 
-/** Sets resource limits and becomes its arguments. A shell is the one launcher that every Linux has. */
-const launcher = (dataMegabytes: number | null): string =>
+/**
+ * Sets resource limits and becomes its arguments. A shell is the one launcher that every Linux has.
+ *
+ * @param boxed whether bubblewrap sees to it that the child ends with the supervisor; else the kernel is asked to, since
+ *   a child that loops does not hear that its wire was closed
+ */
+const launcher = (dataMegabytes: number | null, boxed: boolean): string =>
   [
     `ulimit -c 0; ulimit -n ${OPEN_FILES}; ulimit -f ${FILE_BLOCKS}; ulimit -l 0`,
     ...(dataMegabytes === null ? [] : [`ulimit -d ${dataMegabytes * 1024}`]),
+    ...(boxed ? [] : ['if command -v setpriv >/dev/null; then exec setpriv --pdeathsig KILL -- "$@"; fi']),
     'exec "$@"',
   ].join('; ');
 
@@ -102,7 +108,7 @@ export function makeJail(options: JailOptions): Jail {
         ...['--seccomp', String(FILTER_FD), '--info-fd', String(INFO_FD)],
         ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE],
       ]
-    : [process.execPath, ...flags, programPath];
+    : [...bareLauncher(), process.execPath, ...flags, programPath];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   return {
     walls,
@@ -112,7 +118,7 @@ export function makeJail(options: JailOptions): Jail {
       const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
       const child = spawn(
         '/bin/sh',
-        ['-c', launcher(group ? null : RESERVED_MEGABYTES + residentMegabytes), 'jail', ...command],
+        ['-c', launcher(group ? null : RESERVED_MEGABYTES + residentMegabytes, walls.os), 'jail', ...command],
         {
           ...identity,
           // An own session: a Ctrl-C at the operator's terminal is for the supervisor, which drains first.
@@ -127,6 +133,10 @@ export function makeJail(options: JailOptions): Jail {
     },
   };
 }
+
+/** Without bubblewrap, the two things that util-linux can do of it: end with the supervisor, gain no privilege. */
+const SETPRIV = '/usr/bin/setpriv';
+const bareLauncher = (): string[] => (existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL', '--no-new-privs'] : []);
 
 /** bubblewrap's description of what it made; null where it was not asked for one. */
 const infoPipe = (child: ChildProcess): Readable | null =>

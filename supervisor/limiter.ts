@@ -22,9 +22,9 @@ export interface Limiter {
 
 /** Threads of one child: Node starts up to 7; the rest is slack. Forking is refused by the system call filter. */
 const MAX_TASKS = 32;
-/** A quarter of the default share: plugins wait for the supervisor, not the other way round. v1 shares and v2 weight. */
-const CPU_SHARES = 256;
-const CPU_WEIGHT = 25;
+/** Half the default share: plugins wait for the supervisor, not the other way round. v1 shares and v2 weight. */
+const CPU_SHARES = 512;
+const CPU_WEIGHT = 50;
 /** Groups are named after the supervisor that made them, and counted over all its jails. */
 let serial = 0;
 const nextName = (): string => {

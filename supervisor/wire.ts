@@ -32,20 +32,8 @@ const BACKLOG_MAX_BYTES = 2 * FRAME_MAX_BYTES;
 /** Requests of the child being answered: its 16 in flight, those waiting, and slack. */
 const REQUESTS_MAX = 128;
 
-/** Frames to children are cut from slabs of this size; Node's own pool ends at 4 KB, and a buffer each costs 1 µs. */
-const SLAB_BYTES = 262_144;
-let slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
-let used = 0;
-/** Memory for one frame. A slab lives for as long as one of its frames is on its way. */
-function slice(bytes: number): Buffer {
-  if (bytes > SLAB_BYTES / 4) return Buffer.allocUnsafeSlow(bytes);
-  if (used + bytes > SLAB_BYTES) {
-    slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
-    used = 0;
-  }
-  used += bytes;
-  return slab.subarray(used - bytes, used);
-}
+/** Frames up to this are written from one place: nearly every write is over when it returns. */
+const SCRATCH_BYTES = 65_536;
 
 interface Waiting {
   readonly resolve: (result: unknown) => void;
@@ -112,8 +100,13 @@ export class Wire {
 
   #send(message: Message): void {
     if (this.#closed) return;
-    this.#output.write(encodeFrame(message, slice));
-    if (this.#output.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read what it is sent');
+    const output = this.#output;
+    const frame = encodeFrame(message, output.writableLength === 0 ? cutScratch : allocateFrame);
+    output.write(frame);
+    if (output.writableLength === 0) return;
+    // The kernel did not take all of it at once, so its memory is still in use.
+    if (frame.buffer === scratch.buffer) scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+    if (output.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read what it is sent');
   }
 
   #violate(reason: string): void {
@@ -161,5 +154,10 @@ export class Wire {
     }
   }
 }
+
+let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+const allocateFrame = (bytes: number): Buffer => Buffer.allocUnsafeSlow(bytes);
+const cutScratch = (bytes: number): Buffer =>
+  bytes <= SCRATCH_BYTES ? scratch.subarray(0, bytes) : allocateFrame(bytes);
 
 const isSerial = (id: unknown): id is number => Number.isSafeInteger(id) && (id as number) > 0;
