@@ -21,6 +21,8 @@ export const catalogSummary = z.object({
   installationId: z.string().nullable(),
   installCount: z.number(),
   deprecationMessage: z.string().nullable(),
+  /** Why an operator stopped it; only those who own it or have it installed see a blocked one. */
+  blockedReason: z.string().nullable(),
   updatedAt: moment,
 });
 export const catalogEntry = catalogSummary.extend({ readme: z.string(), discovered: discovered.nullable() });
@@ -54,6 +56,7 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
     installationId,
     installCount,
     deprecationMessage: plugin.deprecationMessage,
+    blockedReason: plugin.blockedReason,
     updatedAt: plugin.updatedAt.toISOString(),
   };
 }

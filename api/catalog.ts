@@ -1,5 +1,6 @@
 /** Reading the catalog for one account. */
 import { pageCatalog } from '../db/catalog.ts';
+import { searchCatalog } from '../db/catalog-search.ts';
 import type { Page } from '../db/cursors.ts';
 import { countInstallations, findInstallationOf, findInstalled } from '../db/installations.ts';
 import { findPluginBySlug, type Plugin } from '../db/plugins.ts';
@@ -19,7 +20,9 @@ export async function readCatalog(
   caller: Caller,
   query: { limit: number; cursor?: string | undefined; q?: string | undefined },
 ): Promise<Page<CatalogRow>> {
-  const { items, nextCursor } = await pageCatalog(pool, caller.id, query);
+  const { items, nextCursor } = query.q?.trim()
+    ? await searchCatalog(pool, caller.id, query.q, query)
+    : await pageCatalog(pool, caller.id, query);
   const ids = items.map((plugin) => plugin.id);
   const latestIds = items.flatMap((plugin) => plugin.latestVersionId ?? []);
   const [versions, installed, counts] = await Promise.all([
@@ -47,7 +50,7 @@ export async function readCatalogEntry(
 ): Promise<CatalogRow & { readme: string }> {
   const found = await findPluginBySlug(pool, slug);
   const installation = found ? await findInstallationOf(pool, caller.id, found.id) : null;
-  const plugin = requireVisible(found, caller, installation !== null);
+  const plugin = requireVisible(found, caller, { installed: installation !== null, access: 'read' });
   const latest = plugin.latestVersionId === null ? null : await findVersion(pool, plugin.latestVersionId);
   const counts = await countInstallations(pool, [plugin.id]);
   const readme = latest ? await readReadme(pool, latest.id) : '';

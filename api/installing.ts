@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg';
 import { recordEvent } from '../db/events.ts';
 import {
   changeInstallation,
+  findAnyInstallation,
   findInstallation,
   type Installation,
   insertInstallation,
@@ -20,7 +21,7 @@ import { findVersion, listVersions, type Version } from '../db/versions.ts';
 import { Problem } from '../sdk/errors.ts';
 import { settledStatus } from './access.ts';
 import { type ConfigurationInput, checkConfiguration } from './configuration.ts';
-import { requireVisible } from './ownership.ts';
+import { refuseBlocked, requireVisible } from './ownership.ts';
 import type { Caller, Services } from './services.ts';
 
 export interface InstallRequest {
@@ -40,10 +41,13 @@ export async function install(
   request: InstallRequest,
   quota: number,
 ): Promise<Installation> {
-  const found = requireVisible(await findPluginBySlug(services.pool, request.slug), caller);
+  const found = await findPluginBySlug(services.pool, request.slug);
+  refuseBlocked(found, caller);
+  const { id: pluginId } = requireVisible(found, caller);
   const id = await inTransaction(services.pool, async (tx) => {
-    const plugin = requireVisible(await lockPlugin(tx, found.id, 'shared'), caller);
-    refuseBlocked(plugin);
+    const locked = await lockPlugin(tx, pluginId, 'shared');
+    refuseBlocked(locked, caller);
+    const plugin = requireVisible(locked, caller);
     const version = await chooseVersion(tx, plugin, caller, request.versionPolicy, request.pinnedVersionId);
     const { count, lastHookOrder } = await lockAccountInstallations(tx, caller.id);
     if (count >= quota) throw overQuota(quota);
@@ -202,9 +206,21 @@ export async function changeLocked<T>(
   });
 }
 
-/** The caller's installation. @throws Problem `not_found`, for another account's too */
-export async function requireInstallation(services: Services, caller: Caller, id: string): Promise<Installation> {
-  const installation = await findInstallation(services.pool, caller.id, id);
+/**
+ * The caller's installation.
+ *
+ * @param access `read`: an operator's request may read everybody's
+ * @throws Problem `not_found`, for another account's too
+ */
+export async function requireInstallation(
+  services: Pick<Services, 'pool'>,
+  caller: Caller,
+  id: string,
+  access: 'read' | 'change' = 'change',
+): Promise<Installation> {
+  const readsAll = access === 'read' && caller.operator;
+  const { pool } = services;
+  const installation = await (readsAll ? findAnyInstallation(pool, id) : findInstallation(pool, caller.id, id));
   if (!installation) throw unknownInstallation();
   return installation;
 }
@@ -212,8 +228,3 @@ export async function requireInstallation(services: Services, caller: Caller, id
 const unknownInstallation = () => new Problem('not_found', 'You have no such installation.');
 const overQuota = (quota: number) =>
   new Problem('rate_limited', `Your account has ${quota} installations, the most it may have. Uninstall one first.`);
-
-function refuseBlocked(plugin: Plugin): void {
-  if (plugin.blockedReason === null) return;
-  throw new Problem('not_found', `“${plugin.slug}” was blocked by the operator: ${plugin.blockedReason}`);
-}

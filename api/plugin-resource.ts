@@ -40,6 +40,8 @@ export const pluginResource = z.object({
   tier: z.enum(['community', 'verified']),
   owner: z.object({ id: z.string(), name: z.string() }),
   deprecationMessage: z.string().nullable(),
+  /** Why an operator stopped it everywhere. */
+  blockedReason: z.string().nullable(),
   createdAt: moment,
   updatedAt: moment,
 });
@@ -70,6 +72,7 @@ export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
     tier: tierOf(plugin),
     owner: { id: plugin.ownerId, name: plugin.ownerName },
     deprecationMessage: plugin.deprecationMessage,
+    blockedReason: plugin.blockedReason,
     createdAt: plugin.createdAt.toISOString(),
     updatedAt: plugin.updatedAt.toISOString(),
   };

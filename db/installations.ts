@@ -77,8 +77,14 @@ export async function findInstallation(
   return found.rows[0] ?? null;
 }
 
+/** One live installation whosever it is: for operators. */
+export async function findAnyInstallation(pool: Pool, id: string): Promise<Installation | null> {
+  const found = await pool.query<Installation>(`${SELECT} WHERE i.id = $1 AND ${LIVE}`, [id]);
+  return found.rows[0] ?? null;
+}
+
 /**
- * The same, keeping its row until the transaction ends. Locked and read in two steps: a joined row that was read while
+ * An account's installation, keeping its row until the transaction ends. Locked and read in two steps: a joined row that was read while
  * waiting for the lock would be joined to what the installation was before.
  */
 export async function lockInstallation(tx: ClientBase, accountId: string, id: string): Promise<Installation | null> {
@@ -226,11 +232,10 @@ async function lockWhere(
   return found.rows;
 }
 
-/** How many live installations each of these plugins has. Plugins with none are left out. */
+/** How many live installations each of these plugins has, as counted when they changed. Plugins with none may be left out. */
 export async function countInstallations(pool: Pool, pluginIds: readonly string[]): Promise<Map<string, number>> {
   const found = await pool.query<{ pluginId: string; count: number }>(
-    `SELECT i.plugin_id AS "pluginId", count(*)::int AS count FROM installations i
-      WHERE i.plugin_id = ANY ($1) AND ${LIVE} GROUP BY i.plugin_id`,
+    'SELECT c.plugin_id AS "pluginId", c.installs AS count FROM install_counts c WHERE c.plugin_id = ANY ($1)',
     [pluginIds],
   );
   return new Map(found.rows.map((row) => [row.pluginId, row.count]));

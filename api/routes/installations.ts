@@ -33,7 +33,8 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
     app.get(
       '/installations/:id',
       { schema: { params: idParams, response: { 200: installationResource } } },
-      async (request) => showInstallation(await requireInstallation(services, callerOf(request), request.params.id)),
+      async (request) =>
+        showInstallation(await requireInstallation(services, callerOf(request), request.params.id, 'read')),
     );
 
     app.post(

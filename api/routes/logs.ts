@@ -31,7 +31,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
       '/plugin-logs',
       { schema: { querystring: logQuery, response: { 200: page(logLineResource) } } },
       async (request) => {
-        await requireInstallation(services, callerOf(request), request.query.installationId);
+        await requireInstallation(services, callerOf(request), request.query.installationId, 'read');
         const { items, nextCursor } = await pageLogs(services.pool, request.query);
         return {
           items: items.map((line) => ({ ...line, data: json.nullable().parse(line.data ?? null) })),
