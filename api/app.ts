@@ -14,11 +14,13 @@ import { answerError } from './http/errors.ts';
 import { readJsonBodies } from './http/json-body.ts';
 import { landingPage } from './http/landing-page.ts';
 import type { Metrics } from './http/metrics.ts';
+import { noteRoutes } from './http/openapi.ts';
 import { limitRates, type RateLimits } from './http/rate-limits.ts';
 import { answerUnknownRoutes } from './http/unknown-routes.ts';
 import { openUploadGate } from './http/uploads-at-once.ts';
 import { accountRoutes } from './routes/account.ts';
 import { catalogRoutes } from './routes/catalog.ts';
+import { documentationRoutes } from './routes/documentation.ts';
 import { fileRoutes } from './routes/files.ts';
 import { installationRoutes } from './routes/installations.ts';
 import { logRoutes } from './routes/logs.ts';
@@ -66,6 +68,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.setSerializerCompiler(serializerCompiler);
   app.setErrorHandler(answerError);
   answerUnknownRoutes(app);
+  const describe = noteRoutes(app, API_PREFIX, `${deps.publicUrl}${API_PREFIX}`);
   app.addHook('onRequest', async (request, reply) => void reply.header('x-request-id', request.id));
   app.addHook('onResponse', async (request, reply) => {
     deps.metrics.answered(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime);
@@ -73,6 +76,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   await app.register(helmet, protectiveHeaders(deps.publicUrl));
   app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${deps.publicUrl}${API_PREFIX}`)));
   await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
+  await app.register(documentationRoutes(describe), { prefix: API_PREFIX });
   return app;
 }
 

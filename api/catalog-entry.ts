@@ -4,19 +4,21 @@ import type { Plugin } from '../db/plugins.ts';
 import type { Version } from '../db/versions.ts';
 import { reachOf } from '../sdk/capabilities.ts';
 import { discovered, tierOf } from './plugin-resource.ts';
+import { moment } from './resource.ts';
 
-const moment = z.iso.datetime();
 /** An entry in the list: everything but the long parts. */
-export const catalogSummary = z.object({
+const summary = z.strictObject({
   slug: z.string(),
   displayName: z.string(),
   description: z.string(),
   visibility: z.enum(['private', 'listed', 'delisted']),
   tier: z.enum(['community', 'verified']),
-  author: z.object({ name: z.string(), verified: z.boolean() }),
-  latest: z.object({ versionId: z.string(), semVer: z.string(), publishedAt: moment }).nullable(),
+  author: z.strictObject({ name: z.string(), verified: z.boolean() }),
+  latest: z.strictObject({ versionId: z.string(), semVer: z.string(), publishedAt: moment }).nullable(),
   capabilities: z.array(z.string()),
-  reach: z.array(z.object({ capability: z.string(), sentence: z.string(), risk: z.enum(['low', 'medium', 'high']) })),
+  reach: z.array(
+    z.strictObject({ capability: z.string(), sentence: z.string(), risk: z.enum(['low', 'medium', 'high']) }),
+  ),
   installed: z.boolean(),
   installationId: z.string().nullable(),
   installCount: z.number(),
@@ -25,7 +27,10 @@ export const catalogSummary = z.object({
   blockedReason: z.string().nullable(),
   updatedAt: moment,
 });
-export const catalogEntry = catalogSummary.extend({ readme: z.string(), discovered: discovered.nullable() });
+export const catalogSummary = summary.meta({ id: 'CatalogSummary', description: 'A plugin in the catalog.' });
+export const catalogEntry = summary
+  .extend({ readme: z.string(), discovered: discovered.nullable() })
+  .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
 
 /** What an entry says beside the plugin itself. */
 export interface CatalogFacts {

@@ -1,48 +1,49 @@
 /** Installations as the interface shows them. Secrets are names only, here and everywhere. */
 import { z } from 'zod';
 import type { Installation } from '../db/installations.ts';
-import { json } from '../sdk/payloads.ts';
 import { accessDiff } from './access.ts';
+import { anyJson, moment } from './resource.ts';
 import { versionPolicy } from './schemas.ts';
 
-const moment = z.iso.datetime();
-export const installationResource = z.object({
-  id: z.string(),
-  pluginId: z.string(),
-  slug: z.string(),
-  displayName: z.string(),
-  versionPolicy,
-  pinnedVersionId: z.string().nullable(),
-  currentVersionId: z.string().nullable(),
-  currentSemVer: z.string().nullable(),
-  grantedCapabilities: z.array(z.string()),
-  pendingUpdate: z
-    .object({
-      versionId: z.string(),
-      semVer: z.string().nullable(),
-      added: z.array(z.string()),
-      removed: z.array(z.string()),
-    })
-    .nullable(),
-  settings: z.record(z.string(), z.string()),
-  secretNames: z.array(z.string()),
-  status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
-  statusReason: z.string().nullable(),
-  runtime: z.object({
-    state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
-    restarts: z.number(),
-    lastExit: json.nullable(),
-    startedAt: moment.nullable(),
-    rssBytes: z.number().nullable(),
-  }),
-  channels: z.array(
-    z.object({ id: z.string(), name: z.string(), webhookUrl: z.string(), connectedAt: moment.nullable() }),
-  ),
-  hookOrder: z.number(),
-  deprecationMessage: z.string().nullable(),
-  createdAt: moment,
-  updatedAt: moment,
-});
+export const installationResource = z
+  .strictObject({
+    id: z.string(),
+    pluginId: z.string(),
+    slug: z.string(),
+    displayName: z.string(),
+    versionPolicy,
+    pinnedVersionId: z.string().nullable(),
+    currentVersionId: z.string().nullable(),
+    currentSemVer: z.string().nullable(),
+    grantedCapabilities: z.array(z.string()),
+    pendingUpdate: z
+      .strictObject({
+        versionId: z.string(),
+        semVer: z.string().nullable(),
+        added: z.array(z.string()),
+        removed: z.array(z.string()),
+      })
+      .nullable(),
+    settings: z.record(z.string(), z.string()),
+    secretNames: z.array(z.string()),
+    status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
+    statusReason: z.string().nullable(),
+    runtime: z.strictObject({
+      state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
+      restarts: z.number(),
+      lastExit: anyJson.nullable(),
+      startedAt: moment.nullable(),
+      rssBytes: z.number().nullable(),
+    }),
+    channels: z.array(
+      z.strictObject({ id: z.string(), name: z.string(), webhookUrl: z.string(), connectedAt: moment.nullable() }),
+    ),
+    hookOrder: z.number(),
+    deprecationMessage: z.string().nullable(),
+    createdAt: moment,
+    updatedAt: moment,
+  })
+  .meta({ id: 'Installation', description: 'One plugin installed by one account. Secrets are names only.' });
 
 export function showInstallation(row: Installation): z.output<typeof installationResource> {
   return {
@@ -63,7 +64,7 @@ export function showInstallation(row: Installation): z.output<typeof installatio
     runtime: {
       state: row.runtimeState ?? 'stopped',
       restarts: row.restarts ?? 0,
-      lastExit: json.nullable().parse(row.lastExit ?? null),
+      lastExit: row.lastExit ?? null,
       startedAt: row.startedAt?.toISOString() ?? null,
       rssBytes: row.rssBytes,
     },

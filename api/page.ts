@@ -3,4 +3,4 @@ import { z } from 'zod';
 
 /** `{items, nextCursor}`; `nextCursor` is null on the last page. */
 export const page = <T extends z.ZodType>(item: T) =>
-  z.object({ items: z.array(item), nextCursor: z.string().nullable() });
+  z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() });

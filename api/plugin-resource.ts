@@ -2,36 +2,40 @@
 import { z } from 'zod';
 import type { Plugin } from '../db/plugins.ts';
 import type { Version } from '../db/versions.ts';
-import { jsonSchema } from '../sdk/payloads.ts';
+import { anyJson, moment } from './resource.ts';
 import { comparePrecedence } from './version-policy.ts';
 
-const moment = z.iso.datetime();
 const capabilities = z.array(z.string());
-export const discovered = z.object({
-  commands: z.array(z.object({ name: z.string(), description: z.string(), source: z.enum(['code', 'prompt']) })),
-  skills: z.array(z.object({ name: z.string(), description: z.string() })),
-  middleware: z.array(z.string()),
-  lifecycle: z.array(z.string()),
-  tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: jsonSchema })),
-  providers: z.array(
-    z.object({ name: z.string(), models: z.array(z.looseObject({ id: z.string(), name: z.string() })) }),
-  ),
-  channel: z.object({ receive: z.boolean(), send: z.boolean(), handshake: z.boolean() }).nullable(),
-});
-export const versionResource = z.object({
-  id: z.string(),
-  semVer: z.string(),
-  status: z.enum(['published', 'yanked']),
-  sourceSha256: z.string(),
-  bundleSha256: z.string(),
-  sizeBytes: z.number(),
-  capabilities,
-  addedCapabilities: capabilities,
-  discovered,
-  createdAt: moment,
-  yankedAt: moment.nullable(),
-});
-export const pluginResource = z.object({
+/** Read from the database, where a newer process may have left more than this one knows: the rest is left out. */
+export const discovered = z
+  .object({
+    commands: z.array(z.object({ name: z.string(), description: z.string(), source: z.enum(['code', 'prompt']) })),
+    skills: z.array(z.object({ name: z.string(), description: z.string() })),
+    middleware: z.array(z.string()),
+    lifecycle: z.array(z.string()),
+    tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.record(z.string(), anyJson) })),
+    providers: z.array(
+      z.object({ name: z.string(), models: z.array(z.looseObject({ id: z.string(), name: z.string() })) }),
+    ),
+    channel: z.object({ receive: z.boolean(), send: z.boolean(), handshake: z.boolean() }).nullable(),
+  })
+  .meta({ id: 'Discovered', description: 'What a version offers.' });
+export const versionResource = z
+  .strictObject({
+    id: z.string(),
+    semVer: z.string(),
+    status: z.enum(['published', 'yanked']),
+    sourceSha256: z.string(),
+    bundleSha256: z.string(),
+    sizeBytes: z.number(),
+    capabilities,
+    addedCapabilities: capabilities,
+    discovered,
+    createdAt: moment,
+    yankedAt: moment.nullable(),
+  })
+  .meta({ id: 'Version', description: 'A published version. Nothing of it ever changes but its status.' });
+const plugin = z.strictObject({
   id: z.string(),
   slug: z.string(),
   displayName: z.string(),
@@ -45,19 +49,31 @@ export const pluginResource = z.object({
   createdAt: moment,
   updatedAt: moment,
 });
+export const pluginResource = plugin.meta({ id: 'Plugin', description: 'A plugin as its owner sees it in lists.' });
 /** `contentText` is null where a file is no text, or too long to be sent along. */
-export const fileResource = z.object({
-  path: z.string(),
-  contentText: z.string().nullable(),
-  sizeBytes: z.number(),
-  sha256: z.string(),
-});
-export const draftResource = z.object({ sourceSha256: z.string(), savedAt: moment, discovered });
-export const pluginDetail = pluginResource.extend({
-  versions: z.array(versionResource),
-  draft: draftResource.nullable(),
-  files: z.array(fileResource).optional(),
-});
+export const fileResource = z
+  .strictObject({
+    path: z.string(),
+    contentText: z.string().nullable(),
+    sizeBytes: z.number(),
+    sha256: z.string(),
+  })
+  .meta({
+    id: 'File',
+    description: 'A file of a version. contentText is null where it is no text, or too long to be sent along.',
+  });
+const draft = z.strictObject({ sourceSha256: z.string(), savedAt: moment, discovered });
+export const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
+export const savedDraft = draft
+  .extend({ warnings: z.array(z.string()) })
+  .meta({ id: 'SavedDraft', description: 'A draft that was just saved.' });
+export const pluginDetail = plugin
+  .extend({
+    versions: z.array(versionResource),
+    draft: draftResource.nullable(),
+    files: z.array(fileResource).optional(),
+  })
+  .meta({ id: 'PluginDetail', description: 'A plugin with all its versions, highest precedence first.' });
 export type FileResource = z.output<typeof fileResource>;
 
 export const tierOf = (plugin: Plugin): 'community' | 'verified' => (plugin.ownerVerified ? 'verified' : 'community');

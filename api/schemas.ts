@@ -44,6 +44,11 @@ export const pluginQuery = z.object({ includeFiles: flag.default(false) });
 const file = z.object({ path: z.string(), contentText: z.string() });
 export const filesBody = z.object({ files: z.array(file) });
 export const publishBody = filesBody.extend({ semVer: z.string() });
+/** Read by api/http/upload.ts; here for the document. */
+export const uploadParts = z.object({
+  semVer: z.string(),
+  file: z.string().meta({ contentMediaType: 'application/zip', description: 'The package, up to 256 MB.' }),
+});
 export const delistBody = z.object({ deprecationMessage: text(1000).optional() }).nullish();
 
 export const versionPolicy = z.enum(['Latest', 'Pinned', 'Draft'], 'must be Latest, Pinned or Draft');
@@ -64,7 +69,7 @@ const values = <T extends z.ZodType>(value: T) =>
 /** Longest values are the manifest's business; this only keeps what cannot be stored away. */
 const value = z.string({ error: 'must be a string' }).refine(isStorable, UNSTORABLE);
 export const configuration = z.object({
-  settings: values(value).optional(),
+  settings: values(value.nullable()).optional(),
   secrets: values(value.nullable()).optional(),
 });
 export const acceptBody = z.object({ versionId: id });

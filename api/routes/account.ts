@@ -1,13 +1,15 @@
 /** Who the caller is. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { z } from 'zod';
 import { callerOf } from '../http/authentication.ts';
-
-const accountResource = z.object({ id: z.string(), name: z.string(), operator: z.boolean() });
+import { accountResource } from '../resource.ts';
 
 export const accountRoutes: FastifyPluginAsyncZod = async (app) => {
-  app.get('/me', { schema: { response: { 200: accountResource } } }, async (request) => {
-    const { id, name, operator } = callerOf(request);
-    return { id, name, operator };
-  });
+  app.get(
+    '/me',
+    { schema: { group: 'Account', summary: 'Who the caller is', response: { 200: accountResource } } },
+    async (request) => {
+      const { id, name, operator } = callerOf(request);
+      return { id, name, operator };
+    },
+  );
 };

@@ -11,7 +11,14 @@ export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.get(
       '/marketplace',
-      { schema: { querystring: catalogQuery, response: { 200: page(catalogSummary) } } },
+      {
+        schema: {
+          group: 'Catalog',
+          summary: 'Every listed plugin, and the caller’s own private ones',
+          querystring: catalogQuery,
+          response: { 200: page(catalogSummary) },
+        },
+      },
       async (request) => {
         const { items, nextCursor } = await readCatalog(services, callerOf(request), request.query);
         return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };
@@ -20,7 +27,14 @@ export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.get(
       '/marketplace/:slug',
-      { schema: { params: slugParams, response: { 200: catalogEntry } } },
+      {
+        schema: {
+          group: 'Catalog',
+          summary: 'One plugin: readme, what it offers and what it can reach',
+          params: slugParams,
+          response: { 200: catalogEntry },
+        },
+      },
       async (request) => {
         const { plugin, facts, readme } = await readCatalogEntry(services, callerOf(request), request.params.slug);
         return showEntry(plugin, facts, readme);

@@ -15,7 +15,15 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.get(
       '/plugins/:id/versions/:versionId/files',
-      { schema: { params: versionParams, response: { 200: page(fileResource) } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'The files of a version',
+          problems: ['not_owner'],
+          params: versionParams,
+          response: { 200: page(fileResource) },
+        },
+      },
       async (request) => {
         const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
         const version = await findVersion(services.pool, request.params.versionId);

@@ -17,23 +17,44 @@ import {
   versionResource,
 } from '../plugin-resource.ts';
 import { publishVersion } from '../publishing.ts';
-import { idParams, newPlugin, pageQuery, pluginQuery, publishBody } from '../schemas.ts';
+import { idParams, newPlugin, pageQuery, pluginQuery, publishBody, uploadParts } from '../schemas.ts';
 import type { Services } from '../services.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8 } from '../text-files.ts';
 import { readFiles } from '../version-files.ts';
 
+const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bundler_busy'] as const;
+
 /** @param uploads how many zips are taken at once; file lists are bounded by the bundler's queue */
 export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPluginAsyncZod {
   return async (app) => {
-    app.post('/plugins', { schema: { body: newPlugin, response: { 201: pluginResource } } }, async (request, reply) => {
-      const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: callerOf(request).id });
-      if (!plugin) throw slugTaken(request.body.slug);
-      return reply.code(201).send(showPlugin(plugin));
-    });
+    app.post(
+      '/plugins',
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'Makes a plugin',
+          problems: ['slug_taken'],
+          body: newPlugin,
+          response: { 201: pluginResource },
+        },
+      },
+      async (request, reply) => {
+        const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: callerOf(request).id });
+        if (!plugin) throw slugTaken(request.body.slug);
+        return reply.code(201).send(showPlugin(plugin));
+      },
+    );
 
     app.get(
       '/plugins',
-      { schema: { querystring: pageQuery, response: { 200: page(pluginResource) } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'The caller’s plugins',
+          querystring: pageQuery,
+          response: { 200: page(pluginResource) },
+        },
+      },
       async (request) => {
         const found = await pagePlugins(services.pool, callerOf(request).id, request.query);
         return { items: found.items.map(showPlugin), nextCursor: found.nextCursor };
@@ -42,7 +63,16 @@ export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPl
 
     app.get(
       '/plugins/:id',
-      { schema: { params: idParams, querystring: pluginQuery, response: { 200: pluginDetail } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'One plugin with all its versions',
+          problems: ['not_owner'],
+          params: idParams,
+          querystring: pluginQuery,
+          response: { 200: pluginDetail },
+        },
+      },
       async (request) => {
         const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
         const versions = await listVersions(services.pool, plugin.id);
@@ -58,7 +88,14 @@ export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPl
       {
         bodyLimit: FILE_LIST_MAX_BYTES,
         config: { refuseNonText: notUtf8 },
-        schema: { params: idParams, body: publishBody, response: { 201: versionResource } },
+        schema: {
+          group: 'Authoring',
+          summary: 'Publishes a version from text files',
+          problems: [...publishProblems, 'text_files_only'],
+          params: idParams,
+          body: publishBody,
+          response: { 201: versionResource },
+        },
       },
       async (request, reply) => {
         const { semVer, files } = request.body;
@@ -70,7 +107,16 @@ export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPl
 
     app.post(
       '/plugins/:id/versions/zip',
-      { schema: { params: idParams, response: { 201: versionResource } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'Publishes a version from a zip',
+          problems: publishProblems,
+          params: idParams,
+          multipart: uploadParts,
+          response: { 201: versionResource },
+        },
+      },
       async (request, reply) => {
         const caller = callerOf(request);
         // Before 256 MB are received for a plugin that is not the caller's.

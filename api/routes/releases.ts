@@ -1,22 +1,13 @@
 /** Authoring: drafts, listing, yanking and deleting. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { z } from 'zod';
 import { saveDraft } from '../drafts.ts';
 import { callerOf } from '../http/authentication.ts';
-import {
-  draftResource,
-  pluginResource,
-  showDraft,
-  showPlugin,
-  showVersion,
-  versionResource,
-} from '../plugin-resource.ts';
+import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from '../plugin-resource.ts';
 import { delistPlugin, listPlugin, removePlugin, yankVersion } from '../releases.ts';
+import { nothing } from '../resource.ts';
 import { delistBody, filesBody, idParams, versionParams } from '../schemas.ts';
 import type { Services } from '../services.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8 } from '../text-files.ts';
-
-const savedDraft = draftResource.extend({ warnings: z.array(z.string()) });
 
 export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
@@ -25,7 +16,15 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
       {
         bodyLimit: FILE_LIST_MAX_BYTES,
         config: { refuseNonText: notUtf8 },
-        schema: { params: idParams, body: filesBody, response: { 200: savedDraft } },
+        schema: {
+          group: 'Authoring',
+          summary: 'Saves the draft',
+          details: 'Built and checked like a publish; installations on the policy Draft follow at once.',
+          problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy'],
+          params: idParams,
+          body: filesBody,
+          response: { 200: savedDraft },
+        },
       },
       async (request) => {
         const source = { kind: 'files', files: request.body.files } as const;
@@ -36,13 +35,31 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.post(
       '/plugins/:id/listing',
-      { schema: { params: idParams, response: { 200: pluginResource } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'Lists a plugin in the catalog',
+          problems: ['not_owner', 'no_published_version'],
+          params: idParams,
+          response: { 200: pluginResource },
+        },
+      },
       async (request) => showPlugin(await listPlugin(services, callerOf(request), request.params.id)),
     );
 
     app.delete(
       '/plugins/:id/listing',
-      { schema: { params: idParams, body: delistBody, response: { 200: pluginResource } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'Takes a plugin out of the catalog',
+          details: 'What is installed keeps working and shows the deprecation message.',
+          problems: ['not_owner'],
+          params: idParams,
+          body: delistBody,
+          response: { 200: pluginResource },
+        },
+      },
       async (request) => {
         const message = request.body?.deprecationMessage ?? null;
         return showPlugin(await delistPlugin(services, callerOf(request), request.params.id, message));
@@ -51,7 +68,15 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.post(
       '/plugins/:id/versions/:versionId/yank',
-      { schema: { params: versionParams, response: { 200: versionResource } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'Yanks a version',
+          problems: ['not_owner', 'last_version'],
+          params: versionParams,
+          response: { 200: versionResource },
+        },
+      },
       async (request) => {
         const { id, versionId } = request.params;
         return showVersion(await yankVersion(services, callerOf(request), id, versionId));
@@ -60,7 +85,15 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.delete(
       '/plugins/:id',
-      { schema: { params: idParams, response: { 204: z.undefined() } } },
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'Deletes a plugin of which nothing is published',
+          problems: ['not_owner', 'published_version_exists'],
+          params: idParams,
+          response: { 204: nothing },
+        },
+      },
       async (request, reply) => {
         await removePlugin(services, callerOf(request), request.params.id);
         return reply.code(204).send();

@@ -10,27 +10,45 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.patch(
       '/installations/:id',
-      { schema: { params: idParams, body: installationChanges, response: { 200: installationResource } } },
+      {
+        schema: {
+          group: 'Installations',
+          summary: 'Changes policy, pin or hook order',
+          problems: ['draft_owner_only', 'no_draft', 'no_published_version', 'invalid_pin'],
+          params: idParams,
+          body: installationChanges,
+          response: { 200: installationResource },
+        },
+      },
       async (request) =>
         showInstallation(await changePolicy(services, callerOf(request), request.params.id, request.body)),
     );
 
     app.post(
       '/installations/:id/accept-update',
-      { schema: { params: idParams, body: acceptBody, response: { 200: installationResource } } },
+      {
+        schema: {
+          group: 'Installations',
+          summary: 'Accepts the update that asks for more access',
+          problems: ['not_pending'],
+          params: idParams,
+          body: acceptBody,
+          response: { 200: installationResource },
+        },
+      },
       async (request) => {
         const { versionId } = request.body;
         return showInstallation(await acceptUpdate(services, callerOf(request), request.params.id, versionId));
       },
     );
 
-    for (const [name, change] of [
-      ['pause', pause],
-      ['resume', resume],
+    for (const [name, summary, change] of [
+      ['pause', 'Stops an installation', pause],
+      ['resume', 'Lets a paused installation run again', resume],
     ] as const) {
       app.post(
         `/installations/:id/${name}`,
-        { schema: { params: idParams, response: { 200: installationResource } } },
+        { schema: { group: 'Installations', summary, params: idParams, response: { 200: installationResource } } },
         async (request) => showInstallation(await change(services, callerOf(request), request.params.id)),
       );
     }

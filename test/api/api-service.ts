@@ -4,8 +4,9 @@ import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
 import { buildApp } from '../../api/app.ts';
-import { startBundler } from '../../api/package/bundler.ts';
 import { createMetrics } from '../../api/http/metrics.ts';
+import type { OpenApiDocument } from '../../api/http/openapi.ts';
+import { startBundler } from '../../api/package/bundler.ts';
 import type { Introspect, Services } from '../../api/services.ts';
 import { type Blobs, openBlobs } from '../../db/blobs.ts';
 import { openIssuer, openVerifier } from '../../db/identity.ts';
@@ -18,12 +19,15 @@ import { ChildError } from '../../supervisor/child-errors.ts';
 import { introspect } from '../../supervisor/introspection.ts';
 import { openSandbox } from '../../supervisor/sandbox.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';
+import { type AnswerCheck, checkAnswers } from './declared-answers.ts';
 
 export interface ApiService {
   readonly app: FastifyInstance;
   readonly pool: Pool;
   readonly services: Services;
   readonly dataDir: string;
+  /** What the service says of itself. Every answer a client gets is held against it. */
+  readonly document: OpenApiDocument;
   /** A user's client: every call carries its token. */
   user(name: string): Promise<Client>;
 }
@@ -46,6 +50,8 @@ export interface ApiOptions {
   readonly bundler?: { threads?: number; queue?: number };
   /** In place of the jailed child, where a test is about something else than packages. */
   readonly introspect?: Introspect;
+  /** Replaces parts of what the API works with. */
+  readonly prepare?: (services: Services) => Services;
 }
 
 export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<ApiService> {
@@ -56,11 +62,12 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
   const blobs = await openBlobs(dataDir);
   const bundler = startBundler(options.bundler);
   t.teardown(() => bundler.close());
-  const services: Services = {
+  const prepare = options.prepare ?? ((services) => services);
+  const services = prepare({
     ...{ pool, queues, blobs, bundler },
     keys: await openSecretKeys(dataDir),
     introspect: options.introspect ?? (await jailedIntrospect(await temporaryFolder(t), blobs)),
-  };
+  });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const app = await buildApp({
     services,
@@ -72,7 +79,16 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
   });
   t.teardown(() => app.close());
   const issuer = await openIssuer(dataDir);
-  return { app, pool, services, dataDir, user: async (name) => client(app, await issuer.issue(name)) };
+  const document = (await app.inject({ method: 'GET', url: '/api/openapi.json' })).json<OpenApiDocument>();
+  const answers = checkAnswers(document);
+  return {
+    app,
+    pool,
+    services,
+    dataDir,
+    document,
+    user: async (name) => client(app, answers, await issuer.issue(name)),
+  };
 }
 
 /** What the supervisor's worker does for a question of the API, without the queue between. */
@@ -92,16 +108,20 @@ async function jailedIntrospect(directory: string, blobs: Blobs): Promise<Intros
   };
 }
 
-function client(app: FastifyInstance, token: string): Client {
+function client(app: FastifyInstance, answers: AnswerCheck, token: string): Client {
   const send = async (options: InjectOptions): Promise<Answer> => {
     const headers = { authorization: `Bearer ${token}`, ...options.headers };
     const answer = await app.inject({ ...options, headers });
     const type = String(answer.headers['content-type'] ?? '');
-    return {
+    const seen = {
       status: answer.statusCode,
       headers: answer.headers,
       body: type.includes('json') ? answer.json() : answer.body,
     };
+    const asked = { method: String(options.method ?? 'GET'), url: String(options.url) };
+    const fault = answers.faultOf({ ...asked, ...seen, contentType: type });
+    if (fault !== null) throw new Error(fault);
+    return seen;
   };
   const withBody = (method: 'POST' | 'PATCH' | 'DELETE') => (path: string, body?: unknown) =>
     send({ method, url: `/api${path}`, ...(body === undefined ? {} : { payload: body as object }) });
