@@ -37,11 +37,13 @@ const VETO = Object.freeze(new Error('this operation was cancelled'));
 /** No invocation yet. */
 export function trackInvocations(): Invocations {
   const scope = new AsyncLocalStorage<Running>();
-  const running = new Map<string, Running>();
+  // Sixteen at most.
+  const running: Running[] = [];
   const finish = (state: Running, outcome: Outcome): void => {
     if (state.over) return;
     state.over = true;
-    running.delete(state.id);
+    const last = running.pop();
+    if (last && last !== state) running[running.indexOf(state)] = last;
     try {
       state.done(state.vetoed === null ? outcome : { outcome: 'cancelled', reason: state.vetoed });
     } catch (error) {
@@ -53,7 +55,7 @@ export function trackInvocations(): Invocations {
     current: () => scope.getStore()?.id ?? null,
     run(call, handler, done) {
       const state: Running = { id: call.invocationId, done, controller: null, vetoed: null, over: false };
-      running.set(state.id, state);
+      running.push(state);
       try {
         const answer = scope.run(state, handler, new Context(call.context, state));
         if (!isPromised(answer)) finish(state, { outcome: 'answered', answer });
@@ -66,7 +68,7 @@ export function trackInvocations(): Invocations {
       }
     },
     abort(invocationId) {
-      const state = running.get(invocationId);
+      const state = running.find(({ id }) => id === invocationId);
       if (!state) return;
       state.controller?.abort(deadlinePassed());
       fail(state, deadlinePassed());

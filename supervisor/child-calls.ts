@@ -26,7 +26,8 @@ export class ChildCalls {
   readonly #wire: Wire;
   readonly #kill: (why: string) => void;
   readonly #slots = new CallSlots(limits.callsInFlight, limits.callsWaiting);
-  readonly #running = new Map<string, Deadline>();
+  /** Sixteen at most: looking through them, which only host calls do, is cheaper than hashing every call's id. */
+  readonly #running: Call[] = [];
   #idle: (() => void) | null = null;
 
   /** `kill` ends the child: its code hangs, and nothing in it can be asked to stop. */
@@ -37,15 +38,19 @@ export class ChildCalls {
 
   /** Whether a handler with this invocation id is running, so that a message may speak for it. */
   has(invocationId: string): boolean {
-    return this.#running.has(invocationId);
+    return this.#find(invocationId) !== undefined;
   }
 
   pause(invocationId: string): void {
-    this.#running.get(invocationId)?.pause();
+    this.#find(invocationId)?.deadline.pause();
   }
 
   resume(invocationId: string): void {
-    this.#running.get(invocationId)?.resume();
+    this.#find(invocationId)?.deadline.resume();
+  }
+
+  #find(invocationId: string): Call | undefined {
+    return this.#running.find((call) => call.invocationId === invocationId);
   }
 
   /** Resolves when nothing runs or after the grace, milliseconds. */
@@ -69,11 +74,15 @@ export class ChildCalls {
   }
 
   began(call: Call): void {
-    this.#running.set(call.invocationId, call.deadline);
+    this.#running.push(call);
   }
 
   over(call: Call): void {
-    if (call.sent) this.#running.delete(call.invocationId);
+    const at = call.sent ? this.#running.indexOf(call) : -1;
+    if (at >= 0) {
+      const last = this.#running.pop();
+      if (last && last !== call) this.#running[at] = last;
+    }
     call.leave?.();
     if (this.#slots.taken === 0) this.#idle?.();
   }

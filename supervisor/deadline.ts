@@ -4,6 +4,9 @@
 const SLACK_MS = 1;
 
 export class Deadline {
+  /** Its neighbours on the clock's ring: joining and leaving it costs two assignments, where a Set hashes. */
+  before: Deadline = this;
+  after: Deadline = this;
   readonly #clock: DeadlineClock;
   readonly #budgetMs: number;
   readonly #passed: () => void;
@@ -45,7 +48,10 @@ export class Deadline {
 
   /** Ends the matter: `passed` will not be called. */
   clear(): void {
-    this.#clock.forget(this);
+    this.before.after = this.after;
+    this.after.before = this.before;
+    this.before = this;
+    this.after = this;
   }
 
   pass(): void {
@@ -58,20 +64,20 @@ export class Deadline {
  * timer of its own for each call would cost more than the rest of the call's bookkeeping.
  */
 export class DeadlineClock {
-  readonly #running = new Set<Deadline>();
+  /** Where the ring begins and ends. */
+  readonly #ring = new Deadline(this, Number.POSITIVE_INFINITY, 0, () => undefined);
   #timer: NodeJS.Timeout | null = null;
   #dueAt = Number.POSITIVE_INFINITY;
 
   /** Starts a budget, milliseconds. `passed` is called once, when it has been used up. */
   start(budgetMs: number, passed: () => void): Deadline {
     const deadline = new Deadline(this, budgetMs, performance.now(), passed);
-    this.#running.add(deadline);
+    deadline.before = this.#ring.before;
+    deadline.after = this.#ring;
+    deadline.before.after = deadline;
+    this.#ring.before = deadline;
     this.watch(deadline.endsAt);
     return deadline;
-  }
-
-  forget(deadline: Deadline): void {
-    this.#running.delete(deadline);
   }
 
   /** Sees to it that the budgets are looked at then. */
@@ -88,11 +94,16 @@ export class DeadlineClock {
     this.#dueAt = Number.POSITIVE_INFINITY;
     const now = performance.now();
     let next = Number.POSITIVE_INFINITY;
-    for (const deadline of this.#running) {
-      if (deadline.endsAt <= now) {
-        this.#running.delete(deadline);
-        deadline.pass();
-      } else next = Math.min(next, deadline.endsAt);
+    const passed: Deadline[] = [];
+    for (let deadline = this.#ring.after; deadline !== this.#ring; deadline = deadline.after) {
+      if (deadline.endsAt <= now) passed.push(deadline);
+      else next = Math.min(next, deadline.endsAt);
+    }
+    for (const deadline of passed) {
+      // One that ends may end others with it.
+      if (deadline.after === deadline) continue;
+      deadline.clear();
+      deadline.pass();
     }
     if (next < Number.POSITIVE_INFINITY) this.watch(next);
   }

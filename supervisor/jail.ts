@@ -41,7 +41,7 @@ export interface JailOptions {
 export interface Jail {
   readonly walls: Walls;
   readonly limiter: Limiter['kind'];
-  /** Starts a child and returns at once; a failure to start is an exit. */
+  /** Starts a child and returns at once. @throws where this process is out of descriptors or control groups */
   spawn(): JailedProcess;
 }
 
@@ -68,17 +68,11 @@ const FILE_BLOCKS = 4096;
  */
 const RESERVED_MEGABYTES = 560;
 
-/**
- * Sets resource limits and becomes its arguments. A shell is the one launcher that every Linux has.
- *
- * @param boxed whether bubblewrap sees to it that the child ends with the supervisor; else the kernel is asked to, since
- *   a child that loops does not hear that its wire was closed
- */
-const launcher = (dataMegabytes: number | null, boxed: boolean): string =>
+/** Sets resource limits and becomes its arguments. A shell is the one launcher that every Linux has. */
+const launcher = (dataMegabytes: number | null): string =>
   [
     `ulimit -c 0; ulimit -n ${OPEN_FILES}; ulimit -f ${FILE_BLOCKS}; ulimit -l 0`,
     ...(dataMegabytes === null ? [] : [`ulimit -d ${dataMegabytes * 1024}`]),
-    ...(boxed ? [] : ['if command -v setpriv >/dev/null; then exec setpriv --pdeathsig KILL -- "$@"; fi']),
     'exec "$@"',
   ].join('; ');
 
@@ -118,7 +112,7 @@ export function makeJail(options: JailOptions): Jail {
       const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
       const child = spawn(
         '/bin/sh',
-        ['-c', launcher(group ? null : RESERVED_MEGABYTES + residentMegabytes, walls.os), 'jail', ...command],
+        ['-c', launcher(group ? null : RESERVED_MEGABYTES + residentMegabytes), 'jail', ...command],
         {
           ...identity,
           // An own session: a Ctrl-C at the operator's terminal is for the supervisor, which drains first.
