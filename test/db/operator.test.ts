@@ -1,0 +1,95 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { accountOf } from '../../db/accounts.ts';
+import { startEmbedded } from '../../db/embedded.ts';
+import { migrate } from '../../db/migrate.ts';
+import { findPluginBySlug, insertPlugin } from '../../db/plugins.ts';
+import { openPool } from '../../db/pool.ts';
+import { temporaryFolder, testDatabase } from '../harness.ts';
+
+const run = promisify(execFile);
+const SCRIPT = fileURLToPath(new URL('../../db/operator.ts', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+function operator(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
+  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { PATH: process.env.PATH, ...env } });
+}
+
+t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what it did', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const say = async (...words: string[]) => (await operator(words, { DATABASE_URL })).stdout;
+  const { id: ownerId } = await accountOf(pool, 'ann');
+  await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
+  t.match(await say('verify', 'ann'), /“ann” is verified/);
+  const { verifiedAt } = await accountOf(pool, 'ann');
+  t.ok(verifiedAt);
+  t.same(JSON.parse(await say('verify', 'ann', '--json')), { command: 'verify', user: 'ann', verified: true });
+  t.same((await accountOf(pool, 'ann')).verifiedAt, verifiedAt, 'again changes nothing');
+  t.match(await say('unverify', 'ann'), /no longer/);
+  t.equal((await accountOf(pool, 'ann')).verifiedAt, null);
+  t.match(
+    await say('block', 'spy', '--reason', ' it phones home '),
+    /“spy” is blocked; 0 installations told: it phones/,
+  );
+  t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, 'it phones home');
+  const blocked = JSON.parse(await say('block', 'spy', '--reason', 'worse', '--json'));
+  t.same(blocked, { command: 'block', slug: 'spy', reason: 'worse', installations: 0 });
+  t.match(await say('unblock', 'spy'), /“spy” is not blocked/);
+  t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, null);
+});
+
+t.test('works beside a running service, and while none runs', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  await t.rejects(operator(['verify', 'ann'], { DATA_DIR }), { code: 1, stderr: /no account “ann”/ });
+  const service = await startEmbedded({ dataDir: DATA_DIR });
+  await migrate(service.url);
+  const database = openPool(service.url, { name: 'test', connections: 1, onError: () => undefined });
+  await accountOf(database.pool, 'ann');
+  await operator(['verify', 'ann'], { DATA_DIR });
+  t.ok((await accountOf(database.pool, 'ann')).verifiedAt);
+  await database.close();
+  await service.stop();
+});
+
+t.test('says what is wrong, as JSON where asked to', async (t) => {
+  const { url: DATABASE_URL } = await testDatabase(t);
+  const wrong: [string[], RegExp][] = [
+    [[], /Give a command/],
+    [['verify'], /Give a command/],
+    [['verify', 'a', 'b'], /Give a command/],
+    [['toString', 'a'], /Give a command/],
+    [['block', 'spy'], /needs --reason/],
+    [['block', 'spy', '--reason', '  '], /needs --reason/],
+    [['block', 'spy', '--reason', 'x'.repeat(501)], /at most 500/],
+    [['unblock', 'spy', '--reason', 'x'], /goes with block only/],
+    [['unblock', 'spy'], /no plugin “spy”/],
+    [['block', 'spy', '--reason', 'x', '--json'], /^\{"error":"There is no plugin “spy”."\}\n$/],
+    [['verify', 'a', '--loud'], /--loud/],
+  ];
+  for (const [words, sentence] of wrong) {
+    const failed = await operator(words, { DATABASE_URL }).catch((error: unknown) => error);
+    t.match(failed, { code: 1, stdout: '', stderr: sentence }, words.join(' '));
+  }
+  t.match((await operator(['--help'], { DATABASE_URL })).stdout, /^Usage: npm run -s operator/);
+});
+
+t.test('a role that may not make pg_trgm is told what to do', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const name = `${new URL(url).pathname.slice(1)}_foreign`;
+  await pool.query(`CREATE DATABASE ${name}`);
+  t.teardown(() => pool.query(`DROP DATABASE ${name} WITH (FORCE)`));
+  const foreign = new URL(url);
+  foreign.pathname = `/${name}`;
+  const admin = openPool(foreign.href, { name: 'admin', connections: 1, onError: () => undefined });
+  await admin.pool.query('DROP EXTENSION IF EXISTS pg_trgm');
+  // Without the right to make things in the database, as a guest in somebody's server has it.
+  await admin.pool.query(`REVOKE CREATE ON DATABASE ${name} FROM CURRENT_USER`);
+  await t.rejects(migrate(foreign.href), {
+    message: /may not create the extension pg_trgm.*Run CREATE EXTENSION pg_trgm/,
+  });
+  await admin.pool.query(`GRANT CREATE ON DATABASE ${name} TO CURRENT_USER`);
+  t.same(await migrate(foreign.href).then((names) => names.includes('0002_catalog_search')), true);
+  await admin.close();
+});
