@@ -33,6 +33,8 @@ export interface Link {
 export interface TraceStep extends Link {
   readonly ms: number;
   readonly outcome: LinkOutcome;
+  /** Why it could not be asked, in the host's own words; with the outcomes `*_unavailable` only. */
+  readonly reason?: string;
 }
 /** How a call of a child ended. `unavailable`: it could not be asked (not started, full, refused). */
 export type LinkResult =
@@ -66,7 +68,8 @@ export const chainDeadline = (hook: HookName, now: number): number =>
 /** Takes one link's result into the chain. */
 export function foldLink(hook: HookName, state: ChainState, link: Link, result: LinkResult, ms: number): Fold {
   const row: HookRow = hooks[hook];
-  const step = (outcome: LinkOutcome): readonly TraceStep[] => [...state.trace, { ...link, ms, outcome }];
+  const reason = result.kind === 'unavailable' ? { reason: result.message } : {};
+  const step = (outcome: LinkOutcome): readonly TraceStep[] => [...state.trace, { ...link, ms, outcome, ...reason }];
   if (result.kind === 'answered') {
     const applied = applyAnswer(hook, state.context, result.answer);
     if (applied.ok)

@@ -31,6 +31,8 @@ export class Fleet implements Plugins {
   readonly #options: FleetOptions;
   readonly #slots = new Map<string, Slot>();
   readonly #dirty = new Map<string, Slot>();
+  /** Installations whose user was told why they do not run here, as they were changed last. */
+  readonly #refused = new Map<string, string>();
   readonly #spares: SpareChildren;
   readonly #sweeper: NodeJS.Timeout;
   readonly #deps: SlotDeps;
@@ -58,8 +60,9 @@ export class Fleet implements Plugins {
 
   /** Calls a plugin, starting or waking its child. */
   invoke(entry: RosterEntry, call: PluginCall): Promise<LinkResult> {
-    const refusal = this.#refusal(entry);
-    if (refusal !== null) return Promise.resolve({ kind: 'unavailable', message: refusal });
+    if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
+    const { degraded } = this.#options;
+    if (degraded !== null && entry.pluginOwnerId !== entry.accountId) return this.#refuse(entry, degraded);
     return this.#slotOf(entry).invoke(call);
   }
 
@@ -74,6 +77,10 @@ export class Fleet implements Plugins {
       if (slot.entry.accountId === accountId && !present.has(slot.installationId))
         void this.retire(slot.installationId);
     return entries.map((entry) => {
+      if (entry.blockedReason !== null) {
+        this.#block(entry, entry.blockedReason);
+        return entry;
+      }
       const slot = this.#slots.get(entry.installationId);
       slot?.update(entry);
       return slot?.effective ?? entry;
@@ -91,13 +98,20 @@ export class Fleet implements Plugins {
     return new Set([...this.#slots.values()].map((slot) => slot.entry.accountId));
   }
 
-  /** Stops an installation's child and forgets it; what runs may end first. */
-  async retire(installationId: string): Promise<void> {
+  /** Ends a blocked plugin's child at once, with what it is doing. */
+  #block(entry: RosterEntry, reason: string): void {
+    if (!this.#slots.has(entry.installationId)) return;
+    this.#options.logs.system(entry, 'warn', `It is stopped: the operator blocked this plugin: ${reason}`);
+    void this.retire(entry.installationId, 0);
+  }
+
+  /** Stops an installation's child and forgets it; what runs may end first, within the grace. */
+  async retire(installationId: string, graceMs = DRAIN_MS): Promise<void> {
     const slot = this.#slots.get(installationId);
     if (!slot) return;
     this.#slots.delete(installationId);
     slot.retired = true;
-    await slot.stop(DRAIN_MS);
+    await slot.stop(graceMs);
   }
 
   /** Process id of an installation's serving child. */
@@ -124,10 +138,13 @@ export class Fleet implements Plugins {
     await this.#flush();
   }
 
-  #refusal(entry: RosterEntry): string | null {
-    if (this.#closed) return 'the supervisor is stopping';
-    if (this.#options.degraded !== null && entry.pluginOwnerId !== entry.accountId) return this.#options.degraded;
-    return null;
+  /** Says why where its user looks. The first child that serves it, on a whole sandbox, takes that back. */
+  #refuse({ installationId, updatedAt }: RosterEntry, reason: string): Promise<LinkResult> {
+    if (this.#refused.get(installationId) !== updatedAt) {
+      this.#refused.set(installationId, updatedAt);
+      markFailed(this.#options.pool, installationId, reason).catch(this.#options.onError);
+    }
+    return Promise.resolve({ kind: 'unavailable', message: reason });
   }
 
   #slotOf(entry: RosterEntry): Slot {

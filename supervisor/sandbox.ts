@@ -44,7 +44,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (options.mode === 'off')
     return bare('off', 'The sandbox is switched off (SANDBOX=off): only your own plugins run.');
   const bubblewrap = options.bubblewrap ?? findOnPath('bwrap');
-  let missing = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again.';
+  let missing = 'install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
   if (bubblewrap !== null) {
     for (const runAs of process.getuid?.() === 0 ? [NOBODYS_UID, null] : [null]) {
       const jail = makeJail({ ...options, limiter, bubblewrap, runAs });
@@ -53,8 +53,9 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       missing = remedy(failure);
     }
   }
-  if (options.mode === 'require') throw new Error(`SANDBOX=require, and no sandbox can be built. ${missing}`);
-  return bare('degraded', `${missing} Until then only your own plugins run.`);
+  if (options.mode === 'require') throw new Error(`SANDBOX=require, and no sandbox can be built: ${missing}.`);
+  const sentence = `${missing}: until then only your own plugins run, those of other accounts do not.`;
+  return bare('degraded', sentence.charAt(0).toUpperCase() + sentence.slice(1));
 }
 
 /** Why an installation may not start here, one sentence; null where it may. */
@@ -80,9 +81,9 @@ async function tryOut(jail: Jail): Promise<string | null> {
 function remedy(failure: string): string {
   const words = failure.split('\n').at(-1)?.slice(-WORDS_MAX) ?? '';
   if (/user namespace|uid map|No permissions to creat|clone|unshare|Operation not permitted/i.test(failure)) {
-    return `Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0; in a container, a seccomp profile that permits unshare and mount): ${words}`;
+    return `allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0; in a container, a seccomp profile that permits unshare and mount) and start again, as bubblewrap says “${words}”`;
   }
-  return `The sandbox could not be built: ${words}`;
+  return `the sandbox could not be built, as bubblewrap says “${words}”`;
 }
 
 function findOnPath(name: string): string | null {

@@ -146,7 +146,7 @@ t.test('root gives its children a user of their own', { skip: process.getuid?.()
 
 t.test('killing the supervisor leaves no orphan', async (t) => {
   const folder = await temporaryFolder(t);
-  const supervisor = fork(fileURLToPath(new URL('jail-holder.ts', import.meta.url)), [folder]);
+  const supervisor = fork(fileURLToPath(new URL('jail-holder.ts', import.meta.url)), [folder], { execArgv: [] });
   const pids = await new Promise<number[]>((resolve) =>
     supervisor.once('message', (found) => resolve(found as number[])),
   );

@@ -1,0 +1,139 @@
+/** A machine without bubblewrap: everything starts, says what is missing, and runs nobody else's code. */
+import { accessSync, constants } from 'node:fs';
+import { mkdir, readFile, symlink } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import t from 'tap';
+import { openIssuer } from '../../db/identity.ts';
+import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
+import { type Seen, stillRunning } from './process-tree.ts';
+import { eventually, type RunningService, startOnly, startService } from './running-service.ts';
+
+t.setTimeout(120_000);
+
+const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
+const NOTICE = `${INSTALL}: until then only your own plugins run, those of other accounts do not.`;
+const REFUSAL = `Plugins of other accounts do not run without the sandbox. ${NOTICE}`;
+/** Processor time, in hundredths of a second, that no child takes to start. */
+const BUSY_TICKS = 80;
+/** What a start takes from the search path, and every system has. */
+const NEEDED = ['sh', 'setpriv', 'unshare'];
+
+/** A search path with all of this but bubblewrap. */
+async function bareSearchPath(t: Teardown): Promise<string> {
+  const folder = join(await temporaryFolder(t), 'bin');
+  await mkdir(folder);
+  for (const name of NEEDED) {
+    const found = (process.env.PATH ?? '').split(delimiter).map((from) => join(from, name));
+    const path = found.find(isProgram);
+    if (path !== undefined) await symlink(path, join(folder, name));
+  }
+  return folder;
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function publish({ call }: RunningService, slug: string, code: string): Promise<void> {
+  const plugin = await call('POST', '/api/plugins', { slug, displayName: slug });
+  const files = [
+    { path: 'readme.md', contentText: `---\nname: ${slug}\ndescription: A test\n---\n` },
+    { path: 'index.ts', contentText: code },
+  ];
+  const version = await call('POST', `/api/plugins/${plugin.body.id}/versions`, { semVer: '1.0.0', files });
+  if (version.status !== 201) throw new Error(JSON.stringify(version.body));
+}
+
+async function promptAs({ session }: RunningService, token: string) {
+  const { body } = await session('POST', '/sessions', { agentId: 'a' }, token);
+  const context = { systemPrompt: 'Be', model: 'any' };
+  return (await session('POST', `/sessions/${body.id}/hooks/systemPrompt`, { context }, token)).body;
+}
+
+async function tokenFor(user: string, { env }: RunningService): Promise<string> {
+  return (await openIssuer(env.DATA_DIR ?? '')).issue(user);
+}
+
+async function processorTicks({ pid }: Seen): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
+  return Number(stat.slice(stat.lastIndexOf(') ') + 2).split(' ')[11] ?? 0);
+}
+
+/** The author makes it public; the route for that is none of this test's business. */
+const list = ({ pool }: TestDatabase, slug: string) =>
+  pool.query(`UPDATE plugins SET visibility = 'listed' WHERE slug = $1`, [slug]);
+
+t.test('starts and says what to install; own plugins run, others are refused and say why', async (t) => {
+  const database = await testDatabase(t);
+  const DATA_DIR = await temporaryFolder(t);
+  const fixed = { DATA_DIR, DATABASE_URL: database.url };
+  const bare = await startService(t, { ...fixed, PATH: await bareSearchPath(t) });
+  t.equal(bare.lines.filter((line) => line === NOTICE).length, 1, 'said once');
+  const ops = `http://localhost:${bare.env.SUPERVISOR_OPS_PORT}/healthz`;
+  t.match(await bare.call('GET', ops), {
+    body: { status: 'ok', sandbox: { state: 'degraded', missing: NOTICE } },
+  });
+
+  await publish(bare, 'kind', "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' kind.';");
+  await list(database, 'kind');
+  const install = { slug: 'kind', versionPolicy: 'Latest' };
+  await bare.call('POST', '/api/installations', install);
+  t.match(await promptAs(bare, bare.token), { context: { systemPrompt: 'Be kind.' }, trace: [{ outcome: 'changed' }] });
+
+  const bob = await tokenFor('bob', bare);
+  const other = await bare.call('POST', '/api/installations', install, bob);
+  t.equal(other.status, 201);
+  t.match(await promptAs(bare, bob), {
+    context: { systemPrompt: 'Be' },
+    trace: [{ slug: 'kind', outcome: 'skipped_unavailable', reason: REFUSAL }],
+  });
+  const path = `/api/installations/${other.body.id}`;
+  const told = await eventually(async () => {
+    const { body } = await bare.call('GET', path, undefined, bob);
+    return body.status === 'failed' && body;
+  });
+  t.equal(told.statusReason, REFUSAL);
+  await bare.processes();
+  bare.kill('SIGTERM');
+  t.match(await bare.exited, { code: 0 });
+  t.same(await bare.leftovers(), []);
+
+  const whole = await startService(t, fixed);
+  t.match(await promptAs(whole, bob), { context: { systemPrompt: 'Be kind.' } }, 'with bubblewrap it runs again');
+  await eventually(async () => (await whole.call('GET', path, undefined, bob)).body.status === 'ready');
+});
+
+t.test('a plugin that loops dies with a supervisor that is killed', async (t) => {
+  const { url } = await testDatabase(t);
+  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t) };
+  const service = await startService(t, env);
+  const code = "middleware.systemPrompt = () => { console.log('looping'); for (;;); };";
+  await publish(service, 'loop', code);
+  await service.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
+  const calling = promptAs(service, service.token).catch(() => undefined);
+  const looping = await eventually(async () => {
+    const children = (await service.processes()).filter(({ command }) => command.includes('sandbox-child.cjs'));
+    const times = await Promise.all(children.map(processorTicks));
+    return children.find((_, at) => (times[at] ?? 0) > BUSY_TICKS);
+  });
+  const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
+  process.kill(supervisor?.pid ?? 0, 'SIGKILL');
+  await eventually(async () => (await stillRunning([looping])).length === 0);
+  t.same(await stillRunning([looping]), []);
+  await calling;
+});
+
+t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
+  const { url } = await testDatabase(t);
+  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t) };
+  const refused = await startOnly({ ...env, SANDBOX: 'require' });
+  const { code, stdout, stderr } = await refused.exited;
+  t.equal(code, 1);
+  t.match(stderr, `SANDBOX=require, and no sandbox can be built: ${INSTALL.replace('Install', 'install')}.\n`);
+  t.notMatch(stdout, 'bulkhead ready');
+});
