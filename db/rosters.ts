@@ -24,6 +24,8 @@ export interface RosterEntry {
   readonly secretNames: readonly string[];
   readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
   readonly hookOrder: number;
+  /** Why an operator stopped the plugin; null: it may run. */
+  readonly blockedReason: string | null;
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
   readonly texts: Readonly<Record<string, string>>;
   readonly discovered: unknown;
@@ -45,7 +47,7 @@ const SELECT = `
          p.owner_id AS "pluginOwnerId", p.slug, v.id AS "versionId", v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations, v.manifest,
          v.discovered, i.granted_capabilities AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder",
-         i.updated_at AS "updatedAt",
+         p.blocked_reason AS "blockedReason", i.updated_at AS "updatedAt",
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
          (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
            WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md')) AS texts
@@ -53,10 +55,13 @@ const SELECT = `
     JOIN plugins p ON p.id = i.plugin_id
     JOIN versions v ON v.id = i.current_version_id`;
 
-/** The account's installations that may run now, in hook order. `failed` ones are among them: the fleet decides. */
+/**
+ * The account's installations that may run now, in hook order. `failed` ones are among them: the fleet decides. So are
+ * those of blocked plugins: the traces of hooks say why they are passed over.
+ */
 export async function loadRoster(pool: ClientBase | Pool, accountId: string): Promise<RosterEntry[]> {
   const found = await pool.query<Row>(
-    `${SELECT} WHERE i.account_id = $1 AND i.status IN ('ready', 'failed') AND p.blocked_reason IS NULL
+    `${SELECT} WHERE i.account_id = $1 AND i.status IN ('ready', 'failed')
       ORDER BY i.hook_order, i.id`,
     [accountId],
   );

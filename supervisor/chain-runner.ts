@@ -42,9 +42,17 @@ export async function runChain(deps: ChainDeps, request: ChainRequest): Promise<
   let state = startChain(request.context);
   for (const entry of request.links) {
     if (state.cancelled) break;
-    state = await runLink(deps, request, entry, state, endsAt, now);
+    if (entry.blockedReason !== null) state = passOver(state, entry, entry.blockedReason);
+    else state = await runLink(deps, request, entry, state, endsAt, now);
   }
   return state;
+}
+
+/** A blocked plugin is as good as not installed: it stops nothing, also where others that cannot be asked would. */
+function passOver(state: ChainState, { installationId, slug }: RosterEntry, why: string): ChainState {
+  const reason = `the operator blocked this plugin: ${why}`;
+  const step = { installationId, slug, ms: 0, outcome: 'skipped_unavailable', reason } as const;
+  return { ...state, trace: [...state.trace, step] };
 }
 
 async function runLink(

@@ -1,6 +1,6 @@
 /** All children of this supervisor: at most so many, started on demand, stopped when idle, the longest unused first. */
 import type { Pool } from 'pg';
-import type { RosterEntry } from '../db/rosters.ts';
+import { isBlocked, type RosterEntry } from '../db/rosters.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../db/runtimes.ts';
 import type { LinkResult } from './chain.ts';
 import type { Child, ChildHandlers } from './child.ts';
@@ -156,7 +156,16 @@ export class Fleet implements Plugins {
     }
     const slot = new Slot(this.#deps, entry);
     this.#slots.set(entry.installationId, slot);
+    this.#endIfBlocked(slot.installationId).catch(this.#options.onError);
     return slot;
+  }
+
+  /**
+   * A chain or an event may have read its entry just before the plugin was blocked, and the notice came while there was
+   * nothing to stop yet. What is committed after this look comes as a notice.
+   */
+  async #endIfBlocked(installationId: string): Promise<void> {
+    if (await isBlocked(this.#options.pool, installationId)) await this.retire(installationId, 0);
   }
 
   async #takeChild(): Promise<Spare> {

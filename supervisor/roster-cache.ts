@@ -10,10 +10,10 @@ export interface ToolRef {
   readonly entry: RosterEntry;
   readonly tool: string;
 }
-/** An account's runnable installations, indexed by what is asked of them. */
+/** An account's runnable installations, indexed by what is asked of them. Blocked ones are in `byHook` only. */
 export interface Roster {
   readonly entries: readonly RosterEntry[];
-  /** In hook order. */
+  /** In hook order; blocked ones keep their place, for the trace to say why they are passed over. */
   readonly byHook: ReadonlyMap<string, readonly RosterEntry[]>;
   /** By `<slug>__<tool>`. */
   readonly tools: ReadonlyMap<string, ToolRef>;
@@ -97,13 +97,15 @@ export function indexRoster(entries: readonly RosterEntry[]): Roster {
       if (list) list.push(entry);
       else byHook.set(hook, [entry]);
     }
+    if (entry.blockedReason !== null) continue;
     for (const tool of Object.keys(entry.registrations.tools)) tools.set(`${entry.slug}__${tool}`, { entry, tool });
   }
-  return { entries, byHook, tools };
+  return { entries: entries.filter(({ blockedReason }) => blockedReason === null), byHook, tools };
 }
 
-/** The links of one hook, in order. Compaction asks the first only. */
+/** The links of one hook, in order. Compaction asks the first that may run only. */
 export function linksOf(roster: Roster, hook: HookName): readonly RosterEntry[] {
   const links = roster.byHook.get(hook) ?? [];
-  return hook === 'compaction.summarize' ? links.slice(0, 1) : links;
+  if (hook !== 'compaction.summarize') return links;
+  return links.filter(({ blockedReason }) => blockedReason === null).slice(0, 1);
 }
