@@ -15,6 +15,8 @@ const COMPILE_BUDGET_MS = 250;
 const CHECK_BUDGET_MS = 20;
 /** After this many exhausted budgets the schema is not tried again: each one held up everybody. */
 const STRIKES_MAX = 3;
+/** When to try again after a busy moment, seconds. */
+const RETRY_S = 1;
 /** Compiled schemas kept. */
 const CHECKS_MAX = 2_000;
 /** Keywords whose cost can grow faster than the arguments do. */
@@ -28,6 +30,8 @@ interface Check {
 
 export class ArgumentChecks {
   readonly #checks = new Map<string, Check | Problem>();
+  /** How often a schema did not compile in time: a busy machine may be at fault once, not every time. */
+  readonly #late = new Map<string, number>();
 
   /**
    * Checks a tool's arguments.
@@ -52,13 +56,23 @@ export class ArgumentChecks {
   #compiled(key: string, schema: unknown): Check | Problem {
     const known = this.#checks.get(key);
     if (known) return known;
-    const made = compile(schema);
+    const compiled = compile(schema);
+    const made = compiled === 'late' ? this.#tooLate(key) : compiled;
     if (this.#checks.size >= CHECKS_MAX) {
       const oldest = this.#checks.keys().next().value;
       if (oldest !== undefined) this.#checks.delete(oldest);
     }
     this.#checks.set(key, made);
     return made;
+  }
+
+  /** @throws Problem `unavailable` while it may be tried again */
+  #tooLate(key: string): Problem {
+    const strikes = (this.#late.get(key) ?? 0) + 1;
+    if (strikes >= STRIKES_MAX) return refused('it takes too long to compile.');
+    if (this.#late.size >= CHECKS_MAX) this.#late.clear();
+    this.#late.set(key, strikes);
+    throw new Problem('unavailable', 'The tool’s schema was not ready in time. Try again.', { retryAfter: RETRY_S });
   }
 
   #guarded(check: Check, args: unknown): unknown {
@@ -72,26 +86,30 @@ export class ArgumentChecks {
 const tooCostly = () => new Problem('plugin_failed', 'The tool’s schema takes too long to check these arguments.');
 const refused = (why: string) => new Problem('plugin_failed', `The tool’s schema cannot be used: ${why}`);
 
-function compile(schema: unknown): Check | Problem {
+function compile(schema: unknown): Check | Problem | 'late' {
   const text = JSON.stringify(schema);
   if (text.length > SCHEMA_MAX_BYTES) return refused(`it is larger than ${SCHEMA_MAX_BYTES} bytes.`);
   // One instance a schema: equal `$id`s of two plugins must not meet. Without a loader a remote `$ref` is an error.
   const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false, addUsedSchema: false });
   const result = withinTime(() => ajv.compile(schema as object), COMPILE_BUDGET_MS);
-  if (!result.ok) return refused(result.message);
+  if (!result.ok) return result.late ? 'late' : refused(result.message);
   return { validate: result.value, guarded: COSTLY.test(text), strikes: 0 };
 }
 
 const arena = createContext({ work: null as (() => unknown) | null });
 const start = new Script('work()');
 
+type Done<T> = { ok: true; value: T } | { ok: false; late: boolean; message: string };
+
 /** Runs something synchronous and ends it when its time is over: V8 interrupts loops and regular expressions alike. */
-function withinTime<T>(work: () => T, ms: number): { ok: true; value: T } | { ok: false; message: string } {
+function withinTime<T>(work: () => T, ms: number): Done<T> {
   arena.work = work;
   try {
     return { ok: true, value: start.runInContext(arena, { timeout: ms }) as T };
   } catch (error) {
-    return { ok: false, message: error instanceof Error ? error.message.slice(0, 500) : 'it failed' };
+    // The timeout's error is of the other context, and so no instance of ours.
+    const late = (error as { code?: unknown } | null)?.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+    return { ok: false, late, message: error instanceof Error ? error.message.slice(0, 500) : 'it failed' };
   } finally {
     arena.work = null;
   }

@@ -8,7 +8,7 @@ import t from 'tap';
 import { temporaryFolder } from '../harness.ts';
 import { stillRunning } from './process-tree.ts';
 import { eventually, type RunningService, startService } from './running-service.ts';
-import { buildWorkshop, type Facts, NotNow, type Workshop } from './workshop.ts';
+import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';
 
 // Four whole start-ups, and the recoveries after them.
 t.setTimeout(300_000);
@@ -89,10 +89,4 @@ async function check(t: Check, workshop: Workshop, before: Facts, queued: readon
   const done = await eventually(() => delivered().catch(unlessBroken));
   t.equal(done.length, queued.length + 2, 'every event was delivered under the one id it has');
   t.equal(await workshop.publish('1.1.0'), 201, 'and a next version can be published');
-}
-
-/** No answer, and “later”, are honest answers while something comes back. Anything else is not. */
-function unlessBroken(error: unknown): false {
-  if (error instanceof NotNow || (error instanceof TypeError && error.message === 'fetch failed')) return false;
-  throw error;
 }
