@@ -1,8 +1,16 @@
 /** The draft of a plugin: built and checked like a version, replaced at every save, followed by its owner's installations. */
 import type { ClientBase } from 'pg';
-import { changeInstallation, lockFollowers, lockRunning } from '../db/installations.ts';
+import {
+  changeInstallation,
+  type Installation,
+  leaveVersion,
+  lockFollowers,
+  lockInstallation,
+  lockRunning,
+} from '../db/installations.ts';
 import { findPlugin, lockPlugin, type Plugin } from '../db/plugins.ts';
 import { inTransaction } from '../db/pool.ts';
+import type { Queues } from '../db/queues.ts';
 import {
   type BuiltPackage,
   deleteDraft,
@@ -12,7 +20,7 @@ import {
   type Version,
 } from '../db/versions.ts';
 import { uncovered } from '../sdk/capabilities.ts';
-import { moveTo } from './following.ts';
+import { moveTo, offerVersion } from './following.ts';
 import { requireOwned } from './ownership.ts';
 import type { PackageSource } from './package/reader.ts';
 import { withBuild } from './publishing.ts';
@@ -47,14 +55,21 @@ async function replaceDraft(
   const running = before ? await lockRunning(tx, plugin.id, before.id) : [];
   const following = await lockFollowers(tx, plugin.id, 'Draft');
   // A plugin has one draft row at a time, and nothing may point at the old one when it goes.
-  for (const { id } of running) await changeInstallation(tx, id, { currentVersionId: null });
+  const leaving = before ? await leaveVersion(tx, before.id) : [];
   await deleteDraft(tx, plugin.id);
   const draft = await insertVersion(tx, plugin.id, null, built, added);
+  // Uninstalled ones say their last word with the new code; nobody is told of an update.
+  for (const id of leaving) await changeInstallation(tx, id, { currentVersionId: draft.id });
   const all = new Map([...running, ...following].map((installation) => [installation.id, installation]));
-  for (const installation of all.values()) {
-    const { pendingVersionId } = installation;
-    await moveTo(tx, queues, installation, draft);
-    if (pendingVersionId !== null) await changeInstallation(tx, installation.id, { pendingVersionId });
-  }
+  for (const installation of all.values()) await follow(tx, queues, installation, draft);
   return draft;
+}
+
+/** Moves one to the new draft. What waits for its user's consent still waits, unless the draft was granted all of it. */
+async function follow(tx: ClientBase, queues: Queues, installation: Installation, draft: Version): Promise<void> {
+  await moveTo(tx, queues, installation, draft);
+  const { accountId, id, pendingVersionId } = installation;
+  const pending = pendingVersionId === null ? null : await findVersion(tx, pendingVersionId);
+  const moved = pending && (await lockInstallation(tx, accountId, id));
+  if (moved) await offerVersion(tx, queues, moved, pending);
 }

@@ -38,10 +38,11 @@ export async function offerVersion(
   installation: Installation,
   version: Version,
 ): Promise<void> {
-  if (installation.currentVersionId === version.id) {
-    if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
-  } else if (isCovered(installation.grantedCapabilities, version.capabilities)) {
-    await moveTo(tx, queues, installation, version);
+  const runsIt = installation.currentVersionId === version.id;
+  if (isCovered(installation.grantedCapabilities, version.capabilities)) {
+    if (!runsIt) await moveTo(tx, queues, installation, version);
+    else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
+    // One that is older than its grants may run what it was never asked about: then it is asked about that.
   } else if (installation.pendingVersionId !== version.id) {
     await setPending(tx, installation, version.id);
   }

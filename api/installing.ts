@@ -20,7 +20,7 @@ import { deleteSecret, listSecretNames, saveSecret } from '../db/secrets.ts';
 import { findVersion, listVersions, type Version } from '../db/versions.ts';
 import { Problem } from '../sdk/errors.ts';
 import { settledStatus } from './access.ts';
-import { type ConfigurationInput, checkConfiguration } from './configuration.ts';
+import { type ConfigurationInput, checkConfiguration, mergeSettings } from './configuration.ts';
 import { refuseBlocked, requireVisible } from './ownership.ts';
 import type { Caller, Services } from './services.ts';
 
@@ -132,12 +132,12 @@ export async function configure(
   await changeLocked(services, caller, installationId, async (tx, installation) => {
     const manifest = installation.currentManifest;
     if (!manifest) throw new Error(`installation ${installationId} has no version`);
-    checkConfiguration(manifest, input);
+    checkConfiguration(manifest, installation, input);
     for (const [name, value] of Object.entries(input.secrets ?? {})) {
       if (value === null) await deleteSecret(tx, installationId, name);
       else await saveSecret(tx, services.keys, installationId, name, value);
     }
-    const settings = { ...installation.settings, ...input.settings };
+    const settings = mergeSettings(installation.settings, input.settings);
     const secretNames = await listSecretNames(tx, installationId);
     const settled = settledStatus(installation.status, manifest, { settings, secretNames });
     await changeInstallation(tx, installationId, { settings, ...settled });

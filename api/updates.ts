@@ -50,8 +50,9 @@ export async function changePolicy(
     await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });
     // A draft is the caller's own code: saving it was the consent.
     const { queues } = services;
-    if (policy !== 'Draft') await offerVersion(tx, queues, installation, version);
-    else if (installation.currentVersionId !== version.id) await moveTo(tx, queues, installation, version);
+    const isOther = installation.currentVersionId !== version.id;
+    if (policy === 'Draft' && isOther) await moveTo(tx, queues, installation, version);
+    else await offerVersion(tx, queues, installation, version);
   });
   return requireInstallation(services, caller, installationId);
 }
@@ -91,9 +92,10 @@ export async function resume(services: Services, caller: Caller, installationId:
   return requireInstallation(services, caller, installationId);
 }
 
-function notPending({ pendingVersionId, pendingSemVer }: Installation): Problem {
+function notPending({ id, pendingVersionId, pendingSemVer }: Installation): Problem {
   if (pendingVersionId === null) return new Problem('not_pending', 'No update waits for your consent.');
-  return new Problem('not_pending', `What waits for your consent is ${pendingSemVer}, version ${pendingVersionId}.`);
+  const call = `POST /installations/${id}/accept-update with versionId ${pendingVersionId}`;
+  return new Problem('not_pending', `What waits for your consent is ${pendingSemVer}. To accept it, call ${call}.`);
 }
 
 /** Runs a change with the plugin's latest version standing still and the installation's row locked, in that order. */

@@ -210,6 +210,20 @@ export async function lockRunning(tx: ClientBase, pluginId: string, versionId: s
   return lockWhere(tx, pluginId, 'i.current_version_id = $2', versionId);
 }
 
+/**
+ * Takes all installations off a version that is about to go, those that are being removed included. Live ones are locked
+ * already.
+ *
+ * @returns the ids of those being removed
+ */
+export async function leaveVersion(tx: ClientBase, versionId: string): Promise<string[]> {
+  const left = await tx.query<{ id: string; status: InstallationStatus }>(
+    'UPDATE installations SET current_version_id = NULL WHERE current_version_id = $1 RETURNING id, status',
+    [versionId],
+  );
+  return left.rows.filter(({ status }) => status === 'uninstalling').map(({ id }) => id);
+}
+
 /** The live installations of a plugin whose user is asked about a version. */
 export async function lockAsked(tx: ClientBase, pluginId: string, versionId: string): Promise<Installation[]> {
   return lockWhere(tx, pluginId, 'i.pending_version_id = $2', versionId);

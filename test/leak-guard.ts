@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import { isMainThread } from 'node:worker_threads';
 
 /** Sockets and processes take a moment to close after their close call has resolved, milliseconds. */
 const GRACE_MS = 3_000;
@@ -15,14 +15,17 @@ const REPORT_MS = 1_000;
 const before = process.getActiveResourcesInfo();
 const folders = new Set<string>();
 
+// Threads inherit `--import`, and are no test files: a second tap would end them as hung after a while.
 // Teardowns run last registered first: this one, registered at import, is the very last.
-t.teardown(async () => {
+if (isMainThread) (await import('tap')).default.teardown(refuseLeaks);
+
+async function refuseLeaks(): Promise<void> {
   for (let waited = 0; waited < GRACE_MS && leftBehind().length > 0; waited += POLL_MS) await sleep(POLL_MS);
   const found = leftBehind();
   if (found.length === 0) return;
   setTimeout(() => process.exit(1), REPORT_MS).unref();
   throw new Error(`left behind: ${found.join(', ')}`);
-});
+}
 
 /** Tells the guard of a temporary folder. @returns a function to call when it is gone */
 export function watchFolder(path: string): () => void {

@@ -1,0 +1,75 @@
+/**
+ * The service against the reference model: random steps of three accounts, compared after each.
+ *
+ * MODEL_STEPS=50000 makes more of them, MODEL_SEED repeats a run; a failure prints seed and path, and the shortest steps
+ * that still fail.
+ */
+import { deepEqual } from 'node:assert/strict';
+import fc from 'fast-check';
+import t from 'tap';
+import { brokenInvariants } from './invariants.ts';
+import { openReality, type Reality } from './reality.ts';
+import { Model } from './reference.ts';
+import { startCachedApi } from './service.ts';
+import { steps } from './steps.ts';
+
+const WANTED = Number(process.env.MODEL_STEPS ?? 5000);
+const SEED = Number(process.env.MODEL_SEED ?? Date.now() % 2 ** 31);
+/** Steps of one run at most: long enough for several versions, followers and drafts of a plugin. */
+const RUN_MAX = 150;
+const RUNS_PER_BATCH = 10;
+/** A batch, or the search for fewer steps that still fail, milliseconds. */
+const BATCH_MS = 60_000;
+
+t.setTimeout(120_000 + WANTED * 100);
+const api = await startCachedApi(t);
+
+t.test(`${WANTED} steps do what the model says`, async (t) => {
+  let made = 0;
+  const kinds = new Map<string, number>();
+  const count = (step: string, status: number) => {
+    made += 1;
+    const kind = `${step.split(' ')[0]} ${status}`;
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  };
+  let run = 0;
+  const setup = async () => {
+    run += 1;
+    return { model: new Model(), real: await openReality(api, `${SEED.toString(36)}x${run}`, count) };
+  };
+  const property = fc.asyncProperty(fc.commands(steps, { maxCommands: RUN_MAX, size: 'max' }), async (commands) => {
+    let last: { model: Model; real: Reality } | undefined;
+    await fc.asyncModelRun(async () => {
+      last = await setup();
+      return last;
+    }, commands);
+    deepEqual(await brokenInvariants(api.pool), []);
+    if (last) deepEqual(await told(last.model), expectedEvents(last.model));
+  });
+  for (let batch = 0; made < WANTED; batch += 1) {
+    const limits = { numRuns: RUNS_PER_BATCH, interruptAfterTimeLimit: BATCH_MS };
+    await fc.assert(property, { seed: SEED + batch, ...limits });
+  }
+  t.ok(made >= WANTED, `${made} steps in ${run} runs from seed ${SEED}`);
+  t.comment(
+    [...kinds]
+      .sort()
+      .map(([kind, times]) => `${kind}: ${times}`)
+      .join(', '),
+  );
+});
+
+/** The events of every installation of a run, in order. */
+async function told(model: Model) {
+  const { rows } = await api.pool.query(
+    `SELECT installation_id AS id, type, data - 'fromVersionId' - 'toVersionId' AS data FROM events
+      WHERE installation_id = ANY ($1) ORDER BY installation_id, id`,
+    [model.installations.map(({ id }) => id)],
+  );
+  return rows;
+}
+
+function expectedEvents(model: Model) {
+  const byId = model.installations.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  return byId.flatMap(({ id, events }) => events.map((event) => ({ id, ...event })));
+}

@@ -1,0 +1,34 @@
+/** The service's side of one run of the model: accounts and slugs of its own in the common database. */
+import { removeInstallation } from '../../db/removals.ts';
+import type { ApiService, Client } from '../api/api-service.ts';
+import type { Model } from './reference.ts';
+
+const names = ['ann', 'ben', 'cleo'];
+
+export interface Reality {
+  readonly api: ApiService;
+  /** Of slugs and account names; unlike any other run's. */
+  readonly prefix: string;
+  readonly accounts: readonly string[];
+  client(account: string): Client;
+  /** Notes that a step was made and agreed with the model. */
+  count(step: string, status: number): void;
+}
+
+/** Starts with empty tables, so that what an earlier run broke is not found again in this one. */
+export async function openReality(api: ApiService, prefix: string, count: Reality['count']): Promise<Reality> {
+  await api.pool.query('TRUNCATE plugins, events, reserved_slugs CASCADE; DELETE FROM pgboss.job');
+  const accounts = names.map((name) => `${name}-${prefix}`);
+  const clients = new Map(await Promise.all(accounts.map(async (name) => [name, await api.user(name)] as const)));
+  const client = (account: string): Client => {
+    const found = clients.get(account);
+    if (!found) throw new Error(`no account ${account}`);
+    return found;
+  };
+  return { api, prefix, accounts, client, count };
+}
+
+/** What the supervisor's queue does with an uninstalled one. */
+export async function removeUninstalled({ api }: Reality, model: Model): Promise<void> {
+  for (const one of model.installations) if (one.gone) await removeInstallation(api.pool, one.id);
+}
