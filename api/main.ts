@@ -45,6 +45,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const app = await buildApp({
     services: {
       pool,
+      listener,
       queues,
       blobs,
       keys: await openSecretKeys(config.DATA_DIR),

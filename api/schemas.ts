@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { isStorable } from '../db/storable.ts';
 import { label } from '../sdk/manifest.ts';
 import { logLevels } from '../sdk/protocol.ts';
+import { isLogId } from './log-tail.ts';
 
 /** Page sizes of lists, rows. */
 export const LIMIT_DEFAULT = 100;
@@ -76,8 +77,14 @@ export const acceptBody = z.object({ versionId: id });
 
 export const catalogQuery = pageQuery.extend({ q: text(200).optional() });
 const levels = z.enum(logLevels, `must be one of ${logLevels.join(', ')}`);
-export const logQuery = pageQuery.extend({
+const logFilter = {
   installationId: id,
   sessionId: id.optional(),
   levels: z.preprocess((given) => (typeof given === 'string' ? [given] : given), z.array(levels).max(10)).optional(),
+};
+export const logQuery = pageQuery.extend(logFilter);
+export const logStreamQuery = z.object(logFilter);
+/** The other headers stay as they are. */
+export const logStreamHeaders = z.looseObject({
+  'last-event-id': z.string().refine(isLogId, 'must be the id of a log line').optional(),
 });

@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import type { Blobs } from '../db/blobs.ts';
 import type { Introspection, IntrospectionRequest } from '../db/introspections.ts';
+import type { Listener } from '../db/listener.ts';
 import type { Queues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import type { Bundler } from './package/bundler.ts';
@@ -11,6 +12,7 @@ export type Introspect = (request: IntrospectionRequest) => Promise<Introspectio
 
 export interface Services {
   readonly pool: Pool;
+  readonly listener: Listener;
   readonly queues: Queues;
   readonly blobs: Blobs;
   readonly keys: SecretKeys;

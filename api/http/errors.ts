@@ -38,14 +38,17 @@ export function asProblem(error: unknown): Problem {
   return asFrameworkProblem(error) ?? asDatabaseProblem(error) ?? internal();
 }
 
+const PARTS: Readonly<Record<string, string>> = { body: 'body', headers: 'header' };
+
 function asBadRequest(error: FastifyError): Problem {
-  const where = error.validationContext === 'body' ? '' : 'query ';
+  const part = PARTS[error.validationContext ?? ''] ?? 'query';
+  const where = part === 'body' ? '' : `${part} `;
   const errors = (error.validation ?? []).slice(0, LOCATIONS_MAX).map(({ instancePath, message }) => ({
     field: instancePath.slice(1).replaceAll('/', '.'),
     message: message ?? 'is not valid',
   }));
   const [first] = errors;
-  const field = first?.field ? `${where}${first.field}: ` : `the ${where === '' ? 'body' : 'query'}: `;
+  const field = first?.field ? `${where}${first.field}: ` : `the ${part}: `;
   return new Problem('bad_request', `${field}${first?.message ?? 'is not valid'}`, { errors });
 }
 

@@ -1,120 +1,109 @@
 /** Installations of the caller's account. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { pageAudit } from '../../db/audit.ts';
 import { pageInstallations } from '../../db/installations.ts';
 import { callerOf } from '../http/authentication.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { configure, install, requireInstallation, rerunSetup, uninstall } from '../installing.ts';
 import { page } from '../page.ts';
-import { nothing, setupEvent } from '../resource.ts';
+import { auditEntryResource, nothing, setupEvent } from '../resource.ts';
 import { configuration, idParams, newInstallation, pageQuery } from '../schemas.ts';
 import type { Services } from '../services.ts';
+
+const shapes = {
+  install: {
+    group: 'Installations',
+    summary: 'Installs a plugin, and consents to what it asks for',
+    problems: [
+      'not_found',
+      'plugin_blocked',
+      'draft_owner_only',
+      'already_installed',
+      'no_draft',
+      'no_published_version',
+      'invalid_pin',
+    ],
+    body: newInstallation,
+    response: { 201: installationResource },
+  },
+  list: {
+    group: 'Installations',
+    summary: 'The caller’s installations',
+    querystring: pageQuery,
+    response: { 200: page(installationResource) },
+  },
+  one: {
+    group: 'Installations',
+    summary: 'One installation',
+    params: idParams,
+    response: { 200: installationResource },
+  },
+  audit: {
+    group: 'Installations',
+    summary: 'What the plugin reached through host, and what it was denied, newest first',
+    params: idParams,
+    querystring: pageQuery,
+    response: { 200: page(auditEntryResource) },
+  },
+  configure: {
+    group: 'Installations',
+    summary: 'Sets settings and secrets',
+    details: 'What is not named stays as it is; null forgets a secret. Secrets are never returned.',
+    params: idParams,
+    body: configuration,
+    response: { 200: installationResource },
+  },
+  rerunSetup: {
+    group: 'Installations',
+    summary: 'Sends pluginInstalled again',
+    params: idParams,
+    response: { 202: setupEvent },
+  },
+  uninstall: {
+    group: 'Installations',
+    summary: 'Uninstalls',
+    details:
+      'The plugin is told first; then its agents and their chats, channels, live connections and secrets are removed.',
+    params: idParams,
+    response: { 204: nothing },
+  },
+} satisfies Record<string, FastifySchema>;
 
 /** @param quota installations an account may have */
 export function installationRoutes(services: Services, quota: number): FastifyPluginAsyncZod {
   return async (app) => {
-    app.post(
-      '/installations',
-      {
-        schema: {
-          group: 'Installations',
-          summary: 'Installs a plugin, and consents to what it asks for',
-          problems: [
-            'not_found',
-            'plugin_blocked',
-            'draft_owner_only',
-            'already_installed',
-            'no_draft',
-            'no_published_version',
-            'invalid_pin',
-          ],
-          body: newInstallation,
-          response: { 201: installationResource },
-        },
-      },
-      async (request, reply) => {
-        const made = await install(services, callerOf(request), request.body, quota);
-        return reply.code(201).send(showInstallation(made));
-      },
+    app.post('/installations', { schema: shapes.install }, async (request, reply) => {
+      const made = await install(services, callerOf(request), request.body, quota);
+      return reply.code(201).send(showInstallation(made));
+    });
+
+    app.get('/installations', { schema: shapes.list }, async (request) => {
+      const found = await pageInstallations(services.pool, callerOf(request).id, request.query);
+      return { items: found.items.map(showInstallation), nextCursor: found.nextCursor };
+    });
+
+    app.get('/installations/:id', { schema: shapes.one }, async (request) =>
+      showInstallation(await requireInstallation(services, callerOf(request), request.params.id, 'read')),
     );
 
-    app.get(
-      '/installations',
-      {
-        schema: {
-          group: 'Installations',
-          summary: 'The caller’s installations',
-          querystring: pageQuery,
-          response: { 200: page(installationResource) },
-        },
-      },
-      async (request) => {
-        const found = await pageInstallations(services.pool, callerOf(request).id, request.query);
-        return { items: found.items.map(showInstallation), nextCursor: found.nextCursor };
-      },
+    app.get('/installations/:id/audit', { schema: shapes.audit }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id);
+      return pageAudit(services.pool, { installationId: id, ...request.query });
+    });
+
+    app.post('/installations/:id/configure', { schema: shapes.configure }, async (request) =>
+      showInstallation(await configure(services, callerOf(request), request.params.id, request.body)),
     );
 
-    app.get(
-      '/installations/:id',
-      {
-        schema: {
-          group: 'Installations',
-          summary: 'One installation',
-          params: idParams,
-          response: { 200: installationResource },
-        },
-      },
-      async (request) =>
-        showInstallation(await requireInstallation(services, callerOf(request), request.params.id, 'read')),
-    );
+    app.post('/installations/:id/rerun-setup', { schema: shapes.rerunSetup }, async (request, reply) => {
+      const eventId = await rerunSetup(services, callerOf(request), request.params.id);
+      return reply.code(202).send({ eventId });
+    });
 
-    app.post(
-      '/installations/:id/configure',
-      {
-        schema: {
-          group: 'Installations',
-          summary: 'Sets settings and secrets',
-          details: 'What is not named stays as it is; null forgets a secret. Secrets are never returned.',
-          params: idParams,
-          body: configuration,
-          response: { 200: installationResource },
-        },
-      },
-      async (request) =>
-        showInstallation(await configure(services, callerOf(request), request.params.id, request.body)),
-    );
-
-    app.post(
-      '/installations/:id/rerun-setup',
-      {
-        schema: {
-          group: 'Installations',
-          summary: 'Sends pluginInstalled again',
-          params: idParams,
-          response: { 202: setupEvent },
-        },
-      },
-      async (request, reply) => {
-        const eventId = await rerunSetup(services, callerOf(request), request.params.id);
-        return reply.code(202).send({ eventId });
-      },
-    );
-
-    app.delete(
-      '/installations/:id',
-      {
-        schema: {
-          group: 'Installations',
-          summary: 'Uninstalls',
-          details:
-            'The plugin is told first; then its agents and their chats, channels, live connections and secrets are removed.',
-          params: idParams,
-          response: { 204: nothing },
-        },
-      },
-      async (request, reply) => {
-        await uninstall(services, callerOf(request), request.params.id);
-        return reply.code(204).send();
-      },
-    );
+    app.delete('/installations/:id', { schema: shapes.uninstall }, async (request, reply) => {
+      await uninstall(services, callerOf(request), request.params.id);
+      return reply.code(204).send();
+    });
   };
 }

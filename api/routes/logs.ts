@@ -1,15 +1,25 @@
-/** The log lines of one installation. */
+/** The log lines of one installation: a page at a time, or as they are written. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { findInstallation } from '../../db/installations.ts';
 import { pageLogs } from '../../db/logs.ts';
 import { callerOf } from '../http/authentication.ts';
 import { requireInstallation } from '../installing.ts';
+import { LogStreams } from '../log-streams.ts';
 import { page } from '../page.ts';
 import { logLineResource } from '../resource.ts';
-import { logQuery } from '../schemas.ts';
+import { logQuery, logStreamHeaders, logStreamQuery } from '../schemas.ts';
 import type { Services } from '../services.ts';
 
+const STREAM_DETAILS =
+  'Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it begins with the next line that is written; with it, after the line of that id. A comment comes every 15 seconds. After 15 minutes the stream ends: come back with Last-Event-ID.';
+
 export function logRoutes(services: Services): FastifyPluginAsyncZod {
+  const { pool } = services;
   return async (app) => {
+    const streams = new LogStreams(services);
+    app.addHook('preClose', async () => streams.close());
+
     app.get(
       '/plugin-logs',
       {
@@ -22,12 +32,39 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         },
       },
       async (request) => {
-        await requireInstallation(services, callerOf(request), request.query.installationId, 'read');
-        const { items, nextCursor } = await pageLogs(services.pool, request.query);
-        return {
-          items,
-          nextCursor,
-        };
+        await requireInstallation(services, callerOf(request), request.query.installationId);
+        return pageLogs(pool, request.query);
+      },
+    );
+
+    app.get(
+      '/plugin-logs/stream',
+      {
+        // It would run without end, for nobody.
+        exposeHeadRoute: false,
+        schema: {
+          ...{ group: 'Logs', summary: 'Log lines as they are written', details: STREAM_DETAILS },
+          problems: ['not_found'],
+          querystring: logStreamQuery,
+          headers: logStreamHeaders,
+          response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
+        },
+      },
+      async (request, reply) => {
+        const { id: accountId } = callerOf(request);
+        const { installationId } = request.query;
+        await requireInstallation(services, callerOf(request), installationId);
+        const stream = await streams.open({
+          ...{ accountId, filter: request.query, after: request.headers['last-event-id'] ?? null },
+          isThere: async () => (await findInstallation(pool, accountId, installationId)) !== null,
+        });
+        // At the end the connection is of no more use, and a service that stops would wait for it.
+        reply
+          .header('connection', 'close')
+          .header('cache-control', 'no-store')
+          .header('x-accel-buffering', 'no')
+          .type('text/event-stream');
+        return reply.send(stream as never);
       },
     );
   };

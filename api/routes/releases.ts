@@ -1,4 +1,5 @@
 /** Authoring: drafts, listing, yanking and deleting. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { saveDraft } from '../drafts.ts';
 import { callerOf } from '../http/authentication.ts';
@@ -9,6 +10,48 @@ import { delistBody, filesBody, idParams, versionParams } from '../schemas.ts';
 import type { Services } from '../services.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8 } from '../text-files.ts';
 
+const shapes = {
+  draft: {
+    group: 'Authoring',
+    summary: 'Saves the draft',
+    details: 'Built and checked like a publish; installations on the policy Draft follow at once.',
+    problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy'],
+    params: idParams,
+    body: filesBody,
+    response: { 200: savedDraft },
+  },
+  list: {
+    group: 'Authoring',
+    summary: 'Lists a plugin in the catalog',
+    problems: ['not_owner', 'no_published_version'],
+    params: idParams,
+    response: { 200: pluginResource },
+  },
+  delist: {
+    group: 'Authoring',
+    summary: 'Takes a plugin out of the catalog',
+    details: 'What is installed keeps working and shows the deprecation message.',
+    problems: ['not_owner'],
+    params: idParams,
+    body: delistBody,
+    response: { 200: pluginResource },
+  },
+  yank: {
+    group: 'Authoring',
+    summary: 'Yanks a version',
+    problems: ['not_owner', 'last_version'],
+    params: versionParams,
+    response: { 200: versionResource },
+  },
+  remove: {
+    group: 'Authoring',
+    summary: 'Deletes a plugin of which nothing is published',
+    problems: ['not_owner', 'published_version_exists'],
+    params: idParams,
+    response: { 204: nothing },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.post(
@@ -16,15 +59,7 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
       {
         bodyLimit: FILE_LIST_MAX_BYTES,
         config: { refuseNonText: notUtf8 },
-        schema: {
-          group: 'Authoring',
-          summary: 'Saves the draft',
-          details: 'Built and checked like a publish; installations on the policy Draft follow at once.',
-          problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy'],
-          params: idParams,
-          body: filesBody,
-          response: { 200: savedDraft },
-        },
+        schema: shapes.draft,
       },
       async (request) => {
         const source = { kind: 'files', files: request.body.files } as const;
@@ -33,71 +68,23 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
       },
     );
 
-    app.post(
-      '/plugins/:id/listing',
-      {
-        schema: {
-          group: 'Authoring',
-          summary: 'Lists a plugin in the catalog',
-          problems: ['not_owner', 'no_published_version'],
-          params: idParams,
-          response: { 200: pluginResource },
-        },
-      },
-      async (request) => showPlugin(await listPlugin(services, callerOf(request), request.params.id)),
+    app.post('/plugins/:id/listing', { schema: shapes.list }, async (request) =>
+      showPlugin(await listPlugin(services, callerOf(request), request.params.id)),
     );
 
-    app.delete(
-      '/plugins/:id/listing',
-      {
-        schema: {
-          group: 'Authoring',
-          summary: 'Takes a plugin out of the catalog',
-          details: 'What is installed keeps working and shows the deprecation message.',
-          problems: ['not_owner'],
-          params: idParams,
-          body: delistBody,
-          response: { 200: pluginResource },
-        },
-      },
-      async (request) => {
-        const message = request.body?.deprecationMessage ?? null;
-        return showPlugin(await delistPlugin(services, callerOf(request), request.params.id, message));
-      },
-    );
+    app.delete('/plugins/:id/listing', { schema: shapes.delist }, async (request) => {
+      const message = request.body?.deprecationMessage ?? null;
+      return showPlugin(await delistPlugin(services, callerOf(request), request.params.id, message));
+    });
 
-    app.post(
-      '/plugins/:id/versions/:versionId/yank',
-      {
-        schema: {
-          group: 'Authoring',
-          summary: 'Yanks a version',
-          problems: ['not_owner', 'last_version'],
-          params: versionParams,
-          response: { 200: versionResource },
-        },
-      },
-      async (request) => {
-        const { id, versionId } = request.params;
-        return showVersion(await yankVersion(services, callerOf(request), id, versionId));
-      },
-    );
+    app.post('/plugins/:id/versions/:versionId/yank', { schema: shapes.yank }, async (request) => {
+      const { id, versionId } = request.params;
+      return showVersion(await yankVersion(services, callerOf(request), id, versionId));
+    });
 
-    app.delete(
-      '/plugins/:id',
-      {
-        schema: {
-          group: 'Authoring',
-          summary: 'Deletes a plugin of which nothing is published',
-          problems: ['not_owner', 'published_version_exists'],
-          params: idParams,
-          response: { 204: nothing },
-        },
-      },
-      async (request, reply) => {
-        await removePlugin(services, callerOf(request), request.params.id);
-        return reply.code(204).send();
-      },
-    );
+    app.delete('/plugins/:id', { schema: shapes.remove }, async (request, reply) => {
+      await removePlugin(services, callerOf(request), request.params.id);
+      return reply.code(204).send();
+    });
   };
 }

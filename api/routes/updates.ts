@@ -1,10 +1,20 @@
 /** Which version an installation runs, and whether it runs at all. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../http/authentication.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { acceptBody, idParams, installationChanges } from '../schemas.ts';
 import type { Services } from '../services.ts';
 import { acceptUpdate, changePolicy, pause, resume } from '../updates.ts';
+
+const acceptShape = {
+  group: 'Installations',
+  summary: 'Accepts the update that asks for more access',
+  problems: ['not_pending'],
+  params: idParams,
+  body: acceptBody,
+  response: { 200: installationResource },
+} satisfies FastifySchema;
 
 export function updateRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
@@ -27,14 +37,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
     app.post(
       '/installations/:id/accept-update',
       {
-        schema: {
-          group: 'Installations',
-          summary: 'Accepts the update that asks for more access',
-          problems: ['not_pending'],
-          params: idParams,
-          body: acceptBody,
-          response: { 200: installationResource },
-        },
+        schema: acceptShape,
       },
       async (request) => {
         const { versionId } = request.body;

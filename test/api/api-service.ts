@@ -11,6 +11,7 @@ import type { Introspect, Services } from '../../api/services.ts';
 import { type Blobs, openBlobs } from '../../db/blobs.ts';
 import { openIssuer, openVerifier } from '../../db/identity.ts';
 import type { Introspection } from '../../db/introspections.ts';
+import { openListener } from '../../db/listener.ts';
 import { startQueues } from '../../db/queues.ts';
 import { openSecretKeys } from '../../db/secrets.ts';
 import { openSignIn } from '../../db/sign-in.ts';
@@ -59,12 +60,14 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
   const dataDir = await temporaryFolder(t);
   const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
   t.teardown(() => queues.stop());
+  const listener = await openListener(pool, () => undefined);
+  t.teardown(() => listener.close());
   const blobs = await openBlobs(dataDir);
   const bundler = startBundler(options.bundler);
   t.teardown(() => bundler.close());
   const prepare = options.prepare ?? ((services) => services);
   const services = prepare({
-    ...{ pool, queues, blobs, bundler },
+    ...{ pool, listener, queues, blobs, bundler },
     keys: await openSecretKeys(dataDir),
     introspect: options.introspect ?? (await jailedIntrospect(await temporaryFolder(t), blobs)),
   });

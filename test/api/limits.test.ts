@@ -28,6 +28,43 @@ t.test('reads and writes of an account are counted apart, by the minute', async 
   t.equal((await ann.post('/plugins', { slug: 'c', displayName: 'C' })).status, 429);
 });
 
+t.test('every answer says how much is left, and the refusal when to come back', async (t) => {
+  const api = await startApi(t, { introspect, limits: { reads: 2 } });
+  const ann = await api.user('ann');
+  const first = (await ann.get('/me')).headers;
+  t.match(first, { 'ratelimit-limit': '2', 'ratelimit-remaining': '1' });
+  t.ok(Number(first['ratelimit-reset']) > 0 && Number(first['ratelimit-reset']) <= 60);
+  t.equal((await ann.get('/nothing-here')).headers['ratelimit-remaining'], undefined);
+  t.match((await ann.get('/plugins')).headers, { 'ratelimit-remaining': '0' });
+  const refused = (await ann.get('/me')).headers;
+  t.match(refused, { 'ratelimit-limit': '2', 'ratelimit-remaining': '0' });
+  t.ok(Number(refused['retry-after']) > 0 && Number(refused['retry-after']) <= 60);
+});
+
+t.test('browsers are told to trust nothing, and other sites get no say', async (t) => {
+  const api = await startApi(t, { introspect });
+  const ann = await api.user('ann');
+  const headers = { origin: 'https://elsewhere.example' };
+  for (const url of ['/api/me', '/api/plugins/none', '/api/docs', '/api/openapi.json', '/']) {
+    const answer = await ann.send({ method: 'GET', url, headers });
+    t.notOk(
+      Object.keys(answer.headers).some((name) => name.startsWith('access-control-')),
+      `${url}: CORS is off`,
+    );
+    t.match(
+      answer.headers,
+      { 'x-content-type-options': 'nosniff', 'x-frame-options': /./, 'referrer-policy': /./ },
+      url,
+    );
+    t.match(answer.headers['content-security-policy'], /default-src '(self|none)'/, url);
+    t.notOk(answer.headers['x-powered-by'] ?? answer.headers.server, url);
+  }
+  const asked = { ...headers, 'access-control-request-method': 'POST' };
+  const preflight = await api.app.inject({ method: 'OPTIONS', url: '/api/plugins', headers: asked });
+  t.ok(preflight.statusCode >= 400, 'a preflight is refused');
+  t.notOk(preflight.headers['access-control-allow-origin']);
+});
+
 t.test('a full bundler says so and takes the next again', async (t) => {
   const api = await startApi(t, { introspect, bundler: { threads: 1, queue: 1 } });
   const ann = await api.user('ann');

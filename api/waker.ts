@@ -1,0 +1,34 @@
+/** Waits for the next call of `wake`, or a while; a call that comes before the wait is not lost. */
+export class Waker {
+  #woken = false;
+  #closed = false;
+  #resolve: (() => void) | null = null;
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  wake(): void {
+    this.#woken = true;
+    this.#resolve?.();
+  }
+
+  /** Ends the wait under way and every later one at once. */
+  close(): void {
+    this.#closed = true;
+    this.wake();
+  }
+
+  /** Resolves when woken, or after `ms`. */
+  async wait(ms: number): Promise<void> {
+    if (!this.#woken) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, ms);
+      this.#resolve = resolve;
+      await promise;
+      clearTimeout(timer);
+      this.#resolve = null;
+    }
+    if (!this.#closed) this.#woken = false;
+  }
+}
