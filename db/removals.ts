@@ -1,17 +1,20 @@
 /** The end of an installation: everything it owned goes with it. */
 import type { Pool } from 'pg';
 import { abandonEvents } from './events.ts';
+import { sweepDeletedPlugins } from './plugins.ts';
 import { inTransaction } from './pool.ts';
 import type { Queues } from './queues.ts';
 
 /**
- * Removes an installation that is being uninstalled, with secrets, storage and runtime state. Log lines and audit entries
- * stay until their time is over: nobody can ask for them by an installation that is gone.
+ * Removes an installation that is being uninstalled, with secrets, storage and runtime state, and the row of a deleted
+ * plugin with its last one. Log lines and audit entries stay until their time is over: nobody can ask for them by an
+ * installation that is gone.
  */
 export async function removeInstallation(pool: Pool, installationId: string): Promise<void> {
   await inTransaction(pool, async (tx) => {
     await tx.query(`DELETE FROM installations WHERE id = $1 AND status = 'uninstalling'`, [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');
+    await sweepDeletedPlugins(tx);
   });
 }
 

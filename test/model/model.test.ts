@@ -62,8 +62,8 @@ t.test(`${WANTED} steps do what the model says`, async (t) => {
 /** The events of every installation of a run, in order. */
 async function told(model: Model) {
   const { rows } = await api.pool.query(
-    `SELECT installation_id AS id, type, data - 'fromVersionId' - 'toVersionId' AS data FROM events
-      WHERE installation_id = ANY ($1) ORDER BY installation_id, id`,
+    `SELECT e.installation_id AS id, e.type, e.data - 'fromVersionId' - 'toVersionId' AS data FROM events e
+      WHERE e.installation_id = ANY ($1) ORDER BY e.installation_id, e.id`,
     [model.installations.map(({ id }) => id)],
   );
   return rows;
