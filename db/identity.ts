@@ -2,10 +2,12 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createLocalJWKSet, errors, importJWK, type JWTPayload, type JWTVerifyGetKey, jwtVerify, SignJWT } from 'jose';
+import { createLocalJWKSet, importJWK, type JWTPayload, type JWTVerifyGetKey, jwtVerify, SignJWT } from 'jose';
 import { z } from 'zod';
-import { readIssuer } from './oidc.ts';
+import { IssuerUnavailableError, readIssuer } from './oidc.ts';
 import type { SharedSettings } from './settings.ts';
+
+export { IssuerUnavailableError } from './oidc.ts';
 
 const ALGORITHM = 'EdDSA';
 /** Issuer and audience of our own tokens: a token made for something else with the same key is refused. */
@@ -38,11 +40,6 @@ export class InvalidTokenError extends Error {
   override readonly name = 'InvalidTokenError';
 }
 
-/** The issuer's keys cannot be had now, so nothing is known about the token. */
-export class IssuerUnavailableError extends Error {
-  override readonly name = 'IssuerUnavailableError';
-}
-
 export interface Identity {
   /** The token's `sub`. */
   readonly subject: string;
@@ -62,18 +59,20 @@ export interface TokenVerifier {
 /**
  * Makes the verifier the settings ask for. Without OIDC_ISSUER it makes the signing key where there is none yet; with
  * it, the issuer is asked for its keys at the first token, so that start-up does not hang on another's service.
+ *
+ * @param now clock that the age of an issuer's keys is told by, milliseconds since 1970
  */
 export async function openVerifier(
   settings: Pick<SharedSettings, 'DATA_DIR' | 'OIDC_ISSUER' | 'OIDC_AUDIENCE'>,
+  now: () => number = Date.now,
 ): Promise<TokenVerifier> {
   if (settings.OIDC_ISSUER !== undefined && settings.OIDC_AUDIENCE !== undefined) {
-    const readKeys = readIssuer(settings.OIDC_ISSUER);
+    const readKeys = readIssuer(settings.OIDC_ISSUER, now);
     const audience = settings.OIDC_AUDIENCE;
     return {
       async verify(token) {
-        const { keys, issuer, algorithms } = await readKeys().catch((error: Error) => {
-          throw new IssuerUnavailableError(`${settings.OIDC_ISSUER}: ${error.message}`);
-        });
+        refuseLong(token);
+        const { keys, issuer, algorithms } = await readKeys();
         return check(token, keys, { issuer, audience, algorithms });
       },
     };
@@ -112,6 +111,10 @@ export async function openIssuer(dataDir: string): Promise<TokenIssuer> {
   };
 }
 
+function refuseLong(token: string): void {
+  if (token.length > TOKEN_MAX_CHARS) throw new InvalidTokenError('the token is too long');
+}
+
 interface Expected {
   readonly issuer: string;
   readonly audience: string;
@@ -119,19 +122,14 @@ interface Expected {
 }
 
 async function check(token: string, keys: JWTVerifyGetKey, expected: Expected): Promise<Identity> {
-  if (token.length > TOKEN_MAX_CHARS) throw new InvalidTokenError('the token is too long');
+  refuseLong(token);
   const options = { ...expected, requiredClaims: ['sub', 'exp'], clockTolerance: CLOCK_TOLERANCE_S };
   const payload = await jwtVerify(token, keys, options).then(
     (verified): JWTPayload => verified.payload,
     (error: unknown) => {
-      if (
-        error instanceof errors.JOSEError &&
-        !(error instanceof errors.JWKSTimeout) &&
-        error.code !== 'ERR_JOSE_GENERIC'
-      ) {
-        throw new InvalidTokenError(error.message);
-      }
-      throw new IssuerUnavailableError(error instanceof Error ? error.message : String(error));
+      // Whatever else is wrong while a token is checked is wrong with the token: its key may be unfit for its algorithm.
+      if (error instanceof IssuerUnavailableError) throw error;
+      throw new InvalidTokenError(error instanceof Error ? error.message : String(error));
     },
   );
   const subject = userName.safeParse(payload.sub);
