@@ -12,12 +12,13 @@ const POLL_MS = 25;
 /** What is left would keep the process alive for ever: it is ended when the report has gone out, milliseconds. */
 const REPORT_MS = 1_000;
 
+// Threads inherit `--import`, and are no test files: a second tap would end them as hung after a while.
+const tap = isMainThread ? (await import('tap')).default : null;
+// With what tap itself holds open.
 const before = process.getActiveResourcesInfo();
 const folders = new Set<string>();
-
-// Threads inherit `--import`, and are no test files: a second tap would end them as hung after a while.
 // Teardowns run last registered first: this one, registered at import, is the very last.
-if (isMainThread) (await import('tap')).default.teardown(refuseLeaks);
+tap?.teardown(refuseLeaks);
 
 async function refuseLeaks(): Promise<void> {
   for (let waited = 0; waited < GRACE_MS && leftBehind().length > 0; waited += POLL_MS) await sleep(POLL_MS);
