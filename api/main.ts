@@ -12,6 +12,7 @@ import { openSecretKeys } from '../db/secrets.ts';
 import { publicUrl, readEnvironment, SettingsError } from '../db/settings.ts';
 import { openSignIn } from '../db/sign-in.ts';
 import { type AppDeps, buildApp } from './app.ts';
+import { openBlobUpkeep } from './blob-upkeep.ts';
 import { type ApiConfig, readConfig } from './config.ts';
 import { createMetrics } from './http/metrics.ts';
 import { buildOperations } from './http/operations.ts';
@@ -38,6 +39,8 @@ async function serve(config: ApiConfig): Promise<void> {
   const blobs = await openBlobs(config.DATA_DIR);
   await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
   await sweepDeletedPlugins(pool);
+  const upkeep = openBlobUpkeep({ pool, blobs, onError });
+  void upkeep.sweep().catch(onError);
   const bundler = startBundler({ onError });
   const metrics = createMetrics();
   let stopping = false;
@@ -48,6 +51,7 @@ async function serve(config: ApiConfig): Promise<void> {
       listener,
       queues,
       blobs,
+      onDeleted: () => upkeep.request(),
       keys: await openSecretKeys(config.DATA_DIR),
       bundler,
       introspect: (request) => requestIntrospection({ pool, queues, listener }, request),
@@ -61,7 +65,7 @@ async function serve(config: ApiConfig): Promise<void> {
   stopWithParent(async () => {
     stopping = true;
     await app.close();
-    await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close()]);
+    await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
     await database.close();
   });
   await app.listen({ host: config.HOST, port: config.PORT });

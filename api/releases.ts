@@ -86,6 +86,7 @@ export async function removePlugin(services: Services, caller: Caller, pluginId:
     await deletePlugin(tx, plugin.id);
   });
   await sweepDeletedPlugins(services.pool);
+  services.onDeleted?.();
 }
 
 async function changePlugin(

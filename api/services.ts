@@ -18,6 +18,8 @@ export interface Services {
   readonly keys: SecretKeys;
   readonly bundler: Bundler;
   readonly introspect: Introspect;
+  /** Told when a plugin is gone, and its files may be nobody's. */
+  readonly onDeleted?: () => void;
 }
 
 /** The signed-in account that a request acts as. */

@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { type Places, sweepUnused } from './blob-sweep.ts';
 
 /** Files that are made durable at once: hides the latency of fsync without filling the disk's queue. */
 const COMMIT_CONCURRENCY = 16;
@@ -39,6 +40,16 @@ export interface Blobs {
   has(sha256: string): Promise<boolean>;
   /** Removes staging directories older than this, left by processes that were killed. */
   sweepStaging(olderThanMs: number, now: number): Promise<number>;
+  /**
+   * Removes blobs older than this that nothing names. One sweep at a time; publishes may go on meanwhile.
+   *
+   * @param findUsed which of these names something names
+   */
+  sweepUnused(
+    olderThanMs: number,
+    now: number,
+    findUsed: (names: readonly string[]) => Promise<Set<string>>,
+  ): Promise<number>;
 }
 
 /**
@@ -50,7 +61,9 @@ export async function openBlobs(dataDir: string): Promise<Blobs> {
   const root = join(dataDir, 'blobs');
   const stagingRoot = join(dataDir, 'staging');
   await mkdir(root, { recursive: true, mode: 0o700 });
+  const places = { root, condemned: join(dataDir, 'condemned') };
   await mkdir(stagingRoot, { recursive: true, mode: 0o700 });
+  await mkdir(places.condemned, { recursive: true, mode: 0o700 });
   const stage = () => openStaging(root, stagingRoot);
   return {
     stage,
@@ -60,10 +73,11 @@ export async function openBlobs(dataDir: string): Promise<Blobs> {
       await staging.commit([file]);
       return { sha256: file.sha256, sizeBytes: file.sizeBytes };
     },
-    read: (sha256) => readVerified(root, sha256),
+    read: (sha256) => readVerified(places, sha256),
     stream: (sha256) => createReadStream(pathOf(root, sha256)),
     has: async (sha256) => (await stat(pathOf(root, sha256)).catch(() => null)) !== null,
     sweepStaging: (olderThanMs, now) => sweep(stagingRoot, now - olderThanMs),
+    sweepUnused: (olderThanMs, now, findUsed) => sweepUnused(places, now - olderThanMs, findUsed),
   };
 }
 
@@ -118,8 +132,12 @@ async function keep(root: string, file: StagedFile, directories: Set<string>): P
   if (known?.size === file.sizeBytes) {
     // Fresh again, so that a sweep of unused blobs by age leaves it to the version about to name it.
     const now = new Date();
-    await utimes(target, now, now);
-    return;
+    const touched = await utimes(target, now, now).then(
+      () => true,
+      () => false,
+    );
+    // A sweep may have taken it since the look.
+    if (touched) return;
   }
   await syncPath(file.stagedAt);
   const directory = join(root, file.sha256.slice(0, 2));
@@ -137,8 +155,12 @@ async function syncPath(path: string): Promise<void> {
   }
 }
 
-async function readVerified(root: string, sha256: string): Promise<Buffer> {
-  const bytes = await readFile(pathOf(root, sha256));
+async function readVerified({ root, condemned }: Places, sha256: string): Promise<Buffer> {
+  const path = pathOf(root, sha256);
+  // A sweep that takes one, sees that it was just put to use and gives it back, has it for a moment.
+  const bytes = await readFile(path)
+    .catch(() => readFile(join(condemned, sha256)))
+    .catch(() => readFile(path));
   const actual = createHash('sha256').update(bytes).digest('hex');
   if (actual !== sha256) throw new Error(`blob ${sha256} is damaged on disk: its content hashes to ${actual}`);
   return bytes;

@@ -150,3 +150,14 @@ export async function markYanked(tx: ClientBase, id: string): Promise<void> {
 export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<void> {
   await tx.query(`DELETE FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
 }
+
+/** Which of these blobs a version names: as one of its files, its bundle or its source map. */
+export async function findUsedBlobs(pool: ClientBase | Pool, names: readonly string[]): Promise<Set<string>> {
+  const found = await pool.query<{ name: string }>(
+    `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)
+     UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 = ANY ($1)
+     UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 = ANY ($1)`,
+    [names],
+  );
+  return new Set(found.rows.map(({ name }) => name));
+}

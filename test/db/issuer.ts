@@ -73,6 +73,7 @@ function provider(url: string, keys: JWK[]): Provider {
       {
         client_id: CLIENT.id,
         client_secret: CLIENT.secret,
+        id_token_signed_response_alg: (keys[0]?.alg ?? 'RS256') as 'RS256',
         grant_types: ['client_credentials'],
         redirect_uris: [],
         response_types: [],
