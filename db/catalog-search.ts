@@ -8,7 +8,7 @@ import { Problem } from '../sdk/errors.ts';
 import { LISTED, OWN } from './catalog.ts';
 import { decodeCursor, encodeCursor, type Page } from './cursors.ts';
 import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
-import { inTransaction } from './pool.ts';
+import { inTransaction, type Transaction } from './pool.ts';
 
 /** Words of a query that are looked at. */
 const TERMS_MAX = 8;
@@ -16,6 +16,11 @@ const TERMS_MAX = 8;
 const PREFIX_MIN_CHARS = 3;
 /** Share of its trigrams a name must have in common with what was typed: one wrong letter in six. */
 const SIMILARITY = 0.4;
+/**
+ * Matches that are gathered by a word's index and then put in order. Of a word that more plugins have, the first are found
+ * sooner by looking through them in order.
+ */
+const GATHERED_MAX = 5_000;
 /** Similarly spelled names offered at most; they are guesses, and have no further pages. */
 const GUESSES_MAX = 20;
 
@@ -48,6 +53,8 @@ interface Place {
 }
 interface Hit extends Plugin {
   readonly rank: number;
+  /** There are too many to gather: these are not surely the first. */
+  readonly tooMany: boolean;
 }
 const START: Place = { tier: 0, rank: -32_768, slug: '' };
 
@@ -61,18 +68,35 @@ export async function searchCatalog(
   const place = readPlace(query.cursor);
   const wanted = wantedBy(text);
   if (!wanted) return { items: [], nextCursor: null };
+  return inTransaction(pool, async (tx) => {
+    // How common a beginning of a word is, the planner cannot know: it is kept from reading every readme by a wrong guess.
+    await tx.query(
+      `SELECT set_config('enable_seqscan', 'off', true), set_config('pg_trgm.word_similarity_threshold', $1, true)`,
+      [String(SIMILARITY)],
+    );
+    const page = await readTiers(tx, accountId, wanted, query.limit, place);
+    if (page.items.length > 0 || query.cursor) return page;
+    return { items: await readSimilar(tx, accountId, wanted, Math.min(query.limit, GUESSES_MAX)), nextCursor: null };
+  });
+}
+
+async function readTiers(
+  tx: Transaction,
+  accountId: string,
+  wanted: Wanted,
+  limit: number,
+  place: Place,
+): Promise<Page<Plugin>> {
   const items: Plugin[] = [];
   for (let from = place; from.tier < TIERS.length; from = { ...START, tier: from.tier + 1 }) {
-    const left = query.limit - items.length;
-    const hits = await readTier(pool, accountId, wanted, from, left + 1);
+    const left = limit - items.length;
+    const hits = await readTier(tx, accountId, wanted, from, left + 1);
     const taken = hits.slice(0, left);
-    items.push(...taken.map(({ rank: _, ...plugin }) => plugin));
+    items.push(...taken);
     // One more than fits, be it of this tier or the next, says that there is another page.
-    if (hits.length > left) return { items, nextCursor: writePlace(lastOf(taken, from), from.tier) };
+    if (hits.length > left) return { items, nextCursor: writePlace(taken.at(-1) ?? from, from.tier) };
   }
-  if (items.length > 0 || query.cursor) return { items, nextCursor: null };
-  const guesses = await readSimilar(pool, accountId, wanted, Math.min(query.limit, GUESSES_MAX));
-  return { items: guesses, nextCursor: null };
+  return { items, nextCursor: null };
 }
 
 /** The words of a query. Null: it has none. */
@@ -91,41 +115,42 @@ function wantedBy(text: string): Wanted | null {
 }
 
 /** Rows of one tier that no better tier has, after a place. */
-async function readTier(pool: Pool, accountId: string, wanted: Wanted, from: Place, rows: number): Promise<Hit[]> {
+async function readTier(tx: Transaction, accountId: string, wanted: Wanted, from: Place, rows: number): Promise<Hit[]> {
   const tiers = TIERS.slice(0, from.tier + 1);
   const matches = tiers
     .map(({ condition }, tier) => (tier === from.tier ? condition : `NOT ${condition}`))
     .join(' AND ');
+  const values = [accountId, from.rank, from.slug, rows, ...tiers.flatMap(({ valuesOf }) => valuesOf(wanted))];
   const part = (seen: string) =>
-    `(SELECT p.id FROM plugins p WHERE ${seen} AND ${matches} AND (p.install_rank, p.slug) > ($2, $3)
-       ORDER BY p.install_rank, p.slug LIMIT $4)`;
-  const found = await pool.query<Hit>(
-    `SELECT ${PLUGIN_COLUMNS}, p.install_rank AS rank FROM (${part(LISTED)} UNION ALL ${part(OWN)}) seen
-       JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id
-      ORDER BY p.install_rank, p.slug LIMIT $4`,
-    [accountId, from.rank, from.slug, rows, ...tiers.flatMap(({ valuesOf }) => valuesOf(wanted))],
+    `SELECT p.id, p.install_rank, p.slug FROM plugins p
+      WHERE ${seen} AND ${matches} AND (p.install_rank, p.slug) > ($2, $3)`;
+  const inOrder = 'ORDER BY install_rank, slug LIMIT $4';
+  const select = (listed: string, tooMany: string) =>
+    `SELECT ${PLUGIN_COLUMNS}, p.install_rank AS rank, ${tooMany} AS "tooMany"
+       FROM (${listed} UNION ALL (${part(OWN)} ${inOrder}) ${inOrder}) seen
+       JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id ORDER BY p.install_rank, p.slug`;
+  const gather = `WITH gathered AS MATERIALIZED (${part(LISTED)} LIMIT ${GATHERED_MAX + 1})`;
+  const gathered = await tx.query<Hit>(
+    `${gather} ${select('TABLE gathered', `(SELECT count(*) FROM gathered) > ${GATHERED_MAX}`)}`,
+    values,
   );
-  return found.rows;
+  if (!gathered.rows[0]?.tooMany) return gathered.rows;
+  return (await tx.query<Hit>(select(`(${part(LISTED)} ${inOrder})`, 'false'), values)).rows;
 }
 
 /** Plugins with a name that is spelled nearly so, the most similar first. */
-async function readSimilar(pool: Pool, accountId: string, { words }: Wanted, rows: number): Promise<Plugin[]> {
+async function readSimilar(tx: Transaction, accountId: string, { words }: Wanted, rows: number): Promise<Plugin[]> {
   const part = (seen: string) =>
     `(SELECT p.id, word_similarity($2, p.title) AS likeness FROM plugins p WHERE ${seen} AND $2 <% p.title
        ORDER BY likeness DESC, p.install_rank, p.slug LIMIT $3)`;
-  return inTransaction(pool, async (tx) => {
-    await tx.query(`SELECT set_config('pg_trgm.word_similarity_threshold', $1, true)`, [String(SIMILARITY)]);
-    const found = await tx.query<Plugin>(
-      `SELECT ${PLUGIN_COLUMNS} FROM (${part(LISTED)} UNION ALL ${part(OWN)}) seen
-         JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id
-        ORDER BY seen.likeness DESC, p.install_rank, p.slug LIMIT $3`,
-      [accountId, words, rows],
-    );
-    return found.rows;
-  });
+  const found = await tx.query<Plugin>(
+    `SELECT ${PLUGIN_COLUMNS} FROM (${part(LISTED)} UNION ALL ${part(OWN)}) seen
+       JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id
+      ORDER BY seen.likeness DESC, p.install_rank, p.slug LIMIT $3`,
+    [accountId, words, rows],
+  );
+  return found.rows;
 }
-
-const lastOf = (taken: readonly Hit[], from: Place): Pick<Place, 'rank' | 'slug'> => taken.at(-1) ?? from;
 
 const writePlace = ({ rank, slug }: Pick<Place, 'rank' | 'slug'>, tier: number): string =>
   encodeCursor(`${tier} ${rank} ${slug}`);

@@ -32,7 +32,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         },
       },
       async (request) => {
-        await requireInstallation(services, callerOf(request), request.query.installationId);
+        await requireInstallation(services, callerOf(request), request.query.installationId, 'read');
         return pageLogs(pool, request.query);
       },
     );

@@ -1,0 +1,95 @@
+/**
+ * Does the catalog answer as quickly with 100,000 plugins and 1,000,000 installations as with 100 plugins? Two databases
+ * in one throw-away PostgreSQL, the real REST interface over each without a network between; 95th percentiles of the same
+ * requests, the two interleaved.
+ *
+ *   node bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300]
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { openPool } from '../db/pool.ts';
+import { startTestServer } from '../test/server.ts';
+import { type CatalogScale, fillCatalog } from './catalog/filling.ts';
+import { openCatalog, type ServedCatalog } from './catalog/serving.ts';
+import { percentile } from './percentiles.ts';
+
+const SMALL: CatalogScale = { plugins: 100, installations: 1_000 };
+/** How much slower the large one may be. */
+const GOAL = 3;
+const P95 = 0.95;
+/** Requests before anything is counted: both processes' caches are warm then. */
+const WARM_UP = 30;
+
+const { values } = parseArgs({
+  options: {
+    plugins: { type: 'string', default: '100000' },
+    installations: { type: 'string', default: '1000000' },
+    requests: { type: 'string', default: '300' },
+  },
+});
+const large: CatalogScale = { plugins: Number(values.plugins), installations: Number(values.installations) };
+const requests = Number(values.requests);
+
+/** What is asked, and how the `index`th request of it looks. */
+type Question = readonly [name: string, path: (catalog: ServedCatalog, index: number) => string];
+const pick = <T>(list: readonly T[], index: number): T => list[index % list.length] as T;
+/** What people type: words of names and of prose, common and rare, several, half a word, a misspelt one. */
+const COMMON = ['weather', 'calendar', 'agent', 'message'];
+const TYPED = ['weat', 'cal', 'rem', 'invoic'];
+const SEVERAL = ['weather calendar', 'invoice agent', 'sales report'];
+const MISSPELT = ['wether', 'calender', 'invioce'];
+const questions: readonly Question[] = [
+  ['GET /marketplace', () => '/marketplace'],
+  ['GET /marketplace, a later page', (catalog) => `/marketplace?cursor=${catalog.middle}`],
+  ['GET /marketplace?q=, a common word', (_, index) => `/marketplace?q=${pick(COMMON, index)}&limit=20`],
+  ['GET /marketplace?q=, half a word', (_, index) => `/marketplace?q=${pick(TYPED, index)}&limit=20`],
+  ['GET /marketplace?q=, several words', (_, index) => `/marketplace?q=${pick(SEVERAL, index)}&limit=20`],
+  ['GET /marketplace?q=, a slug', (catalog, index) => `/marketplace?q=${pick(catalog.slugs, index)}&limit=20`],
+  ['GET /marketplace?q=, misspelt', (_, index) => `/marketplace?q=${pick(MISSPELT, index)}&limit=20`],
+  ['GET /marketplace/{slug}', (catalog, index) => `/marketplace/${pick(catalog.slugs, index)}`],
+  ['GET /installations', () => '/installations'],
+  ['GET /plugins/{id}', (catalog, index) => `/plugins/${pick(catalog.ownIds, index)}`],
+];
+
+const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const server = await startTestServer();
+try {
+  const small = await prepare('few', SMALL);
+  const full = await prepare('many', large);
+  console.log(`p95 of ${requests} requests each, in milliseconds; goal ≤ ${GOAL}×`);
+  console.log(`${''.padEnd(40)}${`${SMALL.plugins} plugins`.padStart(14)}${`${large.plugins} plugins`.padStart(17)}`);
+  for (const question of questions) await compare(question, small, full);
+  await small.close();
+  await full.close();
+} finally {
+  await server.stop();
+  rmSync(directory, { recursive: true });
+}
+
+async function prepare(name: string, scale: CatalogScale): Promise<ServedCatalog> {
+  const started = performance.now();
+  const url = await fillCatalog(server.url, name, scale);
+  const { plugins, installations } = scale;
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  console.log(`filled with ${plugins} plugins and ${installations} installations in ${seconds} s`);
+  const database = openPool(url, { name: 'bench', connections: 4, onError: () => undefined });
+  return openCatalog(database, join(directory, name));
+}
+
+async function compare([name, path]: Question, small: ServedCatalog, full: ServedCatalog): Promise<void> {
+  const samples = { small: [] as number[], full: [] as number[] };
+  for (let index = -WARM_UP; index < requests; index += 1) {
+    const few = await small.time(path(small, Math.abs(index)));
+    const many = await full.time(path(full, Math.abs(index)));
+    if (index < 0) continue;
+    samples.small.push(few);
+    samples.full.push(many);
+  }
+  const [before, after] = [percentile(samples.small, P95), percentile(samples.full, P95)];
+  const ratio = after / before;
+  const numbers = `${before.toFixed(2).padStart(14)}${after.toFixed(2).padStart(17)}${`${ratio.toFixed(2)}×`.padStart(9)}`;
+  console.log(`${name.padEnd(40)}${numbers}${ratio > GOAL ? '   over the goal' : ''}`);
+  if (ratio > GOAL) process.exitCode = 1;
+}
