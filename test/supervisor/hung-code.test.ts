@@ -33,7 +33,7 @@ t.test('in a hook: the chain goes on, the process is gone, the next call works',
   const lines = await world.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
     hung.installationId,
   ]);
-  t.match(lines.rows.map((row) => row.message).join('\n'), /took longer than its 3000 ms/);
+  t.match(lines.rows.map((row) => row.message).join('\n'), /took longer than its (3000|29\d\d) ms/);
 });
 
 t.test('in a hook that only waits: the call answers, the process stays', async (t) => {
