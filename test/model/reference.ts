@@ -166,7 +166,7 @@ export class Model {
     const made: ModelInstallation = {
       ...{ id: '', account, plugin, policy, pinned: policy === 'Pinned' ? chosen : null, current: chosen },
       ...{ pending: null, granted: chosen.of.capabilities, settings: {}, secrets: [], paused: false, gone: false },
-      hookOrder: Math.max(0, ...mine.map((one) => one.hookOrder)) + 1,
+      hookOrder: (mine.length === 0 ? 0 : Math.max(...mine.map((one) => one.hookOrder))) + 1,
       events: [{ type: 'pluginInstalled', data: { reason: 'install' } }],
     };
     this.installations.push(made);

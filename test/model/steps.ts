@@ -65,10 +65,18 @@ const who = fc.nat(16);
 const ofPackage = fc.constantFrom(...packages);
 const policy = fc.constantFrom<Policy>('Latest', 'Latest', 'Pinned', 'Draft');
 
+/** Mostly one that is there and fits, at times any. */
+function pickPlugin({ plugins }: Model, n: number, fits: (plugin: ModelPlugin) => boolean = () => true) {
+  const fitting = plugins.filter((plugin) => !plugin.deleted && fits(plugin));
+  return pick(n % 8 === 0 || fitting.length === 0 ? plugins : fitting, n >> 3);
+}
+const hasVersions = ({ versions }: ModelPlugin): boolean => versions.length > 0;
+const isListed = ({ visibility }: ModelPlugin): boolean => visibility === 'listed';
+
 type PluginPlan = (plugin: ModelPlugin, account: string, scene: Scene) => Omit<Move, 'account' | 'plugin'>;
 function onPlugin(text: string, n: number, by: number, plan: PluginPlan): Step {
   return new Step(`${text} of plugin ${n} by ${by}`, (scene) => {
-    const plugin = pick(scene.model.plugins, n);
+    const plugin = pickPlugin(scene.model, n, text.startsWith('yank') ? hasVersions : undefined);
     if (!plugin) return null;
     const account = actor(plugin.owner, scene, by);
     return { account, plugin, ...plan(plugin, account, scene) };
@@ -79,10 +87,9 @@ function onInstallation(text: string, n: number, by: number, plan: InstallationP
   return new Step(`${text} of installation ${n} by ${by}`, (scene) => {
     const { installations } = scene.model;
     const gone = n % 8 === 0;
-    const one = pick(
-      installations.filter((each) => each.gone === gone),
-      n >> 3,
-    );
+    const here = installations.filter((each) => each.gone === gone);
+    const asked = here.filter(({ pending }) => pending !== null);
+    const one = pick(text.startsWith('accept') && asked.length > 0 ? asked : here, n >> 3);
     if (!one) return null;
     const account = actor(one.account, scene, by);
     return { account, plugin: one.plugin, ...plan(one, account, scene) };
@@ -153,11 +160,11 @@ function pinOf(plugin: ModelPlugin, { model }: Scene, v: number): ModelVersion |
 const installing = fc.tuple(at, fc.nat(2), policy, at).map(
   ([n, by, versionPolicy, v]) =>
     new Step(`install plugin ${n} as ${versionPolicy} (${v}) by ${by}`, (scene) => {
-      const picked = pick(scene.model.plugins, n);
+      const picked = pickPlugin(scene.model, n, versionPolicy === 'Draft' ? undefined : isListed);
       if (!picked) return null;
       // The slug of a deleted plugin may be another's now.
       const plugin = scene.model.plugins.find(({ slug, deleted }) => slug === picked.slug && !deleted) ?? picked;
-      const account = scene.real.accounts[by] ?? '';
+      const account = versionPolicy === 'Draft' && v % 4 > 0 ? plugin.owner : (scene.real.accounts[by] ?? '');
       const pinned = versionPolicy === 'Pinned' ? pinOf(plugin, scene, v) : undefined;
       const expected = scene.model.install(account, plugin, versionPolicy, pinned);
       const body = { slug: plugin.slug, versionPolicy, ...(pinned ? { pinnedVersionId: pinned.id } : {}) };
