@@ -64,10 +64,15 @@ function statementsFor({ plugins, installations }: CatalogScale): string[] {
     // Readmes are put together out of paragraphs: as many different words, a tenth of the time.
     `CREATE TABLE bench_prose AS SELECT i AS n, bench_text(50, i) AS prose FROM generate_series(1, 2000) i`,
     'CREATE UNIQUE INDEX ON bench_prose (n)',
-    `CREATE TABLE bench_plugins AS SELECT i, 'plugin-' || lpad(i::text, 7, '0') AS id, 'version-' || i AS version,
-         bench_text(2, i) AS name, bench_text(10, i) AS about,
-         (SELECT string_agg(prose, ' ') FROM bench_prose WHERE n IN (1 + i % 2000, 1 + i * 7 % 2000, 1 + i / 50 % 2000)) AS readme
-       FROM generate_series(1, ${plugins}) i`,
+    `CREATE TABLE bench_plugins AS
+       WITH chosen AS MATERIALIZED (
+         SELECT i, 1 + floor(4050 * power(random(), 4))::bigint AS first, 1 + floor(4050 * power(random(), 4))::bigint AS second
+           FROM generate_series(1, ${plugins}) i)
+       SELECT i, 'plugin-' || lpad(i::text, 7, '0') AS id, 'version-' || i AS version, a.word || ' ' || b.word AS name,
+         left(p.prose, 70) AS about, p.prose || ' ' || q.prose || ' ' || r.prose AS readme
+       FROM chosen JOIN bench_words a ON a.n = first JOIN bench_words b ON b.n = second
+         JOIN bench_prose p ON p.n = 1 + i % 2000 JOIN bench_prose q ON q.n = 1 + i * 7 % 1999
+         JOIN bench_prose r ON r.n = 1 + i / 50 % 2000`,
     // Once a row, when its readme is there.
     'ALTER TABLE plugins DISABLE TRIGGER plugin_words',
     `INSERT INTO plugins (id, owner_id, slug, display_name, description, visibility)
