@@ -1,0 +1,89 @@
+/** The real API process over a real socket, with a stand-in for the supervisor that knows one answer. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { openIssuer } from '../../db/identity.ts';
+import { answerIntrospection, type Introspection } from '../../db/introspections.ts';
+import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
+
+const MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
+const POLL_MS = 20;
+
+export interface ApiProcess {
+  readonly port: number;
+  readonly dataDir: string;
+  readonly database: TestDatabase;
+  readonly token: string;
+  /** Resident memory of the process now, and the most it ever had. Bytes. */
+  memory(): { readonly resident: number; readonly peak: number };
+  /** A small JSON request. */
+  call(method: string, path: string, body?: unknown): Promise<{ status: number; body: Record<string, unknown> }>;
+}
+
+/** @param introspection what every package is said to register */
+export async function startApiProcess(test: Teardown, introspection: Introspection): Promise<ApiProcess> {
+  const dataDir = await temporaryFolder(test);
+  const database = await testDatabase(test);
+  answerQuestions(test, database, introspection);
+  const [port, opsPort] = [await freePort(), await freePort()];
+  const child = fork(MAIN, [], {
+    execArgv: [],
+    env: {
+      ...{ PATH: process.env.PATH, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'error' },
+      ...{ PORT: String(port), API_OPS_PORT: String(opsPort) },
+    },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  const gone = once(child, 'exit');
+  test.teardown(async () => {
+    child.kill();
+    await gone;
+  });
+  const [message] = (await Promise.race([once(child, 'message'), gone])) as [{ ready?: boolean }];
+  if (message?.ready !== true) throw new Error('the API did not start');
+  const token = await (await openIssuer(dataDir)).issue('ann');
+  return {
+    ...{ port, dataDir, database, token },
+    memory() {
+      const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+      const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 1024;
+      return { resident: bytes('VmRSS'), peak: bytes('VmHWM') };
+    },
+    async call(method, path, body) {
+      const headers = { authorization: `Bearer ${token}`, ...(body ? { 'content-type': 'application/json' } : {}) };
+      const answer = await fetch(`http://127.0.0.1:${port}/api${path}`, {
+        ...{ method, headers },
+        ...(body ? { body: JSON.stringify(body) } : {}),
+      });
+      return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+    },
+  };
+}
+
+/** Answers what the API asks of supervisors. */
+function answerQuestions(test: Teardown, { pool }: TestDatabase, introspection: Introspection): void {
+  let stopped = false;
+  const answering = (async () => {
+    while (!stopped) {
+      const open = await pool.query<{ id: string }>('SELECT id FROM introspections WHERE result IS NULL');
+      for (const { id } of open.rows) await answerIntrospection(pool, id, introspection);
+      await sleep(POLL_MS);
+    }
+  })();
+  test.teardown(async () => {
+    stopped = true;
+    await answering;
+  });
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return typeof address === 'object' && address ? address.port : 0;
+}
