@@ -58,7 +58,7 @@ function statementsFor({ plugins, installations }: CatalogScale): string[] {
     // The product of two chances prefers the first words, as language does.
     `CREATE FUNCTION bench_text(words int, seed int) RETURNS text LANGUAGE sql VOLATILE AS $$
        SELECT string_agg(w.word, ' ') FROM (
-         SELECT 1 + floor(4050 * power(random(), 4))::bigint AS n FROM generate_series(1, words + seed * 0)) k
+         SELECT 1 + floor(4049 * power(random(), 4))::bigint AS n FROM generate_series(1, words + seed * 0)) k
          JOIN bench_words w USING (n) $$`,
     `INSERT INTO accounts (id, name) SELECT 'account-' || i, 'account-' || i FROM generate_series(1, ${accounts}) i`,
     // Readmes are put together out of paragraphs: as many different words, a tenth of the time.
@@ -66,7 +66,7 @@ function statementsFor({ plugins, installations }: CatalogScale): string[] {
     'CREATE UNIQUE INDEX ON bench_prose (n)',
     `CREATE TABLE bench_plugins AS
        WITH chosen AS MATERIALIZED (
-         SELECT i, 1 + floor(4050 * power(random(), 4))::bigint AS first, 1 + floor(4050 * power(random(), 4))::bigint AS second
+         SELECT i, 1 + floor(4049 * power(random(), 4))::bigint AS first, 1 + floor(4049 * power(random(), 4))::bigint AS second
            FROM generate_series(1, ${plugins}) i)
        SELECT i, 'plugin-' || lpad(i::text, 7, '0') AS id, 'version-' || i AS version, a.word || ' ' || b.word AS name,
          left(p.prose, 70) AS about, p.prose || ' ' || q.prose || ' ' || r.prose AS readme
