@@ -99,6 +99,8 @@ export interface QueueSettings {
   onError(error: Error): void;
 }
 
+const NO_JOB = '00000000-0000-0000-0000-000000000000';
+
 /** Starts pg-boss over the process's pool, makes its tables if need be and brings every declared queue up to date. */
 export async function startQueues(settings: QueueSettings): Promise<Queues> {
   const works = settings.role === 'worker';
@@ -137,6 +139,9 @@ async function declare(boss: PgBoss, name: string, row: QueueRow): Promise<void>
   const { policy, ...changeable } = row.options;
   await boss.createQueue(name, { policy, ...changeable, notify: true });
   await boss.updateQueue(name, { ...changeable, notify: true });
+  // What it knows of a queue was forgotten with the update, and is read again over the pool at the next send: inside a
+  // transaction that would take a second connection, and a first burst of them would wait for each other.
+  await boss.findJobs(name, { id: NO_JOB });
 }
 
 async function send<Name extends QueueName>(

@@ -134,3 +134,19 @@ t.test('an introspection is asked, answered and forgotten; without a supervisor 
   t.ok(performance.now() - started < 450, `${performance.now() - started} ms, without a poll`);
   t.equal((await pool.query('SELECT 1 FROM introspections')).rows.length, 0);
 });
+
+t.test('the first sends need no connection besides that of their transaction', async (t) => {
+  const { pool } = await testDatabase(t);
+  const queues = await startQueues({ pool, role: 'producer', onError: t.error });
+  t.teardown(() => queues.stop());
+  const clients = await Promise.all(Array.from({ length: pool.options.max ?? 0 }, () => pool.connect()));
+  try {
+    for (const tx of clients) await tx.query('BEGIN');
+    await Promise.all(clients.map((tx) => queues.send(tx, 'uninstall', { installationId: 'i' })));
+    for (const tx of clients) await tx.query('COMMIT');
+  } finally {
+    for (const client of clients) client.release();
+  }
+  const { rows } = await pool.query(`SELECT 1 FROM pgboss.job WHERE name = 'uninstall'`);
+  t.equal(rows.length, clients.length);
+});

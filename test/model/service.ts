@@ -8,7 +8,11 @@ import type { Teardown } from '../harness.ts';
  * what esbuild and the jailed child answered for the same source is remembered.
  */
 export function startCachedApi(test: Teardown): Promise<ApiService> {
-  return startApi(test, { prepare: (services) => ({ ...services, ...cached(services) }) });
+  const limits = { installationsPerAccount: 10_000 };
+  return startApi(test, {
+    limits,
+    prepare: (services) => ({ ...services, ...cached(services) }),
+  });
 }
 
 function cached({ bundler, introspect }: Services): Pick<Services, 'bundler' | 'introspect'> {
