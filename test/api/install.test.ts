@@ -1,5 +1,6 @@
 /** Installing, configuring and uninstalling. */
 import t from 'tap';
+import { loadRosterEntry } from '../../db/rosters.ts';
 import { startApi } from './api-service.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from './packages.ts';
 
@@ -99,6 +100,30 @@ t.test('configuration is asked for, checked and kept; secrets never come back', 
     t.notMatch(JSON.stringify(refused.body), canary);
   }
   t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
+});
+
+t.test('values are forgotten with null, and an update asks for what it needs', async (t) => {
+  const { slug, id } = await published(CONFIGURED);
+  const { body } = await ann.post('/installations', { slug });
+  const path = `/installations/${body.id}`;
+  const configure = (input: object) => ann.post(`${path}/configure`, input);
+  await configure({ settings: { city: 'Bern', units: 'imperial' }, secrets: { apiKey: 'k', other: 'o' } });
+  const reset = await configure({ settings: { units: null } });
+  t.same(reset.body.settings, { city: 'Bern' });
+  t.equal(reset.body.status, 'ready', 'the default serves');
+  t.equal((await configure({ settings: { city: null } })).body.status, 'needs_configuration');
+  await configure({ settings: { city: 'Bern', units: 'imperial' } });
+  const picky = readmeWith('settings: { city: { required: true, enum: [Rome] } }');
+  const files = fileList({ 'readme.md': picky, 'index.ts': INDEX });
+  t.equal((await ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files })).status, 201);
+  t.match((await ann.get(path)).body, { currentSemVer: '2.0.0', status: 'needs_configuration', statusReason: /city/ });
+  const entry = await loadRosterEntry(api.pool, body.id);
+  t.same(entry?.settings, {}, 'a value that the version rules out does not reach the plugin');
+  const stale = await configure({ settings: { city: 'Rome', units: null }, secrets: { apiKey: null, other: null } });
+  t.match(stale.body, { status: 'ready', settings: { city: 'Rome' } }, 'what only the old version knew is forgotten');
+  t.same(stale.body.secretNames, []);
+  t.equal((await configure({ settings: { units: null } })).status, 400, 'and is then unknown');
+  t.equal((await ann.delete(path)).status, 204);
 });
 
 t.test('an uninstalled one is gone for its user at once, and its removal is queued', async (t) => {
