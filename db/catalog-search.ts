@@ -15,7 +15,7 @@ const TERMS_MAX = 8;
 /** Shorter beginnings of a word stand in nearly every readme: they are looked for as whole words there. Characters. */
 const PREFIX_MIN_CHARS = 3;
 /** Share of its trigrams a name must have in common with what was typed: one wrong letter in six. */
-const SIMILARITY = 0.4;
+const SIMILARITY = 0.5;
 /**
  * Matches that are gathered by a word's index and then put in order. Of a word that more plugins have, the first are found
  * sooner by looking through them in order.
@@ -30,7 +30,7 @@ interface Wanted {
   readonly slug: string;
   /** As it was typed. */
   readonly name: string;
-  /** `to_tsquery` for titles: every word or its beginning. */
+  /** `to_tsquery` for titles: every word, the last one or its beginning. */
   readonly title: string;
   /** The same for prose. */
   readonly prose: string;
@@ -104,12 +104,15 @@ function wantedBy(text: string): Wanted | null {
   const words = text.normalize('NFKC').toLowerCase();
   const terms = (words.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).slice(0, TERMS_MAX);
   if (terms.length === 0) return null;
-  const prose = terms.map((term) => (term.length < PREFIX_MIN_CHARS ? term : `${term}:*`));
+  // Only the last word may be unfinished: a beginning costs the index all words that begin so.
+  const last = terms.length - 1;
+  const begun = (term: string, at: number, fromChars: number) =>
+    at === last && term.length >= fromChars ? `${term}:*` : term;
   return {
     slug: terms.join('-'),
     name: words.trim(),
-    title: terms.map((term) => `${term}:*`).join(' & '),
-    prose: prose.join(' & '),
+    title: terms.map((term, at) => begun(term, at, 1)).join(' & '),
+    prose: terms.map((term, at) => begun(term, at, PREFIX_MIN_CHARS)).join(' & '),
     words: terms.join(' '),
   };
 }
