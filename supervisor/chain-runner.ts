@@ -13,9 +13,9 @@ import {
   linkDeadline,
   startChain,
 } from './chain.ts';
-import type { LogSink } from './log-sink.ts';
 import type { Metrics } from './metrics.ts';
 import type { Plugins } from './plugin-call.ts';
+import type { LogSink } from './records/log-sink.ts';
 
 export interface ChainDeps {
   readonly plugins: Plugins;

@@ -1,11 +1,11 @@
 /** One child as the fleet sees it: spawned, ready, loaded, draining, dead; its calls and its end. */
 import { limits } from '../sdk/limits.ts';
 import { control, type LogLevel, type Registrations, type Target } from '../sdk/protocol.ts';
-import { ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
-import { type ChildEnd, describeEnd } from './child-end.ts';
-import { ChildError, timeoutOf } from './child-errors.ts';
+import { ChildCalls, type InvokeOptions, type Outcome } from './child/calls.ts';
+import { type ChildEnd, describeEnd } from './child/end.ts';
+import { ChildError, timeoutOf } from './child/errors.ts';
+import { keepTail, type Tail } from './child/stderr-tail.ts';
 import type { Jail, JailedProcess } from './jail.ts';
-import { keepTail, type Tail } from './stderr-tail.ts';
 import { Wire, WireRefusal } from './wire.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';

@@ -10,15 +10,15 @@ import { grantedMembers, isGranted } from '../sdk/capabilities.ts';
 import { limits } from '../sdk/limits.ts';
 import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
 import type { HostRow } from '../sdk/rows.ts';
-import type { AuditSink } from './audit-sink.ts';
 import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
 import { secretCalls } from './host/secrets.ts';
 import { sessionCalls } from './host/session.ts';
 import { storageCalls } from './host/storage.ts';
 import type { Invocation, Invocations } from './invocations.ts';
-import type { LogSink } from './log-sink.ts';
 import type { Metrics } from './metrics.ts';
-import { MinuteRate } from './rate.ts';
+import type { AuditSink } from './records/audit-sink.ts';
+import type { LogSink } from './records/log-sink.ts';
+import { MinuteRate } from './records/rate.ts';
 import { WireRefusal } from './wire.ts';
 
 /** A row whose back end this server does not have yet: refused with a sentence, and absent from the child's `host`. */

@@ -4,12 +4,12 @@ import { isBlocked, type RosterEntry } from '../db/rosters.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../db/runtimes.ts';
 import type { LinkResult } from './chain.ts';
 import type { Child, ChildHandlers } from './child.ts';
-import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-settings.ts';
+import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet/settings.ts';
+import { NoRoomError, Slot, type SlotDeps } from './fleet/slot.ts';
+import { type Spare, SpareChildren } from './fleet/spare-children.ts';
+import type { TenancyDeps } from './fleet/tenancy.ts';
 import type { Metrics } from './metrics.ts';
 import type { PluginCall, Plugins } from './plugin-call.ts';
-import { NoRoomError, Slot, type SlotDeps } from './slot.ts';
-import { type Spare, SpareChildren } from './spare-children.ts';
-import type { TenancyDeps } from './tenancy.ts';
 
 export interface FleetOptions extends TenancyDeps {
   readonly pool: Pool;

@@ -8,11 +8,11 @@ import { closeSync, existsSync, mkdirSync, openSync, renameSync, writeFileSync }
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { limits, MIB } from '../sdk/limits.ts';
-import { type BoxedProcess, watchProcess } from './boxed-process.ts';
-import { mounts, NODE_INSIDE, sharedLibraries } from './jail-mounts.ts';
-import { findLimiter, type Limiter } from './limiter.ts';
-import { nodeFlags } from './node-flags.ts';
-import { seccompFilter } from './seccomp.ts';
+import { type BoxedProcess, watchProcess } from './jail/boxed-process.ts';
+import { findLimiter, type Limiter } from './jail/limiter.ts';
+import { mounts, NODE_INSIDE, sharedLibraries } from './jail/mounts.ts';
+import { nodeFlags } from './jail/node-flags.ts';
+import { seccompFilter } from './jail/seccomp.ts';
 
 /** Which walls stand. All do, except where a test takes one down or the operator's machine cannot build L3. */
 export interface Walls {

@@ -13,9 +13,9 @@ import {
 import { maintainLogs } from '../db/logs.ts';
 import { findLastWord, removeInstallation, requeueRemovals } from '../db/removals.ts';
 import { resetRuntimes } from '../db/runtimes.ts';
-import { ChildError } from './child-errors.ts';
-import { deliverEvent, type EventDeps } from './event-delivery.ts';
-import { LAST_WORD_MS } from './event-policy.ts';
+import { ChildError } from './child/errors.ts';
+import { deliverEvent, type EventDeps } from './events/delivery.ts';
+import { LAST_WORD_MS } from './events/policy.ts';
 import type { Fleet } from './fleet.ts';
 import { introspect } from './introspection.ts';
 import type { Jail } from './jail.ts';

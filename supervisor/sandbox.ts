@@ -2,8 +2,8 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type Child, startChild } from './child.ts';
+import { findLimiter, type LimiterKind } from './jail/limiter.ts';
 import { type Jail, type JailOptions, makeJail } from './jail.ts';
-import { findLimiter, type LimiterKind } from './limiter.ts';
 
 export type SandboxMode = 'auto' | 'require' | 'off';
 /** `degraded`: L3 is wanted and cannot be built. `off`: the operator does without it. */

@@ -7,8 +7,8 @@
  */
 import type { Readable, Writable } from 'node:stream';
 import { encodeFrame, FRAME_MAX_BYTES, type Message } from '../sandbox-child/frame.ts';
-import { ChildError } from './child-errors.ts';
-import { FrameReader } from './frame-reader.ts';
+import { ChildError } from './child/errors.ts';
+import { FrameReader } from './child/frame-reader.ts';
 
 export interface WireHandlers {
   /** Answers a request of the child; what it rejects with goes back as an error, if it is a `WireRefusal`. */

@@ -9,7 +9,7 @@ import { trigger } from '../../sdk/payloads.ts';
 import { type HookName, hooks } from '../../sdk/protocol.ts';
 import type { ChainState, Fields } from '../chain.ts';
 import { runChain } from '../chain-runner.ts';
-import { linksOf } from '../roster-cache.ts';
+import { linksOf } from '../fleet/roster-cache.ts';
 import { read, readBody } from './input.ts';
 import type { SessionParams, SessionServices } from './services.ts';
 

@@ -5,8 +5,8 @@ import type { Queues } from '../../db/queues.ts';
 import type { Session } from '../../db/sessions.ts';
 import type { SignIn } from '../../db/sign-in.ts';
 import type { ChainDeps } from '../chain-runner.ts';
+import type { RosterCache } from '../fleet/roster-cache.ts';
 import type { Plugins } from '../plugin-call.ts';
-import type { RosterCache } from '../roster-cache.ts';
 import type { ArgumentChecks } from './argument-checks.ts';
 import type { SessionCache } from './session-cache.ts';
 

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { json, toolResult } from '../../sdk/payloads.ts';
-import type { Roster, ToolRef } from '../roster-cache.ts';
+import type { Roster, ToolRef } from '../fleet/roster-cache.ts';
 import { readBody, storedId } from './input.ts';
 import type { SessionParams, SessionServices } from './services.ts';
 import { asFailure, callSurface, fullName } from './surface-call.ts';

@@ -16,7 +16,7 @@ import { startQueues } from '../../db/queues.ts';
 import { openSecretKeys } from '../../db/secrets.ts';
 import { openSignIn } from '../../db/sign-in.ts';
 import { buildChild } from '../../sandbox-child/build.ts';
-import { ChildError } from '../../supervisor/child-errors.ts';
+import { ChildError } from '../../supervisor/child/errors.ts';
 import { introspect } from '../../supervisor/introspection.ts';
 import { openSandbox } from '../../supervisor/sandbox.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { LogStreams } from '../../api/log-streams.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../db/logs.ts';
-import { orderedId } from '../../supervisor/ordered-id.ts';
+import { orderedId } from '../../supervisor/records/ordered-id.ts';
 import { startApi } from './api-service.ts';
 import { fileList, MINIMAL } from './packages.ts';
 

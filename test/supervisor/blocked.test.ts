@@ -1,7 +1,7 @@
 /** An operator blocks a plugin while it runs: its child ends at once, everybody is told why, and unblocking revives it. */
 import t from 'tap';
 import { blockPlugin, unblockPlugin } from '../../db/moderation.ts';
-import { linksOf } from '../../supervisor/roster-cache.ts';
+import { linksOf } from '../../supervisor/fleet/roster-cache.ts';
 import { eventually, isAlive, startWorld } from './world.ts';
 
 t.setTimeout(120_000);

@@ -1,7 +1,7 @@
 /** Budgets: they end on time, stand still while paused, and share one timer. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { DeadlineClock } from '../../supervisor/deadline.ts';
+import { DeadlineClock } from '../../supervisor/child/deadline.ts';
 
 /** What a timer may be late on a busy machine, milliseconds. */
 const LATE_MS = 200;

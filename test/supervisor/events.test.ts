@@ -3,7 +3,7 @@ import t from 'tap';
 import { recordEvent } from '../../db/events.ts';
 import { announceInstallation } from '../../db/notices.ts';
 import { readStored } from '../../db/storage.ts';
-import { judgeAttempt } from '../../supervisor/event-policy.ts';
+import { judgeAttempt } from '../../supervisor/events/policy.ts';
 import { eventually, type Installed, startWorld, type World } from './world.ts';
 
 t.setTimeout(90_000);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { findLimiter } from '../../supervisor/limiter.ts';
+import { findLimiter } from '../../supervisor/jail/limiter.ts';
 import { temporaryFolder } from '../harness.ts';
 import { answering, breakers, endings } from '../plugins/hostile-programs.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';

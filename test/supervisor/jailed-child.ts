@@ -2,9 +2,9 @@
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { buildChild } from '../../sandbox-child/build.ts';
+import type { Outcome } from '../../supervisor/child/calls.ts';
+import type { ChildErrorKind } from '../../supervisor/child/errors.ts';
 import { type Bundle, type Child, type ChildHandlers, type ChildLogLine, startChild } from '../../supervisor/child.ts';
-import type { Outcome } from '../../supervisor/child-calls.ts';
-import type { ChildErrorKind } from '../../supervisor/child-errors.ts';
 import { type Jail, type JailOptions, makeJail } from '../../supervisor/jail.ts';
 import { type Teardown, temporaryFolder } from '../harness.ts';
 

@@ -2,8 +2,8 @@
 import type { Pool } from 'pg';
 import t from 'tap';
 import { maintainLogs, pageLogs } from '../../db/logs.ts';
-import { LogSink } from '../../supervisor/log-sink.ts';
-import { orderedId } from '../../supervisor/ordered-id.ts';
+import { LogSink } from '../../supervisor/records/log-sink.ts';
+import { orderedId } from '../../supervisor/records/ordered-id.ts';
 import { testDatabase } from '../harness.ts';
 
 const entry = { installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };

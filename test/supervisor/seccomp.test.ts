@@ -1,7 +1,7 @@
 /** The filter as data: read back by a small interpreter of BPF, so that arm64 is tested where only x64 runs. */
 import t from 'tap';
-import { absent, allowed, fatal, guarded, seccompFilter } from '../../supervisor/seccomp.ts';
-import { type Architecture, auditArchitecture, type CallName, calls } from '../../supervisor/syscalls.ts';
+import { absent, allowed, fatal, guarded, seccompFilter } from '../../supervisor/jail/seccomp.ts';
+import { type Architecture, auditArchitecture, type CallName, calls } from '../../supervisor/jail/syscalls.ts';
 
 const ALLOW = 0x7fff0000;
 const KILL = 0x80000000;

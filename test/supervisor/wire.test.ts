@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { encodeFrame, FRAME_MAX_BYTES, type Message } from '../../sandbox-child/frame.ts';
-import { ChildError } from '../../supervisor/child-errors.ts';
+import { ChildError } from '../../supervisor/child/errors.ts';
 import { Wire, WireRefusal } from '../../supervisor/wire.ts';
 import { errorOf } from './jailed-child.ts';
 

@@ -1,7 +1,7 @@
 /** Rosters in memory, so that a hook call asks no database: loaded once an account, dropped at a notice. */
 import type { Pool } from 'pg';
-import { loadRoster, type RosterEntry } from '../db/rosters.ts';
-import type { HookName } from '../sdk/protocol.ts';
+import { loadRoster, type RosterEntry } from '../../db/rosters.ts';
+import type { HookName } from '../../sdk/protocol.ts';
 
 /** Accounts kept; the one used longest ago goes first. An account takes some kilobytes. */
 const ACCOUNTS_MAX = 5_000;

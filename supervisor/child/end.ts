@@ -1,5 +1,5 @@
 /** How a child ended, in words. */
-import type { ExitInfo } from './boxed-process.ts';
+import type { ExitInfo } from '../jail/boxed-process.ts';
 
 export interface ChildEnd {
   readonly code: number | null;

@@ -1,7 +1,8 @@
 /** Children that started before anybody needs them. All start the same, so a spare serves any installation. */
-import type { Child, ChildHandlers } from './child.ts';
-import type { ChildEnd } from './child-end.ts';
-import { REFILL_AFTER_MS } from './fleet-settings.ts';
+
+import type { ChildEnd } from '../child/end.ts';
+import type { Child, ChildHandlers } from '../child.ts';
+import { REFILL_AFTER_MS } from './settings.ts';
 
 /** A child whose handlers are set when it is taken. */
 export interface Spare {

@@ -1,16 +1,16 @@
 /** One version of one installation in one child: loaded, called, moved out. */
-import type { Blobs } from '../db/blobs.ts';
-import type { RosterEntry } from '../db/rosters.ts';
-import type { LinkResult } from './chain.ts';
-import type { Child, ChildLogLine, HostCall } from './child.ts';
-import type { Outcome } from './child-calls.ts';
-import type { ChildEnd } from './child-end.ts';
-import { ChildError } from './child-errors.ts';
-import type { Dispatch } from './dispatch.ts';
-import { DOUBT_MS } from './fleet-settings.ts';
-import type { Invocations } from './invocations.ts';
-import type { LogSink } from './log-sink.ts';
-import { type PluginCall, sourceOf } from './plugin-call.ts';
+import type { Blobs } from '../../db/blobs.ts';
+import type { RosterEntry } from '../../db/rosters.ts';
+import type { LinkResult } from '../chain.ts';
+import type { Outcome } from '../child/calls.ts';
+import type { ChildEnd } from '../child/end.ts';
+import { ChildError } from '../child/errors.ts';
+import type { Child, ChildLogLine, HostCall } from '../child.ts';
+import type { Dispatch } from '../dispatch.ts';
+import type { Invocations } from '../invocations.ts';
+import { type PluginCall, sourceOf } from '../plugin-call.ts';
+import type { LogSink } from '../records/log-sink.ts';
+import { DOUBT_MS } from './settings.ts';
 import type { Spare } from './spare-children.ts';
 
 export interface TenancyDeps {

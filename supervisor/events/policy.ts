@@ -1,6 +1,6 @@
 /** When an event is tried again, and when no more. Pure. */
-import { type EventName, events } from '../sdk/protocol.ts';
-import type { LinkResult } from './chain.ts';
+import { type EventName, events } from '../../sdk/protocol.ts';
+import type { LinkResult } from '../chain.ts';
 
 /** First wait, doubled each time, seconds. */
 const BACKOFF_FIRST_S = 5;

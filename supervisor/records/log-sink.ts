@@ -1,9 +1,9 @@
 /** Log lines of plugins and of the host about them: capped per installation, cut to size, written in batches. */
 import type { Pool } from 'pg';
-import { insertLogs, type LogLine } from '../db/logs.ts';
-import type { RosterEntry } from '../db/rosters.ts';
-import { limits, MIB } from '../sdk/limits.ts';
-import type { LogLevel } from '../sdk/protocol.ts';
+import { insertLogs, type LogLine } from '../../db/logs.ts';
+import type { RosterEntry } from '../../db/rosters.ts';
+import { limits, MIB } from '../../sdk/limits.ts';
+import type { LogLevel } from '../../sdk/protocol.ts';
 import { Batch } from './batch.ts';
 import { orderedId } from './ordered-id.ts';
 

@@ -8,14 +8,14 @@ import {
   holdEvent,
   postponeEvent,
   releaseHeldEvents,
-} from '../db/events.ts';
-import type { Queues } from '../db/queues.ts';
-import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../db/rosters.ts';
-import { events } from '../sdk/protocol.ts';
-import { judgeAttempt } from './event-policy.ts';
-import type { LogSink } from './log-sink.ts';
-import type { Metrics } from './metrics.ts';
-import type { Plugins } from './plugin-call.ts';
+} from '../../db/events.ts';
+import type { Queues } from '../../db/queues.ts';
+import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../../db/rosters.ts';
+import { events } from '../../sdk/protocol.ts';
+import type { Metrics } from '../metrics.ts';
+import type { Plugins } from '../plugin-call.ts';
+import type { LogSink } from '../records/log-sink.ts';
+import { judgeAttempt } from './policy.ts';
 
 export interface EventDeps {
   readonly pool: Pool;

@@ -1,13 +1,13 @@
 /** One installation in the fleet: the child that serves it, the one being started, and when a dead one may start again. */
 import { randomInt } from 'node:crypto';
-import type { RosterEntry } from '../db/rosters.ts';
-import type { LastExit, Runtime, RuntimeState } from '../db/runtimes.ts';
-import type { LinkResult } from './chain.ts';
-import type { ChildEnd } from './child-end.ts';
-import { ChildError } from './child-errors.ts';
-import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-settings.ts';
-import type { PluginCall } from './plugin-call.ts';
-import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
+import type { RosterEntry } from '../../db/rosters.ts';
+import type { LastExit, Runtime, RuntimeState } from '../../db/runtimes.ts';
+import type { LinkResult } from '../chain.ts';
+import type { ChildEnd } from '../child/end.ts';
+import { ChildError } from '../child/errors.ts';
+import type { PluginCall } from '../plugin-call.ts';
+import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from '../restart-policy.ts';
+import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './settings.ts';
 import type { Spare } from './spare-children.ts';
 import { Tenancy, type TenancyDeps, type TenancyHandlers } from './tenancy.ts';
 

@@ -7,7 +7,7 @@ import {
   HEADER_BYTES,
   type Message,
   refuseDeep,
-} from '../sandbox-child/frame.ts';
+} from '../../sandbox-child/frame.ts';
 
 /** Frames read from one child in one window; then its pipe is left alone until the next. 10,000 a second. */
 const WINDOW_FRAMES = 1_000;

@@ -1,12 +1,12 @@
 /** The calls of one child: how many at once, until when, and what came of each. */
 import type { z } from 'zod';
-import { limits } from '../sdk/limits.ts';
-import { REASON_MAX_CHARS } from '../sdk/payloads.ts';
-import type { control, Target } from '../sdk/protocol.ts';
+import { limits } from '../../sdk/limits.ts';
+import { REASON_MAX_CHARS } from '../../sdk/payloads.ts';
+import type { control, Target } from '../../sdk/protocol.ts';
+import type { Wire } from '../wire.ts';
 import { CallSlots } from './call-slots.ts';
-import { ChildError, timeoutOf } from './child-errors.ts';
 import { type Deadline, DeadlineClock } from './deadline.ts';
-import type { Wire } from './wire.ts';
+import { ChildError, timeoutOf } from './errors.ts';
 
 /** What the plugin's code did: answered, vetoed, or threw. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
