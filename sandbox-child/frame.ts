@@ -32,11 +32,20 @@ const NESTING_MAX = 128;
 /** So little text cannot be nested too deeply. */
 const SHALLOW_BYTES = 2 * NESTING_MAX;
 
-/** Where a part belongs, what it is, and how many bytes it has. */
-type Part = [path: (string | number)[], kind: 'text' | 'bytes', length: number];
+/**
+ * Of each part: how many keys lead to it, the keys, what it is, how many bytes it has. All parts in one list, because
+ * JSON reads and writes one list of six in half the time of three nested ones.
+ */
+type Table = (string | number)[];
+const TEXT = 0;
+const BYTES = 1;
+/** Entries of a part beside its keys. */
+const PART_EXTRAS = 3;
+/** A head of more characters has its bytes counted before there is memory for it. */
+const HEAD_COUNTED_CHARS = 4_096;
 /** Its short name keeps it out of the way of JSON-RPC's. */
 interface Head extends Message {
-  readonly '@'?: readonly Part[];
+  '@'?: Table;
 }
 /** Thrown for a frame that no honest peer sends. */
 export class FrameError extends Error {
@@ -44,73 +53,91 @@ export class FrameError extends Error {
 }
 
 /**
- * One message as one buffer.
+ * One message as one frame at the start of a buffer; `frameLength` tells where it ends.
  *
- * @param allocate gives the memory, of exactly so many bytes; it is written at once
+ * @param allocate gives the memory, at least so many bytes; it is written at once
  * @throws RangeError over `FRAME_MAX_BYTES`,
  *   what a getter or `toJSON` of a plugin's value throws, and TypeError for cycles and BigInts
  */
 export function encodeFrame(message: Message, allocate: (bytes: number) => Buffer): Buffer {
-  const found: Found[] = [];
-  let slim = detach(message, 0, found);
-  if (found.length > 0) slim = { ...(slim as Message), '@': found.map(describe) };
+  const found = new Found();
+  const slim = detach(message, 0, found) as Head;
+  const { contents } = found;
+  // Something was taken out of it, so it is a copy by now.
+  if (contents.length > 0) slim['@'] = found.table;
   const head = JSON.stringify(slim);
-  const headBytes = Buffer.byteLength(head);
-  let length = HEADER_BYTES + headBytes;
-  for (const part of found) length += part.bytes;
-  if (length - 4 > FRAME_MAX_BYTES)
-    throw new RangeError(`a message of ${length} bytes; the limit is ${FRAME_MAX_BYTES}`);
-  const frame = allocate(length);
-  frame.writeUInt32LE(length - 4, 0);
-  frame.writeUInt32LE(headBytes, 4);
-  let at = HEADER_BYTES + frame.write(head, HEADER_BYTES);
-  for (const { content, bytes } of found) {
-    if (typeof content === 'string') frame.write(content, at);
-    else frame.set(content, at);
-    at += bytes;
+  // Where even the most bytes it can have are few, counting them first would be a walk too many.
+  const headMost = head.length <= HEAD_COUNTED_CHARS ? 3 * head.length : Buffer.byteLength(head);
+  refuseLarge(HEADER_BYTES + headMost + found.bytes, head, found.bytes);
+  const frame = allocate(HEADER_BYTES + headMost + found.bytes);
+  const headBytes = frame.write(head, HEADER_BYTES);
+  let at = HEADER_BYTES + headBytes;
+  for (const content of contents) {
+    if (typeof content === 'string') at += frame.write(content, at);
+    else {
+      frame.set(content, at);
+      at += content.byteLength;
+    }
   }
+  frame.writeUInt32LE(at - 4, 0);
+  frame.writeUInt32LE(headBytes, 4);
   return frame;
 }
 
-interface Found {
-  readonly path: (string | number)[];
-  readonly content: string | Uint8Array;
-  readonly bytes: number;
+function refuseLarge(most: number, head: string, partBytes: number): void {
+  if (most - 4 <= FRAME_MAX_BYTES) return;
+  const length = HEADER_BYTES + Buffer.byteLength(head) + partBytes;
+  if (length - 4 > FRAME_MAX_BYTES)
+    throw new RangeError(`a message of ${length} bytes; the limit is ${FRAME_MAX_BYTES}`);
 }
-const describe = ({ path, content, bytes }: Found): Part => [
-  path,
-  typeof content === 'string' ? 'text' : 'bytes',
-  bytes,
-];
+
+/** Bytes of the frame at the start of a buffer. */
+export const frameLength = (frame: Buffer): number => 4 + frame.readUInt32LE(0);
+
+/** What a walk took out of a message. */
+class Found {
+  readonly table: Table = [];
+  readonly contents: (string | Uint8Array)[] = [];
+  bytes = 0;
+
+  /** Keeps one part, at the first `depth` keys of the walk. Answers what stands in its place. */
+  take(content: string | Uint8Array, depth: number): null {
+    const isText = typeof content === 'string';
+    const bytes = isText ? Buffer.byteLength(content) : content.byteLength;
+    const { table } = this;
+    table.push(depth);
+    for (let at = 0; at < depth; at += 1) table.push(walk[at] as string | number);
+    table.push(isText ? TEXT : BYTES, bytes);
+    this.contents.push(content);
+    this.bytes += bytes;
+    return null;
+  }
+}
 
 /** Where the walk is: one path for all of it, copied where something is found. */
 const walk: (string | number)[] = new Array(PART_DEPTH).fill('');
+const PLAIN: unknown = Object.prototype;
 
 /** The value with its long parts replaced by null, copied only along the way to them. */
-function detach(value: unknown, depth: number, found: Found[]): unknown {
-  if (typeof value === 'string')
-    return isPartText(value, found) ? take(value, Buffer.byteLength(value), depth, found) : value;
+function detach(value: unknown, depth: number, found: Found): unknown {
+  if (typeof value === 'string') return isPartText(value, found) ? found.take(value, depth) : value;
   if (typeof value !== 'object' || value === null) return value;
-  if (value instanceof Uint8Array) {
-    if (found.length >= PARTS_MAX) throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays`);
-    return take(value, value.byteLength, depth, found);
+  const plain = Object.getPrototypeOf(value) === PLAIN;
+  if (!plain && value instanceof Uint8Array) {
+    if (found.contents.length >= PARTS_MAX) throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays`);
+    return found.take(value, depth);
   }
   // A value with `toJSON` decides for itself what its JSON is, so nothing may be taken out of it.
   if (depth >= PART_DEPTH || 'toJSON' in value) return value;
-  if (Array.isArray(value)) return value.length > PART_ARRAY_MAX ? value : detachItems(value, depth, found);
-  return Object.getPrototypeOf(value) === Object.prototype ? detachFields(value, depth, found) : value;
+  if (plain) return detachFields(value, depth, found);
+  return Array.isArray(value) && value.length <= PART_ARRAY_MAX ? detachItems(value, depth, found) : value;
 }
 
 /** A lone surrogate has no UTF-8: such a string stays in the JSON, which escapes it. */
-const isPartText = (text: string, found: readonly Found[]): boolean =>
-  text.length >= PART_MIN_CHARS && found.length < PARTS_MAX && text.isWellFormed();
+const isPartText = (text: string, found: Found): boolean =>
+  text.length >= PART_MIN_CHARS && found.contents.length < PARTS_MAX && text.isWellFormed();
 
-function take(content: string | Uint8Array, bytes: number, depth: number, found: Found[]): null {
-  found.push({ path: walk.slice(0, depth), content, bytes });
-  return null;
-}
-
-function detachItems(items: readonly unknown[], depth: number, found: Found[]): unknown {
+function detachItems(items: readonly unknown[], depth: number, found: Found): unknown {
   let copy: unknown[] | null = null;
   for (let index = 0; index < items.length; index += 1) {
     walk[depth] = index;
@@ -124,7 +151,7 @@ function detachItems(items: readonly unknown[], depth: number, found: Found[]): 
   return copy ?? items;
 }
 
-function detachFields(fields: object, depth: number, found: Found[]): unknown {
+function detachFields(fields: object, depth: number, found: Found): unknown {
   let copy: Record<string, unknown> | null = null;
   // Its prototype has no enumerable keys: these are its own.
   for (const key in fields) {
@@ -186,7 +213,9 @@ export function decodeFrame(buffer: Buffer, start: number, headEnd: number, end:
   let head: Head;
   try {
     const text = buffer.toString('utf8', start, headEnd);
-    head = JSON.parse(text, SURROGATE_ESCAPE.test(text) ? wellFormed : undefined);
+    // Most heads escape nothing at all, which is quicker to see than what they escape.
+    const halved = text.includes('\\') && SURROGATE_ESCAPE.test(text);
+    head = halved ? JSON.parse(text, wellFormed) : JSON.parse(text);
   } catch {
     throw new FrameError('the head of a frame is not JSON');
   }
@@ -197,39 +226,44 @@ export function decodeFrame(buffer: Buffer, start: number, headEnd: number, end:
 }
 
 function attach(head: Head, buffer: Buffer, start: number, end: number): number {
-  const parts: unknown = head['@'];
-  if (!Array.isArray(parts) || parts.length > PARTS_MAX) throw new FrameError('the parts of a frame are no list');
+  const table: unknown = head['@'];
+  if (!Array.isArray(table) || table.length > PARTS_MAX * (PART_DEPTH + PART_EXTRAS))
+    throw new FrameError('the parts of a frame are no list');
   let at = start;
-  for (const part of parts) {
-    if (!isPart(part) || at + part[2] > end) throw new FrameError('a part of a frame is malformed');
-    const [path, kind, length] = part;
-    const content = kind === 'text' ? buffer.toString('utf8', at, at + length) : new Uint8Array(length);
-    if (typeof content !== 'string') buffer.copy(content, 0, at, at + length);
-    place(head, path, content);
+  for (let entry = 0; entry < table.length; ) {
+    const keys = entry + 1;
+    const depth: unknown = table[entry];
+    if (!isCount(depth) || depth === 0 || depth > PART_DEPTH) throw new FrameError('a path in a frame is malformed');
+    const kind: unknown = table[keys + depth];
+    const length: unknown = table[keys + depth + 1];
+    if ((kind !== TEXT && kind !== BYTES) || !isCount(length) || at + length > end)
+      throw new FrameError('a part of a frame is malformed');
+    const content = kind === TEXT ? buffer.toString('utf8', at, at + length) : copyOf(buffer, at, length);
+    place(head, table, keys, depth, content);
     at += length;
+    entry = keys + depth + 2;
   }
   return at;
 }
 
-const isPart = (part: unknown): part is Part =>
-  Array.isArray(part) &&
-  part.length === 3 &&
-  Array.isArray(part[0]) &&
-  part[0].length > 0 &&
-  part[0].length <= PART_DEPTH &&
-  (part[1] === 'text' || part[1] === 'bytes') &&
-  Number.isSafeInteger(part[2]) &&
-  part[2] >= 0;
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+function copyOf(buffer: Buffer, at: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  buffer.copy(bytes, 0, at, at + length);
+  return bytes;
+}
 
 /** Own keys that hold null only: a path can neither climb a prototype nor replace what the JSON says. */
-function place(root: object, path: readonly unknown[], content: unknown): void {
+function place(root: object, table: readonly unknown[], start: number, depth: number, content: unknown): void {
   let node: unknown = root;
-  for (let depth = 0; depth < path.length; depth += 1) {
-    const key = path[depth];
+  const last = start + depth - 1;
+  for (let at = start; at <= last; at += 1) {
+    const key = table[at];
     if (typeof key !== 'string' && typeof key !== 'number') throw new FrameError('a path in a frame is malformed');
     if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) break;
     const fields = node as Record<string | number, unknown>;
-    if (depth < path.length - 1) node = fields[key];
+    if (at < last) node = fields[key];
     else if (fields[key] === null) {
       // The key is its own, `__proto__` included, so this sets it and calls nobody's setter.
       fields[key] = content;

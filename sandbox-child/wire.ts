@@ -1,7 +1,7 @@
 /** The child's end of the wire: JSON-RPC over descriptors 0 and 1, with no library and no stream on the way out. */
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { decodeFrame, encodeFrame, HEADER_BYTES, type Message, refuseDeep } from './frame.ts';
+import { decodeFrame, encodeFrame, frameLength, HEADER_BYTES, type Message, refuseDeep } from './frame.ts';
 
 export interface Wire {
   /**
@@ -21,8 +21,7 @@ const SCRATCH_BYTES = 65_536;
 export function openWire(receive: (message: Message) => void): Wire {
   readFrames(receive);
   const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-  const allocate = (bytes: number): Buffer =>
-    bytes <= SCRATCH_BYTES ? scratch.subarray(0, bytes) : Buffer.allocUnsafeSlow(bytes);
+  const allocate = (bytes: number): Buffer => (bytes <= SCRATCH_BYTES ? scratch : Buffer.allocUnsafeSlow(bytes));
   return {
     send(message) {
       const frame = encodeFrame(message, allocate);
@@ -34,8 +33,9 @@ export function openWire(receive: (message: Message) => void): Wire {
 
 /** Descriptor 1 blocks. A stream would cost 10 µs and a copy. */
 function write(frame: Buffer): void {
+  const length = frameLength(frame);
   try {
-    for (let at = 0; at < frame.byteLength; ) at += writeSync(1, frame, at);
+    for (let at = 0; at < length; ) at += writeSync(1, frame, at, length - at);
   } catch {
     // The supervisor has gone.
     process.exit(0);
@@ -53,28 +53,39 @@ class Frames {
     this.#receive = receive;
   }
 
-  /** Takes a chunk whose memory is used again after the call. */
-  read(fresh: Buffer): void {
-    let chunk = fresh;
-    if (this.#bytes > 0) {
-      this.#parts.push(Buffer.from(fresh));
-      this.#bytes += fresh.byteLength;
-      if (this.#bytes < this.#wanted) return;
-      chunk = Buffer.concat(this.#parts);
-    }
-    const left = chunk.subarray(this.#take(chunk));
-    this.#parts = left.byteLength > 0 ? [Buffer.from(left)] : [];
-    this.#bytes = left.byteLength;
-    this.#wanted = left.byteLength >= HEADER_BYTES ? 4 + left.readUInt32LE(0) : HEADER_BYTES;
+  /** Takes the first `bytes` of a buffer whose memory is used again after the call. */
+  read(buffer: Buffer, bytes: number): void {
+    if (this.#bytes > 0) this.#join(buffer, bytes);
+    else this.#keep(buffer, this.#take(buffer, bytes), bytes);
   }
 
-  #take(chunk: Buffer): number {
+  #join(buffer: Buffer, bytes: number): void {
+    this.#parts.push(Buffer.from(buffer.subarray(0, bytes)));
+    this.#bytes += bytes;
+    if (this.#bytes < this.#wanted) return;
+    const whole = Buffer.concat(this.#parts);
+    this.#keep(whole, this.#take(whole, whole.byteLength), whole.byteLength);
+  }
+
+  /** What is left after the last whole frame waits for the rest of its own. */
+  #keep(buffer: Buffer, from: number, end: number): void {
+    this.#bytes = end - from;
+    if (this.#bytes === 0) {
+      if (this.#parts.length > 0) this.#parts = [];
+      return;
+    }
+    const left = Buffer.from(buffer.subarray(from, end));
+    this.#parts = [left];
+    this.#wanted = left.byteLength >= HEADER_BYTES ? frameLength(left) : HEADER_BYTES;
+  }
+
+  #take(buffer: Buffer, bytes: number): number {
     let at = 0;
-    while (chunk.byteLength - at >= HEADER_BYTES) {
-      const end = at + 4 + chunk.readUInt32LE(at);
-      if (end > chunk.byteLength) break;
+    while (bytes - at >= HEADER_BYTES) {
+      const end = at + 4 + buffer.readUInt32LE(at);
+      if (end > bytes) break;
       const head = at + HEADER_BYTES;
-      this.#receive(decodeFrame(chunk, head, head + chunk.readUInt32LE(at + 4), end));
+      this.#receive(decodeFrame(buffer, head, head + buffer.readUInt32LE(at + 4), end));
       at = end;
     }
     return at;
@@ -83,13 +94,13 @@ class Frames {
 
 function readFrames(receive: (message: Message) => void): void {
   const frames = new Frames(receive);
-  const callback = (bytes: number, buffer: Uint8Array): boolean => {
-    frames.read(Buffer.from(buffer.buffer, buffer.byteOffset, bytes));
+  // One buffer for every read, instead of a stream's 64 KB for each.
+  const buffer = Buffer.alloc(READ_BYTES);
+  const callback = (bytes: number): boolean => {
+    frames.read(buffer, bytes);
     return true;
   };
-  // One buffer for every read, instead of a stream's 64 KB for each.
-  const onread = { buffer: Buffer.alloc(READ_BYTES), callback };
-  const input = new Socket({ fd: 0, readable: true, writable: false, onread });
+  const input = new Socket({ fd: 0, readable: true, writable: false, onread: { buffer, callback } });
   input.on('end', () => process.exit(0));
   input.on('error', () => process.exit(0));
   input.resume();

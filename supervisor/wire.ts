@@ -6,7 +6,7 @@
  * for a 4 KB prompt, where a whole checked, counted and jailed hook takes 2 this way (`bench/hook-round-trip.ts`).
  */
 import type { Readable, Writable } from 'node:stream';
-import { encodeFrame, FRAME_MAX_BYTES, type Message } from '../sandbox-child/frame.ts';
+import { encodeFrame, FRAME_MAX_BYTES, frameLength, type Message } from '../sandbox-child/frame.ts';
 import { ChildError } from './child/errors.ts';
 import { FrameReader } from './child/frame-reader.ts';
 
@@ -101,8 +101,8 @@ export class Wire {
   #send(message: Message): void {
     if (this.#closed) return;
     const output = this.#output;
-    const frame = encodeFrame(message, output.writableLength === 0 ? cutScratch : allocateFrame);
-    output.write(frame);
+    const frame = encodeFrame(message, output.writableLength === 0 ? lendScratch : allocateFrame);
+    output.write(frame.subarray(0, frameLength(frame)));
     if (output.writableLength === 0) return;
     // The kernel did not take all of it at once, so its memory is still in use.
     if (frame.buffer === scratch.buffer) scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
@@ -157,7 +157,6 @@ export class Wire {
 
 let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 const allocateFrame = (bytes: number): Buffer => Buffer.allocUnsafeSlow(bytes);
-const cutScratch = (bytes: number): Buffer =>
-  bytes <= SCRATCH_BYTES ? scratch.subarray(0, bytes) : allocateFrame(bytes);
+const lendScratch = (bytes: number): Buffer => (bytes <= SCRATCH_BYTES ? scratch : allocateFrame(bytes));
 
 const isSerial = (id: unknown): id is number => Number.isSafeInteger(id) && (id as number) > 0;

@@ -2,12 +2,15 @@
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
-import { encodeFrame, FRAME_MAX_BYTES, type Message } from '../../sandbox-child/frame.ts';
+import { encodeFrame, FRAME_MAX_BYTES, frameLength, type Message } from '../../sandbox-child/frame.ts';
 import { ChildError } from '../../supervisor/child/errors.ts';
 import { Wire, WireRefusal } from '../../supervisor/wire.ts';
 import { errorOf } from './jailed-child.ts';
 
-const frame = (message: Message): Buffer => encodeFrame(message, (bytes) => Buffer.alloc(bytes));
+const frame = (message: Message): Buffer => {
+  const buffer = encodeFrame(message, (bytes) => Buffer.alloc(bytes));
+  return buffer.subarray(0, frameLength(buffer));
+};
 
 interface Peer {
   readonly wire: Wire;
