@@ -48,10 +48,7 @@ export function createMetrics(gauges: Gauges): Metrics {
   readGauges(registers, gauges);
   return {
     registry,
-    linkRan: (hook, slug, outcome, ms) => {
-      links.inc({ hook, slug, outcome });
-      linkSeconds.observe({ hook }, ms / 1000);
-    },
+    linkRan: linkRecorder(links, linkSeconds),
     targetRan: (kind, slug, outcome, ms) => {
       targets.inc({ kind, slug, outcome });
       callSeconds.observe({ kind }, ms / 1000);
@@ -64,6 +61,35 @@ export function createMetrics(gauges: Gauges): Metrics {
       if (dropped) lines.inc({ fate: 'dropped' }, dropped);
     },
     eventAttempted: (type, outcome) => attempts.inc({ type, outcome }),
+  };
+}
+
+/** What one hook's links are counted with. */
+interface HookRecord {
+  readonly seconds: { observe(seconds: number): void };
+  /** By slug, then by outcome. */
+  readonly counts: Map<string, Map<string, { inc(): void }>>;
+}
+
+/** prom-client sorts and joins the labels of every call; found once, a link's own counter is three look-ups away. */
+function linkRecorder(links: Counter<'hook' | 'slug' | 'outcome'>, linkSeconds: Histogram<'hook'>): Metrics['linkRan'] {
+  const hooks = new Map<string, HookRecord>();
+  const recordOf = (hook: string): HookRecord => {
+    const made = { seconds: linkSeconds.labels({ hook }), counts: new Map() };
+    hooks.set(hook, made);
+    return made;
+  };
+  const countOf = ({ counts }: HookRecord, hook: string, slug: string, outcome: string): { inc(): void } => {
+    const made = links.labels({ hook, slug, outcome });
+    const bySlug = counts.get(slug) ?? new Map<string, { inc(): void }>();
+    counts.set(slug, bySlug.set(outcome, made));
+    return made;
+  };
+  return (hook, slug, outcome, ms) => {
+    const record = hooks.get(hook) ?? recordOf(hook);
+    const count = record.counts.get(slug)?.get(outcome) ?? countOf(record, hook, slug, outcome);
+    count.inc();
+    record.seconds.observe(ms / 1000);
   };
 }
 
