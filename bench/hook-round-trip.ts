@@ -4,7 +4,8 @@
  * the same bytes, and against bare vscode-jsonrpc, all in one run.
  *
  * Where the scheduler puts two processes matters more than anything they do (40 µs to wake another core here), so it is
- * measured three ways: the peer on the caller's core, the peer on the other core, and wherever the scheduler likes.
+ * measured three ways. The first, wherever the scheduler likes, is how the product runs and what the goal is held against;
+ * the other two, pinned to one core and to two, say how much of it is work and how much is waking.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -24,6 +25,10 @@ const WARM_UP_ROUNDS = 2;
 const CALLS_A_ROUND = 1_000;
 /** Fresh processes for each, so that one lucky or unlucky placement does not decide. */
 const PAIRS = 3;
+const GOALS = [
+  { name: 'p50', p: 0.5, most: 1.5 },
+  { name: 'p99', p: 0.99, most: 2 },
+] as const;
 const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(80).slice(0, 4_096);
 const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';
 const HOOK = 'middleware.systemPrompt';
@@ -156,23 +161,34 @@ function print(title: string, samples: ReadonlyMap<string, readonly number[]>): 
   console.log(`\n${title}`);
   for (const [name, found] of samples) {
     const [p50, p99] = [0.5, 0.99].map((p) => percentile(found, p));
-    const [r50, r99] = [0.5, 0.99].map((p) => percentile(found, p) / percentile(base, p));
-    const text = [
-      `p50 ${p50?.toFixed(1)} µs`,
-      `p99 ${p99?.toFixed(1)} µs`,
-      `${r50?.toFixed(2)}× and ${r99?.toFixed(2)}×`,
-    ];
-    console.log(`  ${name.padEnd(16)}${text.join('   ')} the bare pipe`);
+    const text = [`p50 ${p50?.toFixed(1)} µs`, `p99 ${p99?.toFixed(1)} µs`, `${ratios(found, base)} the bare pipe`];
+    console.log(`  ${name.padEnd(16)}${text.join('   ')}`);
   }
 }
 
-console.log(
-  `one systemPrompt link, 4 KB; sandbox ${sandbox.state}, limiter ${sandbox.limiter}; goal p50 ≤ 1.5×, p99 ≤ 2×`,
-);
+const ratios = (found: readonly number[], base: readonly number[]): string =>
+  [0.5, 0.99].map((p) => `${(percentile(found, p) / percentile(base, p)).toFixed(2)}×`).join(' and ');
+
+/** The line to quote: one for a placement, because the scheduler may place the two pipes it compares differently. */
+function conclude(placement: string, samples: ReadonlyMap<string, readonly number[]>): void {
+  const base = samples.get('bare pipe') ?? [];
+  const hook = samples.get('jailed hook') ?? [];
+  const met = GOALS.every(({ p, most }) => percentile(hook, p) <= most * percentile(base, p));
+  const goal = GOALS.map(({ name, most }) => `${name} ≤ ${most}×`).join(', ');
+  console.log(
+    `jailed hook, ${placement}: ${ratios(hook, base)} the bare pipe; goal ${goal}: ${met ? 'met' : 'missed'}`,
+  );
+}
+
+console.log(`one systemPrompt link, 4 KB; sandbox ${sandbox.state}, limiter ${sandbox.limiter}`);
+const placedByScheduler = await compare(null);
+print('wherever the scheduler likes: as the product runs', placedByScheduler);
 pin(process.pid, 0);
-print('peer on the other core', await compare(1));
-print('peer on the same core', await compare(0));
-pin(process.pid, null);
-print('wherever the scheduler likes', await compare(null));
+const onOneCore = await compare(0);
+print('pinned, peer on the same core: the work alone', onOneCore);
+print('pinned, peer on the other core: with the waking of it', await compare(1));
+console.log();
+conclude('as the product runs', placedByScheduler);
+conclude('the work alone', onOneCore);
 rmSync(directory, { recursive: true });
 process.exit(0);
