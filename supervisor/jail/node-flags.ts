@@ -2,8 +2,8 @@
 
 /**
  * New space, megabytes. V8 would grow it to 16 for throughput that a hook never needs, 9 MB of an idle child. It starts at
- * 1 and grows with use, so an idle child pays for none of this. At 2 every 140th hook call waits for a collection, which
- * with a little noise is its p99: 148 µs; at 4 it is 96 µs, at 8 no better.
+ * 1 and grows with use only, so a child that has just been loaded weighs the same at 2, 4 and 8. On a quiet machine the
+ * p99 of a hook was 148 µs at 2, 96 at 4 and 103 at 8; on a busy one other things decide it.
  */
 const SEMI_SPACE_MEGABYTES = 4;
 /** Kilobytes of stack: V8's own default, said aloud because the 8 MiB of the main thread must stay far above it. */
