@@ -2,11 +2,9 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Listener } from '../db/listener.ts';
+import { databaseTrouble } from '../db/readiness.ts';
 import type { Metrics } from './metrics.ts';
 import type { Sandbox } from './sandbox.ts';
-
-/** A database that answers later than this cannot carry the service. Milliseconds. */
-const READY_TIMEOUT_MS = 2_000;
 
 export interface HealthDeps {
   readonly pool: Pool;
@@ -33,14 +31,5 @@ export function buildHealth({ pool, listener, metrics, sandbox, isStopping }: He
 }
 
 async function trouble(pool: Pool, listener: Listener): Promise<string | null> {
-  if (!listener.connected()) return 'the listening connection to the database is away';
-  const late = Promise.withResolvers<string>();
-  const timer = setTimeout(() => late.resolve('the database does not answer in time'), READY_TIMEOUT_MS);
-  try {
-    return await Promise.race([pool.query('SELECT 1').then(() => null), late.promise]);
-  } catch {
-    return 'the database is away';
-  } finally {
-    clearTimeout(timer);
-  }
+  return listener.connected() ? databaseTrouble(pool) : 'the listening connection to the database is away';
 }

@@ -1,10 +1,8 @@
 /** The operators' own port: is it alive, can it serve, what does it count. Not for the public. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
+import { databaseTrouble } from '../../db/readiness.ts';
 import type { Metrics } from './metrics.ts';
-
-/** A database that answers later than this cannot carry the service. Milliseconds. */
-const READY_TIMEOUT_MS = 2_000;
 
 export interface OperationsDeps {
   readonly pool: Pool;
@@ -25,16 +23,4 @@ export function buildOperations({ pool, metrics, isStopping }: OperationsDeps): 
     reply.type(metrics.registry.contentType).send(await metrics.registry.metrics()),
   );
   return app;
-}
-
-async function databaseTrouble(pool: Pool): Promise<string | null> {
-  const late = Promise.withResolvers<string>();
-  const timer = setTimeout(() => late.resolve('the database does not answer in time'), READY_TIMEOUT_MS);
-  try {
-    return await Promise.race([pool.query('SELECT 1').then(() => null), late.promise]);
-  } catch {
-    return 'the database is away';
-  } finally {
-    clearTimeout(timer);
-  }
 }
