@@ -10,6 +10,7 @@ import { Problem } from '../sdk/errors.ts';
 import { MIB } from '../sdk/limits.ts';
 import { requireSignIn } from './http/authentication.ts';
 import { answerClientError } from './http/client-errors.ts';
+import { consoleFiles, isConsoleBuilt } from './http/console-files.ts';
 import { answerError } from './http/errors.ts';
 import { readJsonBodies } from './http/json-body.ts';
 import { landingPage } from './http/landing-page.ts';
@@ -26,6 +27,7 @@ import { installationRoutes } from './routes/installations.ts';
 import { logRoutes } from './routes/logs.ts';
 import { pluginRoutes } from './routes/plugins.ts';
 import { releaseRoutes } from './routes/releases.ts';
+import { type SignInFacts, signInRoutes } from './routes/sign-in.ts';
 import { updateRoutes } from './routes/updates.ts';
 import type { Services } from './services.ts';
 
@@ -46,6 +48,8 @@ export interface AppDeps {
   readonly limits: RateLimits & { readonly uploadsAtOnce: number; readonly installationsPerAccount: number };
   /** As users reach the service, without a slash at the end. */
   readonly publicUrl: string;
+  /** For the console. Absent: there is none, and tokens are pasted. */
+  readonly signInFacts?: SignInFacts;
 }
 
 /** Builds the application; the caller listens, injects and closes. */
@@ -74,10 +78,22 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     deps.metrics.answered(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime);
   });
   await app.register(helmet, protectiveHeaders(deps.publicUrl));
-  app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${deps.publicUrl}${API_PREFIX}`)));
+  await app.register((scope) => frontPage(scope, deps));
+  const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
+  await app.register(signInRoutes(facts), { prefix: API_PREFIX });
   await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
   await app.register(documentationRoutes(describe), { prefix: API_PREFIX });
   return app;
+}
+
+/** The console; where it is not built, what to do instead. */
+async function frontPage(app: FastifyInstance, { signInFacts, publicUrl }: AppDeps): Promise<void> {
+  if (signInFacts === undefined || !isConsoleBuilt()) {
+    app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${publicUrl}${API_PREFIX}`)));
+    return;
+  }
+  const others = [signInFacts.sessionApiUrl, signInFacts.oidc?.issuer].filter((url) => url != null);
+  await consoleFiles(app, [...new Set(others.map((url) => new URL(url).origin))]);
 }
 
 /** Told to go to https, a browser could not use a service that is reached over http. */

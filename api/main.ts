@@ -9,7 +9,7 @@ import { sweepDeletedPlugins } from '../db/plugins.ts';
 import { openPool } from '../db/pool.ts';
 import { startQueues } from '../db/queues.ts';
 import { openSecretKeys } from '../db/secrets.ts';
-import { publicUrl, readEnvironment, SettingsError } from '../db/settings.ts';
+import { publicUrl, readEnvironment, SettingsError, supervisorUrl } from '../db/settings.ts';
 import { openSignIn } from '../db/sign-in.ts';
 import { type AppDeps, buildApp } from './app.ts';
 import { openBlobUpkeep } from './blob-upkeep.ts';
@@ -47,10 +47,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const operations = buildOperations({ pool, metrics, isStopping: () => stopping });
   const app = await buildApp({
     services: {
-      pool,
-      listener,
-      queues,
-      blobs,
+      ...{ pool, listener, queues, blobs },
       onDeleted: () => upkeep.request(),
       keys: await openSecretKeys(config.DATA_DIR),
       bundler,
@@ -61,6 +58,7 @@ async function serve(config: ApiConfig): Promise<void> {
     logger,
     limits: limitsOf(config),
     publicUrl: publicUrl(config),
+    signInFacts: signInFactsOf(config),
   });
   stopWithParent(async () => {
     stopping = true;
@@ -71,6 +69,13 @@ async function serve(config: ApiConfig): Promise<void> {
   await app.listen({ host: config.HOST, port: config.PORT });
   await operations.listen({ host: config.OPS_HOST, port: config.API_OPS_PORT });
   announceReady(publicUrl(config));
+}
+
+function signInFactsOf(config: ApiConfig): AppDeps['signInFacts'] & {} {
+  const { OIDC_ISSUER: issuer, OIDC_AUDIENCE: audience, OIDC_CLIENT_ID } = config;
+  const hasIssuer = issuer !== undefined && audience !== undefined;
+  const oidc = hasIssuer ? { issuer, clientId: OIDC_CLIENT_ID ?? audience, audience } : null;
+  return { sessionApiUrl: supervisorUrl(config), oidc };
 }
 
 function limitsOf(config: ApiConfig): AppDeps['limits'] {

@@ -1,5 +1,7 @@
 /** `npm start`: everything on one machine. PostgreSQL (unless DATABASE_URL), migrations, API, supervisor. */
+import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
 import { accountOf, setOperator } from '../db/accounts.ts';
 import { makeDataDir } from '../db/data-dir.ts';
@@ -46,15 +48,27 @@ async function start(): Promise<void> {
   const env = readEnvironment();
   const settings = parseSettings(sharedSettings, env);
   await makeDataDir(settings.DATA_DIR);
+  const built = buildConsole();
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await refuseTakenPorts(settings);
   if (stopping !== undefined) return;
   await prepareTables(url, settings);
+  await built;
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
   await startChild('API', script('api/main.ts'), childEnv);
   await startChild('supervisor', script('supervisor/main.ts'), childEnv);
   const link = await signInLink(settings, url);
   if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
+}
+
+/** Beside the start of PostgreSQL. Without it everything else still serves. */
+async function buildConsole(): Promise<void> {
+  try {
+    await promisify(execFile)(process.execPath, [script('console/build.ts')]);
+  } catch (error) {
+    const said = (error as { stderr?: string }).stderr?.trim() || String(error);
+    say(`the console could not be built, so there is none until the next start: ${said.slice(-500)}`);
+  }
 }
 
 async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {

@@ -7,7 +7,7 @@ import { openVerifier } from '../db/identity.ts';
 import { announceReady, refuseToStart, stopWithParent } from '../db/parent.ts';
 import { openPool } from '../db/pool.ts';
 import { openSecretKeys } from '../db/secrets.ts';
-import { readEnvironment, SettingsError, supervisorUrl } from '../db/settings.ts';
+import { publicUrl, readEnvironment, SettingsError, supervisorUrl } from '../db/settings.ts';
 import { buildChild } from '../sandbox-child/build.ts';
 import { SECOND } from '../sdk/limits.ts';
 import { readConfig, type SupervisorConfig } from './config.ts';
@@ -41,6 +41,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
     storageBytes: config.STORAGE_BYTES,
     toolResultBytes: config.TOOL_RESULT_BYTES,
+    consoleOrigin: new URL(publicUrl(config)).origin,
     logCaps: {
       linesPerMinute: config.LOG_LINES_PER_MINUTE,
       messageBytes: config.LOG_MESSAGE_BYTES,

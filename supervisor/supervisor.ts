@@ -42,6 +42,8 @@ export interface SupervisorOptions {
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly toolResultBytes?: number;
+  /** The console's origin, whose pages may call the session API. */
+  readonly consoleOrigin?: string;
 }
 export interface Supervisor {
   /** The session API; the caller listens. */
@@ -75,6 +77,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
       toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
     },
     logger,
+    options.consoleOrigin ?? null,
   );
   const stopTimers = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },

@@ -32,7 +32,7 @@ const CHILD_BUILD = 'sandbox-child/build.ts';
 /** What the supervisor shares with the child: the bundling of its program, and the one codec for both ends of the pipe. */
 const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts'];
 
-const sources = listFiles('*.ts')
+const sources = listFiles('*.ts', '*.tsx')
   .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))
   .map(readSource);
 const production = sources.filter(({ path }) => folderOf(path) in folders);
@@ -42,7 +42,7 @@ const told = ({ from, to }: Import): string => `${from} imports ${to}`;
 function folderOf(path: string): string {
   return path.split('/')[0] ?? '';
 }
-const isOurs = (to: string): boolean => to.includes('/') && to.endsWith('.ts');
+const isOurs = (to: string): boolean => to.includes('/') && /\.tsx?$/.test(to);
 const isMain = (path: string): boolean => basename(path) === 'main.ts';
 
 t.test('the parser sees values, types and defaults, and no look-alikes', async (t) => {
@@ -117,7 +117,7 @@ t.test('files are short and named for what they are', async (t) => {
     long.map(({ path, lines }) => `${path} has ${lines} lines`),
     [],
   );
-  const vague = sources.filter(({ path }) => /(^|\/)(utils?|helpers?|common|misc|index)(\.ts|\/)/.test(path));
+  const vague = sources.filter(({ path }) => /(^|\/)(utils?|helpers?|common|misc|index)(\.tsx?|\/)/.test(path));
   t.same(
     vague.filter(({ path }) => !path.startsWith('examples/')).map(({ path }) => path),
     [],

@@ -5,6 +5,7 @@ import { builtinModules, stripTypeScriptTypes } from 'node:module';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AnyNode, type Program, parse } from 'acorn';
+import { transformSync } from 'esbuild';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -40,7 +41,11 @@ export function readSource(path: string): SourceFile {
 
 /** Parses one TypeScript file's text. */
 export function parseSource(path: string, source: string): SourceFile {
-  const stripped = stripTypeScriptTypes(source);
+  const isMarkup = path.endsWith('.tsx');
+  // Markup cannot be blanked out in place, so of such a file lines and functions are not known.
+  const stripped = isMarkup
+    ? transformSync(source, { loader: 'tsx', jsx: 'automatic' }).code
+    : stripTypeScriptTypes(source);
   const program = parse(stripped, { ecmaVersion: 'latest', sourceType: 'module', locations: true });
   const nodes = [...walk(program)];
   const value = nodes.flatMap(importOf).map((to) => ({ from: path, to: resolve(path, to), typeOnly: false }));
@@ -50,7 +55,7 @@ export function parseSource(path: string, source: string): SourceFile {
     lines: source.split('\n').length - 1,
     imports: [...value, ...types],
     hasDefaultExport: nodes.some(exportsDefault),
-    functions: nodes.flatMap(functionLength),
+    functions: isMarkup ? [] : nodes.flatMap(functionLength),
   };
 }
 

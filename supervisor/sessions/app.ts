@@ -1,5 +1,6 @@
 /** The session API: what agent runtimes call. Composes routes; `main.ts` listens. */
 import { randomUUID } from 'node:crypto';
+import cors from '@fastify/cors';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { Problem } from '../../sdk/errors.ts';
 import { MIB } from '../../sdk/limits.ts';
@@ -26,8 +27,19 @@ const BODY_MAX_BYTES = 16 * MIB;
 /** A call may honestly take a provider's 120 s; a connection that is idle longer is closed. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
 
-/** Builds the session API. */
-export function buildSessionApi(services: SessionServices, logger: FastifyBaseLogger): FastifyInstance {
+/** How long a browser remembers that it may call, seconds. */
+const PREFLIGHT_S = 600;
+
+/**
+ * Builds the session API.
+ *
+ * @param consoleOrigin the one other origin whose pages may call it; null: none may
+ */
+export function buildSessionApi(
+  services: SessionServices,
+  logger: FastifyBaseLogger,
+  consoleOrigin: string | null = null,
+): FastifyInstance {
   const app = Fastify({
     loggerInstance: logger,
     // A hook call is logged by nobody: its trace is its answer.
@@ -41,6 +53,9 @@ export function buildSessionApi(services: SessionServices, logger: FastifyBaseLo
     routerOptions: { maxParamLength: 500 },
   });
   installProblems(app);
+  if (consoleOrigin !== null) {
+    app.register(cors, { origin: consoleOrigin, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
+  }
   app.decorateRequest('accountId', '');
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);

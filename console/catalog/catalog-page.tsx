@@ -1,0 +1,125 @@
+/** What can be installed: searched as one types, page after page. */
+import { Badge, Button, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput, Title } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { IconRosetteDiscountCheck, IconSearch } from '@tabler/icons-react';
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { bodyOf, rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { ReachBadges } from './reach-badges.tsx';
+
+type Summary = components['schemas']['CatalogSummary'];
+const PAGE = 30;
+/** Between the last key and the search, milliseconds: short enough to feel at once. */
+const TYPING_MS = 120;
+
+export function CatalogPage() {
+  const { q = '' } = useSearch({ from: '/catalog' });
+  const navigate = useNavigate({ from: '/catalog' });
+  const search = useDebouncedCallback(
+    (text: string) => navigate({ search: text === '' ? {} : { q: text }, replace: true }),
+    TYPING_MS,
+  );
+  return (
+    <Stack>
+      <Title order={1}>Catalog</Title>
+      <TextInput
+        type="search"
+        aria-label="Search the catalog"
+        placeholder="Search by name, what it does, or what its readme says"
+        defaultValue={q}
+        onChange={(event) => search(event.currentTarget.value)}
+        leftSection={<IconSearch size={18} aria-hidden />}
+      />
+      <Found q={q} />
+    </Stack>
+  );
+}
+
+function Found({ q }: { readonly q: string }) {
+  const found = useInfiniteQuery({
+    queryKey: ['marketplace', q],
+    queryFn: ({ pageParam }) =>
+      bodyOf(
+        rest.GET('/marketplace', {
+          params: {
+            query: { limit: PAGE, ...(q === '' ? {} : { q }), ...(pageParam === '' ? {} : { cursor: pageParam }) },
+          },
+        }),
+      ),
+    initialPageParam: '',
+    getNextPageParam: ({ nextCursor }) => nextCursor,
+    placeholderData: (last) => last,
+  });
+  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (!found.data) return <Skeletons />;
+  const entries = found.data.pages.flatMap(({ items }) => items);
+  if (entries.length === 0) return <Nothing q={q} />;
+  return (
+    <>
+      <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
+        {entries.map((entry) => (
+          <EntryCard key={entry.slug} entry={entry} />
+        ))}
+      </SimpleGrid>
+      {found.hasNextPage ? (
+        <Button variant="default" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+          Show more
+        </Button>
+      ) : null}
+    </>
+  );
+}
+
+function EntryCard({ entry }: { readonly entry: Summary }) {
+  return (
+    <Card withBorder component="article">
+      <Stack gap="xs" h="100%">
+        <Group justify="space-between" wrap="nowrap" align="flex-start">
+          <PageLink to="/catalog/$slug" params={{ slug: entry.slug }} fw={650} className="foreign">
+            {entry.displayName}
+          </PageLink>
+          {entry.installed ? <Badge variant="light">Installed</Badge> : null}
+        </Group>
+        <Text size="sm" lineClamp={3} className="foreign">
+          {entry.description}
+        </Text>
+        <ReachBadges reach={entry.reach} />
+        <Group gap="xs" mt="auto">
+          <Text size="xs" c="dimmed" className="foreign">
+            {entry.author.name}
+          </Text>
+          {entry.author.verified ? (
+            <IconRosetteDiscountCheck size={16} aria-label="Verified author" role="img" />
+          ) : null}
+          <Text size="xs" c="dimmed">
+            {entry.latest ? `${entry.latest.semVer} · ` : ''}
+            {entry.installCount === 1 ? '1 installation' : `${entry.installCount} installations`}
+          </Text>
+        </Group>
+      </Stack>
+    </Card>
+  );
+}
+
+function Skeletons() {
+  return (
+    <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} aria-busy="true" aria-label="Loading">
+      {['a', 'b', 'c', 'd', 'e', 'f'].map((key) => (
+        <Skeleton key={key} height={150} />
+      ))}
+    </SimpleGrid>
+  );
+}
+
+function Nothing({ q }: { readonly q: string }) {
+  return (
+    <Text>
+      {q === ''
+        ? 'Nothing is listed yet. Publish the first plugin: it appears here as soon as you list it.'
+        : `Nothing is found for “${q}”. Try fewer or other words; small misspellings are forgiven.`}
+    </Text>
+  );
+}

@@ -1,0 +1,45 @@
+/** Every page's address. Pages come as chunks of their own, so that the first one is there at once. */
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Navigate,
+  type RouteComponent,
+} from '@tanstack/react-router';
+import { Frame } from './shell/frame.tsx';
+import { NotFound } from './shell/not-found.tsx';
+import { PageFailure } from './shell/page-failure.tsx';
+
+const top = createRootRoute({ component: Frame, notFoundComponent: NotFound, errorComponent: PageFailure });
+
+function page<const Path extends string>(path: Path, component: RouteComponent) {
+  return createRoute({ getParentRoute: () => top, path, component });
+}
+
+const routes = [
+  page('/', () => <Navigate to="/catalog" />),
+  createRoute({
+    getParentRoute: () => top,
+    path: '/catalog',
+    validateSearch: ({ q }: Record<string, unknown>): { q?: string } =>
+      typeof q === 'string' && q !== '' ? { q } : {},
+    component: lazyRouteComponent(() => import('./catalog/catalog-page.tsx'), 'CatalogPage'),
+  }),
+  page(
+    '/catalog/$slug',
+    lazyRouteComponent(() => import('./catalog/entry-page.tsx'), 'EntryPage'),
+  ),
+] as const;
+
+export const router = createRouter({
+  routeTree: top.addChildren(routes),
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,45 @@
+/** Who is signed in, the colour scheme, and the way out. */
+import { Button, Menu, useMantineColorScheme } from '@mantine/core';
+import { IconDeviceDesktop, IconLogout, IconMoon, IconSun, IconUser } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { bodyOf, rest } from '../rest/client.ts';
+import { queries } from '../rest/queries.ts';
+import { setToken } from '../sign-in/token.ts';
+
+export function AccountMenu() {
+  const { data } = useQuery({
+    queryKey: ['me'],
+    queryFn: () => bodyOf(rest.GET('/me')),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const { setColorScheme } = useMantineColorScheme();
+  const signOut = () => {
+    setToken(null);
+    queries.clear();
+  };
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <Button variant="subtle" leftSection={<IconUser size={18} aria-hidden />}>
+          {data?.name ?? 'Account'}
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {data?.operator ? <Menu.Label>Operator</Menu.Label> : null}
+        <Menu.Item leftSection={<IconSun size={16} aria-hidden />} onClick={() => setColorScheme('light')}>
+          Light
+        </Menu.Item>
+        <Menu.Item leftSection={<IconMoon size={16} aria-hidden />} onClick={() => setColorScheme('dark')}>
+          Dark
+        </Menu.Item>
+        <Menu.Item leftSection={<IconDeviceDesktop size={16} aria-hidden />} onClick={() => setColorScheme('auto')}>
+          As the system
+        </Menu.Item>
+        <Menu.Divider />
+        <Menu.Item leftSection={<IconLogout size={16} aria-hidden />} onClick={signOut}>
+          Sign out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

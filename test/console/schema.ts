@@ -1,0 +1,44 @@
+/** Prints `console/rest/schema.d.ts`: the console's types, made of the OpenAPI document. Opens nothing and asks nothing. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { pino } from 'pino';
+import { type AppDeps, buildApp } from '../../api/app.ts';
+import { createMetrics } from '../../api/http/metrics.ts';
+
+const GENERATOR = fileURLToPath(new URL('../../console/node_modules/openapi-typescript/bin/cli.js', import.meta.url));
+
+/** Stands for what a route works with when it is called, which none is. */
+const unused = <T extends object>(): T => new Proxy({}, {}) as T;
+
+async function readDocument(): Promise<string> {
+  const app = await buildApp({
+    ...unused<AppDeps>(),
+    services: unused(),
+    signIn: unused(),
+    metrics: createMetrics(),
+    logger: pino({ level: 'silent' }),
+    limits: { reads: 1, writes: 1, uploadsAtOnce: 1, installationsPerAccount: 1 },
+    publicUrl: 'http://localhost:4000',
+  });
+  const answer = await app.inject({ method: 'GET', url: '/api/openapi.json' });
+  await app.close();
+  return answer.body;
+}
+
+/** The file's text as it should be. */
+export async function consoleSchema(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'bulkhead-schema-'));
+  try {
+    const [from, to] = [join(folder, 'openapi.json'), join(folder, 'schema.d.ts')];
+    writeFileSync(from, await readDocument());
+    execFileSync(process.execPath, [GENERATOR, from, '-o', to], { stdio: 'pipe' });
+    return readFileSync(to, 'utf8');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+if (import.meta.main) process.stdout.write(await consoleSchema());
