@@ -1,6 +1,7 @@
 /** The rules of the house that a compiler does not know: who may import whom, what a file may be called, how long it may be. */
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { type Import, listFiles, parseSource, readSource, root } from './source-files.ts';
 
@@ -35,6 +36,8 @@ const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts'];
 const sources = listFiles('*.ts', '*.tsx')
   .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))
   .map(readSource);
+// Reading markup started its process.
+await stopEsbuild();
 const production = sources.filter(({ path }) => folderOf(path) in folders);
 const imports = sources.flatMap((source) => source.imports);
 const told = ({ from, to }: Import): string => `${from} imports ${to}`;
