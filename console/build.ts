@@ -1,19 +1,37 @@
 /**
  * Builds the console into `dist/`, unless what is there was built from these very sources. `npm start` runs it, so a
- * newcomer needs no build command and nobody waits for one twice.
+ * newcomer needs no build command and nobody waits for one twice. Several at once do not disturb each other.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
 import { build } from 'vite';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
-const MARK = join(root, 'dist', '.sources');
+const DIST = join(root, 'dist');
+/** In a build: what it was made of. */
+const MARK = '.sources';
 
 const sources = sourcesHash();
-if (!existsSync(MARK) || readFileSync(MARK, 'utf8') !== sources) {
+if (!isBuilt()) {
+  const outDir = mkdtempSync(join(root, '.build-'));
+  try {
+    await buildInto(outDir);
+    writeFileSync(join(outDir, MARK), sources);
+    takeOver(outDir);
+  } finally {
+    rmSync(outDir, { recursive: true, force: true });
+  }
+}
+
+function isBuilt(): boolean {
+  const mark = join(DIST, MARK);
+  return existsSync(mark) && readFileSync(mark, 'utf8') === sources;
+}
+
+async function buildInto(outDir: string): Promise<void> {
   await build({
     root,
     configFile: false,
@@ -22,13 +40,23 @@ if (!existsSync(MARK) || readFileSync(MARK, 'utf8') !== sources) {
     // The tests' tools bring another React, one folder up.
     resolve: { dedupe: ['react', 'react-dom'] },
     build: {
-      target: 'es2022',
+      ...{ outDir, emptyOutDir: true, target: 'es2022', assetsInlineLimit: 0, chunkSizeWarningLimit: 10_000 },
       modulePreload: { polyfill: false },
-      assetsInlineLimit: 0,
-      chunkSizeWarningLimit: 10_000,
     },
   });
-  writeFileSync(MARK, sources);
+}
+
+/** A whole build takes the place of an old one, or of none. */
+function takeOver(outDir: string): void {
+  const old = `${outDir}-old`;
+  if (existsSync(DIST) && !isBuilt()) renameSync(DIST, old);
+  try {
+    renameSync(outDir, DIST);
+  } catch (error) {
+    // Another one was faster with the same.
+    if (!isBuilt()) throw error;
+  }
+  rmSync(old, { recursive: true, force: true });
 }
 
 /** Of everything that goes into a build: the sources, the SDK's types that the editor shows, the packages' versions. */
@@ -36,7 +64,7 @@ function sourcesHash(): string {
   const hash = createHash('sha256');
   const files = globSync(['**/*.{ts,tsx,css,html,svg,json}', '../sdk/globals.d.ts', '../package-lock.json'], {
     cwd: root,
-    exclude: ['node_modules/**', 'dist/**'],
+    exclude: ['node_modules/**', 'dist/**', '.build-*/**'],
   });
   for (const file of files.sort()) hash.update(`${file}\0`).update(readFileSync(join(root, file)));
   return hash.digest('hex');
