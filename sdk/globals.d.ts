@@ -765,12 +765,13 @@ declare namespace Bulkhead {
   /** An inbox for a vendor’s webhooks. */
   interface Channel {
     /**
-     * Receives one webhook request of a connected channel. At least once, in order per channel.
+     * Receives one webhook request of a connected channel, at least once and in order. Returning nothing adds no
+     * message.
      * Ends after 30 s; the answer holds at most 1 MiB.
      */
     receive?(request: ChannelRequest, ctx: ChannelContext): Answer<{
       messages: ChannelMessage[];
-    }>;
+    } | void>;
     /**
      * Delivers an agent’s reply to the vendor.
      * Ends after 30 s; the answer holds at most 1 MiB.
