@@ -23,6 +23,13 @@ export const REASON_MAX_CHARS = 500;
 export const text = z.string().max(TEXT_MAX_CHARS);
 export const reason = z.string().min(1).max(REASON_MAX_CHARS);
 
+/** What a registered thing says of itself, in characters. */
+export const description = (max: number) =>
+  z
+    .string(`must be a text of 1-${max} characters`)
+    .min(1, 'must not be empty')
+    .max(max, `has more than ${max} characters`);
+
 export const agent = z.object({ id, name: z.string().max(200) });
 export const sessionRef = z.object({ id, channelId: id.nullable() });
 /** What set an operation off. */

@@ -1,6 +1,6 @@
 /** One child as the fleet sees it: spawned, ready, loaded, draining, dead; its calls and its end. */
 import { limits } from '../sdk/limits.ts';
-import { control, type LogLevel, type Registrations, type Target } from '../sdk/protocol.ts';
+import { control, type LogLevel, type Registrations, registrations, type Target } from '../sdk/protocol.ts';
 import { ChildCalls, type InvokeOptions, type Outcome } from './child/calls.ts';
 import { type ChildEnd, describeEnd } from './child/end.ts';
 import { ChildError, timeoutOf } from './child/errors.ts';
@@ -109,7 +109,7 @@ export class Child {
     try {
       const answer = await this.#wire.request('load', bundle);
       const result = control.load.result.safeParse(answer);
-      if (!result.success) throw new ChildError('broken', 'the answer to loading was none');
+      if (!result.success) throw refusedLoad(answer);
       if (result.data.outcome === 'failed') {
         throw new ChildError('load', result.data.message, { pluginStack: result.data.stack });
       }
@@ -224,6 +224,17 @@ export class Child {
     if (message.invocationId === null || this.#calls.has(message.invocationId)) return message;
     return { ...message, invocationId: null };
   }
+}
+
+/** A registration that is no such thing is the author's to read; everything else is a broken child. */
+function refusedLoad(answer: unknown): ChildError {
+  const { registrations: given, places } = (answer ?? {}) as { registrations?: unknown; places?: unknown };
+  const issue = given === undefined ? undefined : registrations.safeParse(given).error?.issues[0];
+  if (!issue) return new ChildError('broken', 'the answer to loading was none');
+  const path = issue.path.map(String);
+  const place = (places as Record<string, unknown> | undefined)?.[path.slice(0, 2).join('.')];
+  const pluginStack = typeof place === 'string' ? place : '';
+  return new ChildError('load', `${path.join('.').slice(0, NAME_MAX_CHARS)}: ${issue.message}`, { pluginStack });
 }
 
 const quote = (name: string): string => JSON.stringify(name.slice(0, NAME_MAX_CHARS));

@@ -5,7 +5,7 @@ import type { BuiltPackage } from '../../db/versions.ts';
 import { manifest } from '../../sdk/manifest.ts';
 import type { Services } from '../services.ts';
 import { type Bundle, ENTRY } from './bundler.ts';
-import { acceptIntrospection, capabilitiesOf, discover } from './discovery.ts';
+import { acceptIntrospection, capabilitiesOf, discover, type Introspected } from './discovery.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 import { type Package, type PackageFile, readText } from './files.ts';
 import { readFrontmatter } from './frontmatter.ts';
@@ -38,9 +38,9 @@ export async function buildPackage(
   const prompts = { commands: await readCommands(of), skills: await readSkills(of) };
   const bundle = await services.bundler.bundle(of);
   const { sha256: bundleSha256 } = await services.blobs.put(Buffer.from(bundle.text));
-  const found = await introspect(services, bundle, bundleSha256, slug);
+  const { registrations: found, placeOf } = await introspect(services, bundle, bundleSha256, slug);
   const discovered = discover(found, prompts);
-  await checkTools(services, found.tools);
+  await checkTools(services, found.tools, placeOf);
   const { sha256: sourceMapSha256 } = await services.blobs.put(Buffer.from(bundle.sourceMap));
   const built: StagedBuild = {
     sourceSha256: of.sourceSha256,
@@ -72,12 +72,22 @@ function require(of: Package, path: string): PackageFile {
   throw invalidAt({ path, message: `The file is missing.${hint}` });
 }
 
-async function checkTools(services: Services, tools: Readonly<Record<string, { parameters: unknown }>>): Promise<void> {
+async function checkTools(
+  services: Services,
+  tools: Readonly<Record<string, { parameters: unknown }>>,
+  placeOf: Introspected['placeOf'],
+): Promise<void> {
   const schemas = Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, tool.parameters]));
   if (Object.keys(schemas).length === 0) return;
   const faults = await services.bundler.checkToolSchemas(schemas);
   if (faults.length === 0) return;
-  throw invalidAll(faults.map(({ tool, message }) => ({ path: ENTRY, field: `tools.${tool}.parameters`, message })));
+  throw invalidAll(
+    faults.map(({ tool, at, message }) => ({
+      ...placeOf(`tools.${tool}`),
+      field: `tools.${tool}.parameters${at}`,
+      message,
+    })),
+  );
 }
 
 /** jsonb holds no NUL and no half surrogate pairs; an author learns it here, not as a fault of the database. */

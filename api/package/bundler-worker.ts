@@ -71,6 +71,8 @@ const runEsbuild = ({ entry, files }: BuildTask) =>
     charset: 'utf8',
     // Template literals become strings, whose text can be respelt for ses without changing what it means.
     supported: { 'template-literal': false },
+    // Or `typeof require` would find a stand-in of esbuild's. Calls of it are refused before.
+    define: { require: 'undefined' },
     legalComments: 'none',
     sourcemap: 'external',
     sourcesContent: false,

@@ -99,6 +99,8 @@ function esbuildEnvironment(): Record<string, string> {
   return {
     ESBUILD_BINARY_PATH: fileURLToPath(new URL('./esbuild.sh', import.meta.url)),
     BULKHEAD_ESBUILD: beside.resolve(`@esbuild/${process.platform}-${process.arch}/bin/esbuild`),
+    // Patterns of tool schemas are analysed in the thread itself, in no process of their own.
+    RECHECK_BACKEND: 'pure',
     GOMAXPROCS: '2',
     GOMEMLIMIT: '512MiB',
   };

@@ -2,14 +2,16 @@
 import { closest } from 'fastest-levenshtein';
 import type { Introspection } from '../../db/introspections.ts';
 import { registeredCapabilities } from '../../sdk/capabilities.ts';
+import type { ProblemLocation } from '../../sdk/errors.ts';
 import { limits } from '../../sdk/limits.ts';
 import type { Manifest } from '../../sdk/manifest.ts';
 import { surfaceName } from '../../sdk/payloads.ts';
 import { events, hooks, type Registrations, surfaces } from '../../sdk/protocol.ts';
 import { type Bundle, ENTRY } from './bundler.ts';
 import { invalidAll, invalidAt } from './faults.ts';
+import { loadHint } from './load-hints.ts';
 import type { Prompt } from './prompts.ts';
-import { mapStack } from './source-map.ts';
+import { bundlePosition, mapStack } from './source-map.ts';
 
 /** The summary an author gets back and the catalog shows. */
 export interface Discovered {
@@ -42,18 +44,28 @@ const CHOSEN: Readonly<Record<string, number>> = {
   providers: limits.providers,
 };
 
+/** What a bundle registers, and where. */
+export interface Introspected {
+  readonly registrations: Registrations;
+  /** The author's place of an assignment such as `tools.forecast`. */
+  placeOf(name: string): Pick<ProblemLocation, 'path' | 'line' | 'column'>;
+}
+
 /**
  * The registrations of an introspected bundle.
  *
  * @param sourceName the name the bundle was evaluated under
  * @throws Problem `invalid_package`: it failed to load, or registered what it may not
  */
-export function acceptIntrospection(found: Introspection, bundle: Bundle, sourceName: string): Registrations {
+export function acceptIntrospection(found: Introspection, bundle: Bundle, sourceName: string): Introspected {
   const place = (stack: string | undefined) => ({
     path: ENTRY,
     ...(stack === undefined ? {} : mapStack(bundle.sourceMap, stack, sourceName)),
   });
-  if (!found.ok) throw invalidAt({ ...place(found.stack), message: `${found.message}${hintFor(found.message)}` });
+  if (!found.ok) {
+    const at = found.stack === undefined ? null : bundlePosition(found.stack, sourceName);
+    throw invalidAt({ ...place(found.stack), message: `${found.message}${loadHint(found.message, bundle.text, at)}` });
+  }
   const faults = Object.entries(found.places).flatMap(([name, stack]) => {
     const message = nameFault(name);
     return message === null ? [] : [{ ...place(stack), message }];
@@ -64,15 +76,7 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
     if (count > most)
       throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; ${most} is the most.` });
   }
-  return found.registrations;
-}
-
-/** The realm answers undefined for a global it does not know, so a misspelt group fails one step later. */
-function hintFor(message: string): string {
-  const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
-  return isUnknownGroup
-    ? `. There are middleware, compaction, events, ${Object.keys(CHOSEN).join(', ')} and channel`
-    : '';
+  return { registrations: found.registrations, placeOf: (name) => place(found.places[name]) };
 }
 
 function nameFault(name: string): string | null {

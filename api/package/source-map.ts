@@ -33,8 +33,14 @@ export function mapStack(
   stack: string,
   sourceName: string,
 ): Pick<ProblemLocation, 'path' | 'line' | 'column'> {
+  const at = bundlePosition(stack, sourceName);
+  return at ? mapPosition(sourceMap, at) : {};
+}
+
+/** The first place of a stack trace that lies in the bundle: line from 1, column from 0. */
+export function bundlePosition(stack: string, sourceName: string): { line: number; column: number } | null {
   const start = stack.indexOf(`${sourceName}:`);
-  if (start < 0) return {};
+  if (start < 0) return null;
   const place = /^:(\d+):(\d+)/.exec(stack.slice(start + sourceName.length));
-  return place ? mapPosition(sourceMap, { line: Number(place[1]), column: Number(place[2]) - 1 }) : {};
+  return place ? { line: Number(place[1]), column: Number(place[2]) - 1 } : null;
 }

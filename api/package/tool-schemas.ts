@@ -1,34 +1,68 @@
 /** Whether what tools call their `parameters` is JSON Schema 2020-12. Runs in a worker thread: schemas are a stranger's. */
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { KIB } from '../../sdk/limits.ts';
+import { type CostFault, PatternChecks, referenceFault } from './schema-costs.ts';
+import { type SchemaObject, type Subschema, subschemas } from './schema-walk.ts';
 
 /** A schema goes to the model with every request; a longer one is no tool description. Bytes of JSON. */
 export const SCHEMA_MAX_BYTES = 64 * KIB;
+const MESSAGE_MAX_CHARS = 500;
 
-export interface SchemaFault {
+export interface SchemaFault extends CostFault {
   readonly tool: string;
-  readonly message: string;
 }
 
 /** Checks each schema on its own; nothing is fetched, and one schema's `$id` means nothing to the next. */
-export function checkToolSchemas(schemas: Readonly<Record<string, unknown>>): SchemaFault[] {
-  return Object.entries(schemas).flatMap(([tool, schema]) => {
-    const message = schemaFault(schema);
-    return message === null ? [] : [{ tool, message }];
-  });
+export async function checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<SchemaFault[]> {
+  const patterns = new PatternChecks();
+  const faults: SchemaFault[] = [];
+  for (const [tool, schema] of Object.entries(schemas)) {
+    for (const fault of await faultsOf(schema, patterns)) faults.push({ tool, ...fault });
+  }
+  return faults;
 }
 
-function schemaFault(schema: unknown): string | null {
-  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return 'must be a JSON Schema object';
-  if (Buffer.byteLength(JSON.stringify(schema)) > SCHEMA_MAX_BYTES) return `is larger than ${SCHEMA_MAX_BYTES} bytes`;
-  if ('$async' in schema) return 'is no JSON Schema 2020-12: $async is not part of it';
+async function faultsOf(schema: unknown, patterns: PatternChecks): Promise<CostFault[]> {
+  const whole = (message: string): CostFault[] => [{ at: '', message }];
+  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
+    return whole('must be a JSON Schema object');
+  }
+  if (Buffer.byteLength(JSON.stringify(schema)) > SCHEMA_MAX_BYTES) {
+    return whole(`is larger than ${SCHEMA_MAX_BYTES} bytes`);
+  }
+  if ('$async' in schema) return whole('is no JSON Schema 2020-12: $async is not part of it');
+  const nodes = subschemas(schema as SchemaObject);
+  const endless = referenceFault(nodes);
+  if (endless) return [endless];
+  const fault = compileFault(schema as SchemaObject, nodes);
+  return fault ? [fault] : patterns.faults(nodes);
+}
+
+function compileFault(schema: SchemaObject, nodes: readonly Subschema[]): CostFault | null {
   try {
     // Formats and unknown keywords are annotations in 2020-12, so they are no faults here.
     const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false, addUsedSchema: false });
+    if (!ajv.validateSchema(schema)) return invalid(ajv.errors?.[0]);
     ajv.compile(schema);
     return null;
   } catch (error) {
-    if (error instanceof RangeError) return 'is nested too deeply';
-    return `is no JSON Schema 2020-12: ${error instanceof Error ? error.message.slice(0, 500) : 'it cannot be read'}`;
+    if (error instanceof RangeError) return { at: '', message: 'is nested too deeply' };
+    if (error instanceof Ajv2020.MissingRefError) return remote(error.missingRef, nodes);
+    const why = error instanceof Error ? error.message.slice(0, MESSAGE_MAX_CHARS) : 'it cannot be read';
+    return { at: '', message: `is no JSON Schema 2020-12: ${why}` };
   }
+}
+
+const invalid = (error: ErrorObject | undefined): CostFault => ({
+  at: error?.instancePath ?? '',
+  message: `is no JSON Schema 2020-12: it ${error?.message ?? 'is not valid'}`.slice(0, MESSAGE_MAX_CHARS),
+});
+
+/** @param missing the reference, made absolute where the schema has an `$id` */
+function remote(missing: string, nodes: readonly Subschema[]): CostFault {
+  const names = (reference: unknown): boolean => typeof reference === 'string' && missing.endsWith(reference);
+  const node = nodes.find(({ schema }) => names(schema.$ref) || names(schema.$dynamicRef));
+  const at = node ? `${node.at}/${names(node.schema.$ref) ? '$ref' : '$dynamicRef'}` : '';
+  const what = missing.slice(0, MESSAGE_MAX_CHARS);
+  return { at, message: `names “${what}”, which is not in this schema: nothing is fetched, use $defs and “#/$defs/…”` };
 }

@@ -1,0 +1,64 @@
+/** What an author most likely meant, where code failed because a global is not there: names that the realm has not are undefined. */
+import { closest, distance } from 'fastest-levenshtein';
+
+const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
+/** Names worth offering; the language's own are many and known to editors. */
+const GLOBALS = [
+  ...GROUPS,
+  ...['host', 'console', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'queueMicrotask', 'crypto'],
+  ...['URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder', 'AbortController', 'structuredClone', 'atob', 'btoa'],
+];
+/** What authors bring along from elsewhere, and what takes its place here. */
+const ABSENT: Readonly<Record<string, string>> = {
+  fetch: 'use host.http.fetch with the capability host.http:<host>',
+  process: 'use host.settings and host.secrets for configuration',
+  Buffer: 'use Uint8Array, TextEncoder and atob',
+  require: 'use an import statement with a relative path',
+  performance: 'use Date.now()',
+  setImmediate: 'use setTimeout',
+  window: 'a plugin has no page',
+  document: 'a plugin has no page',
+};
+const EDITS_MAX = 3;
+/** Around the failing place: a bundle may be one line of megabytes. Characters. */
+const LOOK_CHARS = 200;
+
+/**
+ * A sentence to append to a failure of loading; empty when there is nothing to offer.
+ *
+ * @param at the failing place in the bundle, line from 1, column from 0; null when it is not known
+ */
+export function loadHint(message: string, bundle: string, at: { line: number; column: number } | null): string {
+  const name = missingName(message, at === null ? '' : around(bundle, at));
+  const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
+  const list = isUnknownGroup ? `. There are ${GROUPS.slice(0, -1).join(', ')} and channel` : '';
+  if (name === null) return list;
+  if (Object.hasOwn(ABSENT, name)) return `. There is no ${name} in a plugin: ${ABSENT[name]}`;
+  if (GLOBALS.includes(name)) return list;
+  const near = closest(name, GLOBALS);
+  return distance(name, near) <= EDITS_MAX ? `${list}. There is no “${name}”; did you mean “${near}”?` : list;
+}
+
+function around(bundle: string, { line, column }: { line: number; column: number }): string {
+  let start = 0;
+  for (let left = line - 1; left > 0; left -= 1) {
+    start = bundle.indexOf('\n', start) + 1;
+    if (start === 0) return '';
+  }
+  const end = bundle.indexOf('\n', start);
+  const from = Math.max(start, start + column - LOOK_CHARS);
+  return bundle.slice(from, Math.min(end < 0 ? bundle.length : end, start + column + LOOK_CHARS));
+}
+
+/** V8 says which property was looked for, and of which name only when it was called. */
+function missingName(message: string, code: string): string | null {
+  const called =
+    /^(?:\(intermediate value\)\.)?([A-Za-z_$][\w$]{0,60}) is not (?:a function|a constructor|defined)/.exec(message);
+  if (called) return called[1] ?? null;
+  const property = /^Cannot (?:set|read) properties of undefined \((?:setting|reading) '([\w$]{1,60})'\)/.exec(
+    message,
+  )?.[1];
+  if (property === undefined) return null;
+  const escaped = property.replaceAll('$', '\\$');
+  return new RegExp(`(?<![\\w$.])([A-Za-z_$][\\w$]{0,60})\\.${escaped}(?![\\w$])`).exec(code)?.[1] ?? null;
+}
