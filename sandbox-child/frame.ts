@@ -20,6 +20,11 @@ export interface Message {
 export const HEADER_BYTES = 8;
 /** Bytes after the first four: `limits.frameBytes`, said again because the child takes no values from the SDK. */
 export const FRAME_MAX_BYTES = 4_194_304;
+/**
+ * The same for what the supervisor sends: the cap above protects it from its children, and a webhook request of 5 MiB
+ * with its headers has to fit this way.
+ */
+export const FRAME_TO_CHILD_MAX_BYTES = 8_388_608;
 /** Shorter strings are cheaper inside the JSON. Characters. */
 const PART_MIN_CHARS = 512;
 /** Deeper values stay in the JSON: the protocol's own bytes and long texts sit higher. */
@@ -56,10 +61,15 @@ export class FrameError extends Error {
  * One message as one frame at the start of a buffer; `frameLength` tells where it ends.
  *
  * @param allocate gives the memory, at least so many bytes; it is written at once
- * @throws RangeError over `FRAME_MAX_BYTES`,
+ * @param most bytes it may have after its first four
+ * @throws RangeError over `most`,
  *   what a getter or `toJSON` of a plugin's value throws, and TypeError for cycles and BigInts
  */
-export function encodeFrame(message: Message, allocate: (bytes: number) => Buffer): Buffer {
+export function encodeFrame(
+  message: Message,
+  allocate: (bytes: number) => Buffer,
+  most: number = FRAME_MAX_BYTES,
+): Buffer {
   const found = new Found();
   const slim = detach(message, 0, found) as Head;
   const { contents } = found;
@@ -68,7 +78,7 @@ export function encodeFrame(message: Message, allocate: (bytes: number) => Buffe
   const head = JSON.stringify(slim);
   // Where even the most bytes it can have are few, counting them first would be a walk too many.
   const headMost = head.length <= HEAD_COUNTED_CHARS ? 3 * head.length : Buffer.byteLength(head);
-  refuseLarge(HEADER_BYTES + headMost + found.bytes, head, found.bytes);
+  if (HEADER_BYTES + headMost + found.bytes - 4 > most) refuseLarge(head, found.bytes, most);
   const frame = allocate(HEADER_BYTES + headMost + found.bytes);
   const headBytes = frame.write(head, HEADER_BYTES);
   let at = HEADER_BYTES + headBytes;
@@ -84,11 +94,9 @@ export function encodeFrame(message: Message, allocate: (bytes: number) => Buffe
   return frame;
 }
 
-function refuseLarge(most: number, head: string, partBytes: number): void {
-  if (most - 4 <= FRAME_MAX_BYTES) return;
+function refuseLarge(head: string, partBytes: number, most: number): void {
   const length = HEADER_BYTES + Buffer.byteLength(head) + partBytes;
-  if (length - 4 > FRAME_MAX_BYTES)
-    throw new RangeError(`a message of ${length} bytes; the limit is ${FRAME_MAX_BYTES}`);
+  if (length - 4 > most) throw new RangeError(`a message of ${length} bytes; the limit is ${most}`);
 }
 
 /** Bytes of the frame at the start of a buffer. */

@@ -94,10 +94,20 @@ class Program {
   #invoke(id: number, params: Params<'invoke'>): void {
     const handler = this.#registry.find(params.target);
     const done = (outcome: Outcome): void => this.#wire.send({ id, result: outcome });
+    if (params.target.kind === 'channel') addBodyText(params.context);
     if (handler) this.#invocations.run(params, handler, done);
     else {
       const { kind, name } = params.target;
       done({ outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' });
     }
   }
+}
+
+/** A webhook's body travels once, as its exact bytes; its text is made of them here. */
+function addBodyText({ request }: Readonly<Record<string, unknown>>): void {
+  if (typeof request !== 'object' || request === null) return;
+  const fields = request as { bodyBytes?: unknown; bodyText?: unknown };
+  const { bodyBytes: bytes } = fields;
+  if (!(bytes instanceof Uint8Array)) return;
+  fields.bodyText = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
 }

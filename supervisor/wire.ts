@@ -6,7 +6,7 @@
  * for a 4 KB prompt, where a whole checked, counted and jailed hook takes 2 this way (`bench/hook-round-trip.ts`).
  */
 import type { Readable, Writable } from 'node:stream';
-import { encodeFrame, FRAME_MAX_BYTES, frameLength, type Message } from '../sandbox-child/frame.ts';
+import { encodeFrame, FRAME_TO_CHILD_MAX_BYTES, frameLength, type Message } from '../sandbox-child/frame.ts';
 import { ChildError } from './child/errors.ts';
 import { FrameReader } from './child/frame-reader.ts';
 
@@ -28,7 +28,7 @@ export class WireRefusal extends Error {
 }
 
 /** What may wait for a child that does not read, bytes: two of the largest frames. */
-const BACKLOG_MAX_BYTES = 2 * FRAME_MAX_BYTES;
+const BACKLOG_MAX_BYTES = 2 * FRAME_TO_CHILD_MAX_BYTES;
 /** Requests of the child being answered: its 16 in flight, those waiting, and slack. */
 const REQUESTS_MAX = 128;
 
@@ -101,7 +101,8 @@ export class Wire {
   #send(message: Message): void {
     if (this.#closed) return;
     const output = this.#output;
-    const frame = encodeFrame(message, output.writableLength === 0 ? lendScratch : allocateFrame);
+    const allocate = output.writableLength === 0 ? lendScratch : allocateFrame;
+    const frame = encodeFrame(message, allocate, FRAME_TO_CHILD_MAX_BYTES);
     output.write(frame.subarray(0, frameLength(frame)));
     if (output.writableLength === 0) return;
     // The kernel did not take all of it at once, so its memory is still in use.
