@@ -1,6 +1,6 @@
 /** Log lines on their way out: cut to size here, counted again by the supervisor. */
 import type { LogLevel } from '../sdk/protocol.ts';
-import { text } from './text.ts';
+import { errorData, text } from './text.ts';
 import type { Wire } from './wire.ts';
 
 /** Writes one line. Never throws. */
@@ -30,7 +30,7 @@ export function makeLog(wire: Wire, invocation: () => string | null): Log {
 function loggable(data: unknown): { data: unknown; truncated: boolean } {
   if (typeof data === 'string') return { data: data.slice(0, DATA_MAX_CHARS), truncated: data.length > DATA_MAX_CHARS };
   try {
-    const json = JSON.stringify(data);
+    const json = JSON.stringify(data, (_key, value) => (value instanceof Error ? errorData(value) : value));
     if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
     return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
   } catch {

@@ -14,7 +14,7 @@ import {
   startChain,
 } from './chain.ts';
 import type { Metrics } from './metrics.ts';
-import type { Plugins } from './plugin-call.ts';
+import { type Plugins, stackOf } from './plugin-call.ts';
 import type { LogSink } from './records/log-sink.ts';
 
 export interface ChainDeps {
@@ -83,7 +83,7 @@ async function runLink(
         });
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
   const fold = foldLink(hook, state, { installationId: entry.installationId, slug: entry.slug }, result, ms);
-  tell(deps, hook, entry, fold, { sessionId: session.id, invocationId });
+  tell(deps, hook, entry, fold, { sessionId: session.id, invocationId, ...stackOf(result) });
   return fold.state;
 }
 
@@ -93,14 +93,17 @@ function tell(
   hook: HookName,
   entry: RosterEntry,
   { state, fault }: Fold,
-  details: { sessionId: string; invocationId: string },
+  { stack, ...details }: { sessionId: string; invocationId: string; stack?: string },
 ): void {
   const step = state.trace.at(-1);
   if (!step) return;
   const { outcome, ms } = step;
   deps.metrics.linkRan(hook, entry.slug, outcome, ms);
   if (fault !== null)
-    deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fault}`, { ...details, data: { hook, outcome, ms } });
+    deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fault}`, {
+      ...details,
+      data: { hook, outcome, ms, ...(stack ? { stack } : {}) },
+    });
   else if (outcome === 'cancelled')
     deps.logs.system(entry, 'info', `${hook} cancelled: ${state.cancelled?.reason}`, details);
 }

@@ -26,3 +26,10 @@ export function sourceOf(target: Target): string {
   if (target.kind === 'hook') return target.name;
   return target.kind === 'event' ? `events.${target.name}` : `${target.kind}.${target.name}`;
 }
+
+/** How stack traces name a bundle. */
+export const sourceNameOf = ({ slug, semVer }: Pick<RosterEntry, 'slug' | 'semVer'>): string => `${slug}@${semVer}`;
+
+/** The plugin's own stack, as data of a line about a call that failed. */
+export const stackOf = (result: LinkResult): { stack?: string } =>
+  'stack' in result && result.stack ? { stack: result.stack } : {};

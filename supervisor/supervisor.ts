@@ -21,6 +21,7 @@ import { startJobs } from './jobs.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { AuditSink } from './records/audit-sink.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
+import { Stacks } from './records/stacks.ts';
 import { refusal, type Sandbox } from './sandbox.ts';
 import { buildSessionApi } from './sessions/app.ts';
 import { ArgumentChecks } from './sessions/argument-checks.ts';
@@ -66,7 +67,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const lease = newLease();
   const listener = await openListener(pool, onError, [holdLease(lease)]);
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
-  const { fleet, rosters, logs, audit, metrics } = assembleFleet(options, onError);
+  const { fleet, rosters, logs, audit, metrics, stacks } = assembleFleet(options, onError);
   await follow({ listener, rosters, fleet, pool, queues, onError });
   const app = buildSessionApi(
     {
@@ -90,13 +91,14 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await fleet.close(STOP_GRACE_MS);
     await closed;
     await logs.close();
+    await stacks.close();
     await audit.flush();
     await listener.close();
   };
   return { app, fleet, rosters, queues, listener, logs, audit, metrics, stop };
 }
 
-type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics'>;
+type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics'> & { readonly stacks: Stacks };
 
 /** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
 function assembleFleet(options: SupervisorOptions, onError: (error: Error) => void): Assembled {
@@ -107,7 +109,8 @@ function assembleFleet(options: SupervisorOptions, onError: (error: Error) => vo
     auditQueue: () => audit.waiting,
   });
   const onLines = metrics.logLines;
-  const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines });
+  const stacks = new Stacks(blobs);
+  const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines, stacks });
   const audit = new AuditSink(pool, { onError });
   const invocations = new Invocations();
   const { hostCallsPerMinute, storageBytes } = options;
@@ -125,7 +128,7 @@ function assembleFleet(options: SupervisorOptions, onError: (error: Error) => vo
     onServing: (accountId) => rosters.drop(accountId),
   });
   const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
-  return { fleet, rosters, logs, audit, metrics };
+  return { fleet, rosters, logs, audit, metrics, stacks };
 }
 
 interface Followed {

@@ -11,9 +11,9 @@ import {
   transform,
 } from 'esbuild';
 import { closest } from 'fastest-levenshtein';
+import { mapPosition, NAMESPACE } from '../../db/source-maps.ts';
 import { MIB } from '../../sdk/limits.ts';
 import { type ForbiddenPlace, findForbidden } from './forbidden-syntax.ts';
-import { mapPosition, NAMESPACE } from './source-map.ts';
 
 /** All code of a package together: above it a build takes seconds and the bundle could not be loaded anyway. Bytes. */
 export const SOURCE_MAX_BYTES = 8 * MIB;
@@ -63,7 +63,8 @@ async function load(path: string, bytes: Buffer): Promise<OnLoadResult> {
 /** Each file on its own first, without a look at any import, so that nothing forbidden reaches the bundling. */
 async function compile(path: string, source: string, loader: Loader): Promise<OnLoadResult> {
   try {
-    const { code, map } = await transform(source, {
+    // esbuild believes the last such comment of a file: a map that the package brings along is not looked at.
+    const { code, map } = await transform(`${source}\n//# sourceMappingURL=none`, {
       loader,
       sourcefile: `${NAMESPACE}:${path}`,
       sourcemap: 'external',

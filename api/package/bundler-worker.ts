@@ -6,7 +6,7 @@ import { respellForSes } from './ses-source.ts';
 
 export { checkToolSchemas } from './tool-schemas.ts';
 
-import { mapPosition, NAMESPACE } from './source-map.ts';
+import { mapPosition, NAMESPACE } from '../../db/source-maps.ts';
 
 /** Honest packages build in well under a second. Milliseconds. */
 const BUILD_TIMEOUT_MS = 10_000;

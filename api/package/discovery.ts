@@ -1,6 +1,7 @@
 /** What a version offers: what its code registered and what its prompt files add, checked and summed up. */
 import { closest } from 'fastest-levenshtein';
 import type { Introspection } from '../../db/introspections.ts';
+import { bundlePosition, mapStack } from '../../db/source-maps.ts';
 import { registeredCapabilities } from '../../sdk/capabilities.ts';
 import type { ProblemLocation } from '../../sdk/errors.ts';
 import { limits } from '../../sdk/limits.ts';
@@ -11,7 +12,6 @@ import { type Bundle, ENTRY } from './bundler.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 import { loadHint } from './load-hints.ts';
 import type { Prompt } from './prompts.ts';
-import { bundlePosition, mapStack } from './source-map.ts';
 
 /** The summary an author gets back and the catalog shows. */
 export interface Discovered {

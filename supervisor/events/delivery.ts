@@ -13,7 +13,7 @@ import type { Queues } from '../../db/queues.ts';
 import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../../db/rosters.ts';
 import { events } from '../../sdk/protocol.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Plugins } from '../plugin-call.ts';
+import { type Plugins, stackOf } from '../plugin-call.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import { judgeAttempt } from './policy.ts';
 
@@ -92,7 +92,10 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry)
   deps.metrics.eventAttempted(event.type, verdict.kind);
   if (verdict.kind === 'delivered') return finish(deps, event, 'delivered', null);
   const text = `events.${event.type}, attempt ${event.attempt}: ${verdict.error}`;
-  deps.logs.system(entry, 'error', text, { invocationId, data: { eventId: event.id, next: verdict.kind } });
+  deps.logs.system(entry, 'error', text, {
+    invocationId,
+    data: { eventId: event.id, next: verdict.kind, ...stackOf(result) },
+  });
   if (verdict.kind === 'dead') return finish(deps, event, 'dead', verdict.error);
   await postponeEvent(deps.pool, deps.queues, event, verdict.afterSeconds, verdict.error);
 }

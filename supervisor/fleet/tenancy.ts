@@ -8,7 +8,7 @@ import { ChildError } from '../child/errors.ts';
 import type { Child, ChildLogLine, HostCall } from '../child.ts';
 import type { Dispatch } from '../dispatch.ts';
 import type { Invocations } from '../invocations.ts';
-import { type PluginCall, sourceOf } from '../plugin-call.ts';
+import { type PluginCall, sourceNameOf, sourceOf } from '../plugin-call.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import { DOUBT_MS } from './settings.ts';
 import type { Spare } from './spare-children.ts';
@@ -172,13 +172,10 @@ export class Tenancy {
   }
 }
 
-/** How stack traces name a bundle. */
-export const sourceNameOf = (entry: RosterEntry): string => `${entry.slug}@${entry.semVer}`;
-
 function fromOutcome(outcome: Outcome): LinkResult {
   if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };
   if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
-  return { kind: 'error', message: outcome.message };
+  return { kind: 'error', message: outcome.message, stack: outcome.stack };
 }
 
 function fromError(error: unknown): LinkResult {

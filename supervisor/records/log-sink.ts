@@ -1,11 +1,13 @@
 /** Log lines of plugins and of the host about them: capped per installation, cut to size, written in batches. */
 import type { Pool } from 'pg';
-import { insertLogs, type LogLine } from '../../db/logs.ts';
+import { insertLogs } from '../../db/logs.ts';
 import type { RosterEntry } from '../../db/rosters.ts';
 import { limits, MIB } from '../../sdk/limits.ts';
 import type { LogLevel } from '../../sdk/protocol.ts';
+import { sourceNameOf } from '../plugin-call.ts';
 import { Batch } from './batch.ts';
 import { orderedId } from './ordered-id.ts';
+import type { CodedLine, Stacks } from './stacks.ts';
 
 const MINUTE_MS = 60_000;
 /** Lines held while the database is slow or away. */
@@ -26,9 +28,11 @@ export const defaultLogCaps: LogCaps = {
   messageBytes: limits.logMessageBytes,
   dataBytes: limits.logDataBytes,
 };
+/** What is needed to map its stack traces. */
+type CodeOf = Partial<Pick<RosterEntry, 'slug' | 'sourceMapSha256'>>;
 /** Whose line it is. */
 export interface LogOrigin {
-  readonly entry: Pick<RosterEntry, 'installationId' | 'versionId' | 'semVer'>;
+  readonly entry: Pick<RosterEntry, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
   readonly sessionId: string | null;
   readonly invocationId: string | null;
   /** The handler, such as `middleware.systemPrompt`. */
@@ -50,7 +54,7 @@ interface Quota {
 
 export class LogSink {
   readonly #caps: LogCaps;
-  readonly #batch: Batch<LogLine>;
+  readonly #batch: Batch<CodedLine>;
   readonly #quotas = new Map<string, Quota>();
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
@@ -63,16 +67,19 @@ export class LogSink {
       now?: () => number;
       onError(error: Error): void;
       onLines?(written: number, dropped: number): void;
+      /** Maps stack traces to the authors' files; without it they are written as they are. */
+      stacks?: Stacks;
     },
   ) {
     this.#caps = options.caps ?? defaultLogCaps;
     this.#now = options.now ?? Date.now;
     this.#onLines = options.onLines ?? (() => undefined);
-    this.#batch = new Batch<LogLine>({
+    const { stacks } = options;
+    this.#batch = new Batch<CodedLine>({
       maxBytes: QUEUE_BYTES,
-      sizeOf: (line) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
+      sizeOf: ({ line }) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
       write: async (lines) => {
-        await insertLogs(pool, lines);
+        await insertLogs(pool, stacks ? await stacks.map(lines) : lines.map(({ line }) => line));
         this.#onLines(lines.length, 0);
       },
       onError: options.onError,
@@ -154,22 +161,28 @@ export class LogSink {
     const data = cutData(line.data, this.#caps.dataBytes);
     const now = this.#now();
     const kept = this.#batch.add({
-      id: orderedId(now),
-      at: new Date(now).toISOString(),
-      level: line.level,
-      message: message.text,
-      data: data.text,
-      installationId: origin.entry.installationId,
-      sessionId: origin.sessionId,
-      source: origin.source,
-      invocationId: origin.invocationId,
-      versionId: origin.entry.versionId,
-      semVer: origin.entry.semVer,
-      truncated: line.truncated === true || message.cut || data.cut,
+      code: codeOf(origin.entry),
+      line: {
+        id: orderedId(now),
+        at: new Date(now).toISOString(),
+        level: line.level,
+        message: message.text,
+        data: data.text,
+        installationId: origin.entry.installationId,
+        sessionId: origin.sessionId,
+        source: origin.source,
+        invocationId: origin.invocationId,
+        versionId: origin.entry.versionId,
+        semVer: origin.entry.semVer,
+        truncated: line.truncated === true || message.cut || data.cut,
+      },
     });
     if (!kept) this.#onLines(0, 1);
   }
 }
+
+const codeOf = ({ slug, semVer, sourceMapSha256 }: LogOrigin['entry']): CodedLine['code'] =>
+  slug && sourceMapSha256 ? { sourceMapSha256, sourceName: sourceNameOf({ slug, semVer }) } : null;
 
 /** Postgres holds neither U+0000 nor half a surrogate pair. */
 const storable = (text: string): string => text.replaceAll('\0', '\u{fffd}').toWellFormed();

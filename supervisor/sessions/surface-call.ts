@@ -5,6 +5,7 @@ import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { surfaces } from '../../sdk/protocol.ts';
 import type { LinkResult } from '../chain.ts';
+import { stackOf } from '../plugin-call.ts';
 import type { SessionServices } from './services.ts';
 
 /** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
@@ -40,12 +41,18 @@ export async function callSurface(services: SessionServices, request: SurfaceReq
     },
   });
   services.metrics.targetRan(kind, entry.slug, result.kind, performance.now() - started);
-  if (result.kind !== 'answered' && result.kind !== 'cancelled')
-    services.logs.system(entry, 'error', `${kind}.${name} (${result.kind}): ${result.message}`, {
-      sessionId: session.id,
-      invocationId,
-    });
+  tell(services, request, invocationId, result);
   return result;
+}
+
+function tell({ logs }: SessionServices, request: SurfaceRequest, invocationId: string, result: LinkResult): void {
+  const { kind, name, entry, session } = request;
+  const details = { sessionId: session.id, invocationId };
+  if (result.kind === 'cancelled') logs.system(entry, 'info', `${kind}.${name} cancelled: ${result.reason}`, details);
+  else if (result.kind !== 'answered') {
+    const text = `${kind}.${name} (${result.kind}): ${result.message}`;
+    logs.system(entry, 'error', text, { ...details, data: { outcome: result.kind, ...stackOf(result) } });
+  }
 }
 
 /** What rows that run for a session tell of it; a provider is asked without knowing for whom. */

@@ -27,9 +27,9 @@ const refused: Record<string, [parameters: unknown, at: string, message: RegExp]
     /exponentially/,
   ],
   'a pattern nobody can judge': [
-    { properties: { s: { pattern: '(.*a){20}' } } },
+    { properties: { s: { pattern: '(?:a{1,1000}){1,1000}b' } } },
     '/properties/s/pattern',
-    /too complex|the power/,
+    /too complex|the power|exponentially/,
   ],
   'a catastrophic pattern behind a reference': [
     { $ref: '#/hidden/deep', hidden: { deep: { pattern: '^(a|a)*$' } } },

@@ -21,6 +21,8 @@ import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';
 export interface PluginSource {
   /** JavaScript, as the bundler would have made it. */
   readonly code: string;
+  /** JSON text of its source map. */
+  readonly sourceMap?: string;
   readonly slug?: string;
   readonly account?: string;
   /** Defaults to the account. */
@@ -175,8 +177,8 @@ async function addVersion(base: Base, pluginId: string, source: PluginSource) {
   const settings = Object.fromEntries(Object.keys(source.settings ?? {}).map((name) => [name, { required: false }]));
   await base.pool.query(
     `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
-       capabilities, added_capabilities, discovered, registrations)
-     VALUES ($1, $2, $3, 'published', $4, $4, $5, $6, '', $7, '{}', $8, $9)`,
+       capabilities, added_capabilities, discovered, registrations, source_map_sha256)
+     VALUES ($1, $2, $3, 'published', $4, $4, $5, $6, '', $7, '{}', $8, $9, $10)`,
     [
       versionId,
       pluginId,
@@ -187,6 +189,7 @@ async function addVersion(base: Base, pluginId: string, source: PluginSource) {
       capabilities,
       JSON.stringify(source.discovered ?? {}),
       JSON.stringify(registrations),
+      source.sourceMap === undefined ? null : (await base.blobs.put(Buffer.from(source.sourceMap))).sha256,
     ],
   );
   for (const [path, text] of Object.entries(source.files ?? {})) {

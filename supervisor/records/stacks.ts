@@ -1,0 +1,87 @@
+/** Maps stack traces in log lines to the author's files, just before the lines are written and away from every hook. */
+import { Piscina } from 'piscina';
+import type { Blobs } from '../../db/blobs.ts';
+import type { LogLine } from '../../db/logs.ts';
+import type { StackTask } from './stack-worker.ts';
+
+/** A map that is larger is left alone: its bundle could hardly be loaded. Bytes. */
+const MAP_MAX_BYTES = 32 * 1024 * 1024;
+/** A task that takes longer is given up, and its lines are written as they are. Milliseconds. */
+const TASK_MS = 5_000;
+const IDLE_MS = 30_000;
+const THREAD_HEAP_MB = 256;
+
+/** What a line's stack frames are about. */
+export interface LineCode {
+  readonly sourceMapSha256: string;
+  /** How stack traces name the bundle. */
+  readonly sourceName: string;
+}
+export interface CodedLine {
+  readonly line: LogLine;
+  /** Null: no map is kept for its version. */
+  readonly code: LineCode | null;
+}
+
+export class Stacks {
+  readonly #blobs: Blobs;
+  readonly #pool: Piscina<StackTask, readonly string[] | null>;
+
+  constructor(blobs: Blobs) {
+    this.#blobs = blobs;
+    this.#pool = new Piscina({
+      filename: new URL('./stack-worker.ts', import.meta.url).href,
+      name: 'mapStacks',
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: IDLE_MS,
+      resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MB },
+      env: {},
+    });
+    // A thread that ended is replaced with the next task.
+    this.#pool.on('error', () => undefined);
+  }
+
+  /** The lines with their frames mapped. Never rejects: what cannot be mapped stays as it is. */
+  async map(lines: readonly CodedLine[]): Promise<LogLine[]> {
+    const groups = new Map<string, { code: LineCode; lines: LogLine[] }>();
+    for (const { line, code } of lines) {
+      if (!code || !holdsFrames(line, code)) continue;
+      const key = `${code.sourceMapSha256} ${code.sourceName}`;
+      const group = groups.get(key) ?? { code, lines: [] };
+      group.lines.push(line);
+      groups.set(key, group);
+    }
+    const mapped = new Map<LogLine, LogLine>();
+    for (const group of groups.values()) {
+      const texts = group.lines.flatMap(({ message, data }) => [message, data ?? '']);
+      const done = await this.#ask(group.code, texts).catch(() => null);
+      if (!done) continue;
+      for (const [index, line] of group.lines.entries()) {
+        const [message = '', data = ''] = done.slice(index * 2, index * 2 + 2);
+        mapped.set(line, { ...line, message, data: line.data === null ? null : data });
+      }
+    }
+    return lines.map(({ line }) => mapped.get(line) ?? line);
+  }
+
+  close(): Promise<void> {
+    return this.#pool.destroy();
+  }
+
+  async #ask({ sourceMapSha256, sourceName }: LineCode, texts: readonly string[]): Promise<readonly string[] | null> {
+    const task = { sourceMapSha256, sourceMap: null, sourceName, texts };
+    const known = await this.#run(task);
+    if (known) return known;
+    const sourceMap = await this.#blobs.read(sourceMapSha256);
+    return sourceMap.byteLength > MAP_MAX_BYTES ? null : this.#run({ ...task, sourceMap });
+  }
+
+  #run(task: StackTask): Promise<readonly string[] | null> {
+    return this.#pool.run(task, { signal: AbortSignal.timeout(TASK_MS) });
+  }
+}
+
+/** Positions are digits, colons and what a package's paths hold: inside JSON text they stay JSON text. */
+const holdsFrames = ({ message, data }: LogLine, { sourceName }: LineCode): boolean =>
+  message.includes(`${sourceName}:`) || data?.includes(`${sourceName}:`) === true;
