@@ -1,6 +1,7 @@
 /** The API process: composes its parts from the environment and serves until it is told to stop. */
 import { pino } from 'pino';
 import { openBlobs } from '../db/blobs.ts';
+import { listenOptions, sayFarewell } from '../db/drain.ts';
 import { openVerifier } from '../db/identity.ts';
 import { requestIntrospection } from '../db/introspections.ts';
 import { openListener } from '../db/listener.ts';
@@ -62,12 +63,13 @@ async function serve(config: ApiConfig): Promise<void> {
   });
   stopWithParent(async () => {
     stopping = true;
+    await sayFarewell(app.server);
     await app.close();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
     await database.close();
   });
-  await app.listen({ host: config.HOST, port: config.PORT });
-  await operations.listen({ host: config.OPS_HOST, port: config.API_OPS_PORT });
+  await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));
+  await operations.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.API_OPS_PORT }));
   announceReady(publicUrl(config));
 }
 

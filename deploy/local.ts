@@ -10,6 +10,7 @@ import { migrate } from '../db/migrate.ts';
 import { openPool } from '../db/pool.ts';
 import { parseSettings, publicUrl, readEnvironment, type SharedSettings, sharedSettings } from '../db/settings.ts';
 import { keepDatabase } from './database.ts';
+import { holdSocket } from './listening-sockets.ts';
 import { refuseTakenPorts } from './ports.ts';
 import { ServiceProcess } from './service-process.ts';
 
@@ -26,6 +27,8 @@ const logs = process.stderr.isTTY ? pretty({ destination: 2, sync: true }) : pro
 
 /** What runs, in the order it was started; stopped in the opposite one, so PostgreSQL last. */
 const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
+/** API and supervisor, in the order they are replaced. */
+const services: ServiceProcess[] = [];
 const force = new AbortController();
 let stopping: Promise<void> | undefined;
 let signalledAt = 0;
@@ -33,6 +36,8 @@ let signalledAt = 0;
 // Whoever read our output may go away; that is no reason to.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+// A deploy: new code, same sockets.
+process.on('SIGUSR2', () => void replaceAll());
 try {
   await start();
 } catch (error) {
@@ -55,8 +60,9 @@ async function start(): Promise<void> {
   await prepareTables(url, settings);
   await built;
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
-  await startChild('API', script('api/main.ts'), childEnv);
-  await startChild('supervisor', script('supervisor/main.ts'), childEnv);
+  await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
+  const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
+  await startChild('supervisor', script('supervisor/main.ts'), childEnv, settings, supervisorPorts);
   const link = await signInLink(settings, url);
   if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
 }
@@ -96,12 +102,31 @@ async function startChild(
   name: string,
   main: string,
   env: Readonly<Record<string, string | undefined>>,
+  { HOST, OPS_HOST }: SharedSettings,
+  [port, operationsPort]: readonly [number, number],
 ): Promise<void> {
   if (stopping !== undefined) return;
   say(`starting the ${name}`);
-  const service = new ServiceProcess({ name, main, env, onLine: (line) => logs.write(`${line}\n`), onNotice: say });
-  running.push({ name: `the ${name}`, stop: (signal) => service.stop(signal) });
+  const sockets = [await holdSocket('service', HOST, port), await holdSocket('operations', OPS_HOST, operationsPort)];
+  const onLine = (line: string): boolean => logs.write(`${line}\n`);
+  const service = new ServiceProcess({ name, main, env, sockets, onLine, onNotice: say });
+  const stop = async (signal: AbortSignal): Promise<void> => {
+    await service.stop(signal);
+    for (const socket of sockets) socket.close();
+  };
+  running.push({ name: `the ${name}`, stop });
+  services.push(service);
   await service.start();
+}
+
+/** One after the other, so that a bad build stops at the first: what does not come up takes nobody's place. */
+async function replaceAll(): Promise<void> {
+  try {
+    for (const service of services) await service.replace();
+    say('replaced: API and supervisor run anew');
+  } catch (error) {
+    say(`not replaced: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 /** @returns null with OIDC_ISSUER: then the console sends the user to the issuer */

@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentMessage } from '../db/parent.ts';
 import { backoff, LONG_RUN_MS } from './backoff.ts';
+import type { HeldSocket } from './listening-sockets.ts';
 
 /** A process that says nothing for so long will not serve any more, milliseconds. */
 const READY_TIMEOUT_MS = 120_000;
@@ -18,19 +19,29 @@ export interface ServiceOptions {
   /** Script that node runs. */
   readonly main: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Handed to every process of the service, which then listens on them. */
+  readonly sockets?: readonly HeldSocket[];
   /** A line the process wrote: pino's JSON, or plain text. */
   onLine(line: string): void;
   /** One sentence about what happened to the process. */
   onNotice(sentence: string): void;
 }
 
+/** One run of the service. */
+interface Run {
+  readonly child: ChildProcess;
+  readonly ended: Promise<void>;
+}
+
 /** Made, then started, then stopped, once each. `stop` may come while it still starts. */
 export class ServiceProcess {
   readonly #options: ServiceOptions;
   readonly #stopping = new AbortController();
-  #child: ChildProcess | undefined;
-  #ended: Promise<void> = Promise.resolve();
+  /** Two while one takes over from the other. */
+  readonly #runs = new Set<Run>();
+  #current: Run | undefined;
   #watch: Promise<void> = Promise.resolve();
+  #replacing: Promise<void> = Promise.resolve();
 
   constructor(options: ServiceOptions) {
     this.#options = options;
@@ -42,32 +53,48 @@ export class ServiceProcess {
    * @throws with one sentence when it does not come up this first time
    */
   async start(): Promise<void> {
-    await this.#launch();
+    this.#current = await this.#launch();
     this.#watch = this.#restartForever();
+  }
+
+  /**
+   * Starts a successor beside the process and ends that one when the successor serves. With its sockets held by the
+   * parent nobody is refused in between.
+   *
+   * @throws with one sentence when the successor does not come up; then everything stays as it was
+   */
+  replace(): Promise<void> {
+    const replaced = this.#replacing.then(async () => {
+      if (this.#stopping.signal.aborted) return;
+      const before = this.#current;
+      this.#current = await this.#launch();
+      if (before) await end(before, new AbortController().signal);
+    });
+    this.#replacing = replaced.catch(() => undefined);
+    return replaced;
   }
 
   /** Drains and ends it, by force when it takes too long or `force` is aborted. It does not come back. */
   async stop(force: AbortSignal): Promise<void> {
     this.#stopping.abort();
-    const child = this.#child;
-    if (child !== undefined && child.exitCode === null && child.signalCode === null) {
-      child.kill('SIGTERM');
-      const patience = AbortSignal.any([force, AbortSignal.timeout(STOP_TIMEOUT_MS)]);
-      const kill = (): boolean => child.kill('SIGKILL');
-      if (patience.aborted) kill();
-      patience.addEventListener('abort', kill);
-      await this.#ended;
-      patience.removeEventListener('abort', kill);
-    }
+    await Promise.all([...this.#runs].map((run) => end(run, force)));
+    await this.#replacing;
     await this.#watch;
   }
 
-  async #launch(): Promise<void> {
-    const { main, env, onLine, onNotice } = this.#options;
+  async #launch(): Promise<Run> {
+    const { main, env, sockets = [], onLine, onNotice } = this.#options;
+    const names = sockets.map((socket) => socket.name).join(':');
+    const handed = sockets.length === 0 ? {} : { LISTEN_FDS: String(sockets.length), LISTEN_FDNAMES: names };
     // Detached: Ctrl-C in a terminal goes to the whole process group, and the order of stopping is ours to decide.
-    const child = spawn(process.execPath, [main], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
-    this.#child = child;
-    this.#ended = endOf(child);
+    const child = spawn(process.execPath, [main], {
+      env: { ...env, ...handed },
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe', ...sockets.map((socket) => socket.fd), 'ipc'],
+    });
+    const run = { child, ended: endOf(child) };
+    this.#runs.add(run);
+    void run.ended.then(() => this.#runs.delete(run));
     let reason = '';
     for (const input of [child.stdout, child.stderr]) {
       if (input === null) continue;
@@ -78,9 +105,9 @@ export class ServiceProcess {
       });
     }
     const failure = await this.#outcome(child, onNotice);
-    if (failure === null) return;
+    if (failure === null) return run;
     child.kill('SIGKILL');
-    await this.#ended;
+    await run.ended;
     throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${reason}` : failure);
   }
 
@@ -89,17 +116,23 @@ export class ServiceProcess {
     const { signal } = this.#stopping;
     for (let failures = 0; ; ) {
       const began = Date.now();
-      await this.#ended;
+      const watched = this.#current;
+      await watched?.ended;
+      await this.#replacing;
       if (signal.aborted) return;
+      // Its successor serves.
+      if (watched !== this.#current) continue;
       failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
       const delay = backoff(failures);
-      onNotice(`The ${name} ended (${describeEnd(this.#child)}); starting it again in ${delay} ms.`);
+      onNotice(`The ${name} ended (${describeEnd(watched?.child)}); starting it again in ${delay} ms.`);
       await sleep(delay, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;
-      await this.#launch().then(
-        () => onNotice(`The ${name} serves again.`),
-        (error: Error) => onNotice(error.message),
-      );
+      try {
+        this.#current = await this.#launch();
+        onNotice(`The ${name} serves again.`);
+      } catch (error) {
+        onNotice((error as Error).message);
+      }
     }
   }
 
@@ -127,6 +160,17 @@ export class ServiceProcess {
       child.once('error', (error) => done(`The ${name} cannot be started: ${error.message}`));
     });
   }
+}
+
+async function end({ child, ended }: Run, force: AbortSignal): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGTERM');
+  const patience = AbortSignal.any([force, AbortSignal.timeout(STOP_TIMEOUT_MS)]);
+  const kill = (): boolean => child.kill('SIGKILL');
+  if (patience.aborted) kill();
+  patience.addEventListener('abort', kill);
+  await ended;
+  patience.removeEventListener('abort', kill);
 }
 
 /** Resolves when the process is gone and, as a rule, its last line was passed on. */

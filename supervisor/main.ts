@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import { pino } from 'pino';
 import { openBlobs } from '../db/blobs.ts';
+import { listenOptions, sayFarewell } from '../db/drain.ts';
 import { openVerifier } from '../db/identity.ts';
 import { announceReady, refuseToStart, stopWithParent } from '../db/parent.ts';
 import { openPool } from '../db/pool.ts';
@@ -53,12 +54,13 @@ async function serve(config: SupervisorConfig): Promise<void> {
   const health = buildHealth({ pool: database.pool, listener, metrics, sandbox, isStopping: () => stopping });
   stopWithParent(async () => {
     stopping = true;
+    await sayFarewell(app.server);
     await supervisor.stop();
     await health.close();
     await database.close();
   });
-  await app.listen({ host: config.HOST, port: config.SUPERVISOR_PORT });
-  await health.listen({ host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT });
+  await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
+  await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
 }
 
