@@ -174,6 +174,16 @@ export class Child {
     return this.#jailed.rss();
   }
 
+  /** Processor time used until now, milliseconds, in steps of 10; 0 when it is gone. */
+  processorMs(): number {
+    return this.#jailed.processorMs();
+  }
+
+  /** Lets all other processes go first, or takes that back. Without a control group it does nothing. */
+  yieldProcessor(yields: boolean): void {
+    this.#jailed.yieldProcessor(yields);
+  }
+
   async #become(): Promise<void> {
     const late = setTimeout(() => this.kill(`it was not ready within ${READY_WITHIN_MS} ms`), READY_WITHIN_MS);
     try {

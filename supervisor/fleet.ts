@@ -4,6 +4,7 @@ import { isBlocked, type RosterEntry } from '../db/rosters.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../db/runtimes.ts';
 import type { LinkResult } from './chain.ts';
 import type { Child, ChildHandlers } from './child.ts';
+import { Courtesy, LOOK_MS, type Neighbour } from './fleet/courtesy.ts';
 import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet/settings.ts';
 import { NoRoomError, Slot, type SlotDeps } from './fleet/slot.ts';
 import { type Spare, SpareChildren } from './fleet/spare-children.ts';
@@ -35,6 +36,8 @@ export class Fleet implements Plugins {
   readonly #refused = new Map<string, string>();
   readonly #spares: SpareChildren;
   readonly #sweeper: NodeJS.Timeout;
+  readonly #courtesy = new Courtesy();
+  readonly #courtesyTimer: NodeJS.Timeout;
   readonly #deps: SlotDeps;
   #saver: NodeJS.Timeout | null = null;
   #saving: Promise<void> = Promise.resolve();
@@ -44,6 +47,7 @@ export class Fleet implements Plugins {
     this.#options = options;
     this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    this.#courtesyTimer = setInterval(() => this.#courtesy.look(this.#tenancies(), performance.now()), LOOK_MS).unref();
     this.#deps = {
       blobs: options.blobs,
       dispatch: options.dispatch,
@@ -133,6 +137,7 @@ export class Fleet implements Plugins {
   async close(graceMs: number): Promise<void> {
     this.#closed = true;
     clearInterval(this.#sweeper);
+    clearInterval(this.#courtesyTimer);
     await this.#spares.close();
     await Promise.all([...this.#slots.values()].map((slot) => slot.stop(graceMs)));
     await this.#flush();
@@ -173,6 +178,10 @@ export class Fleet implements Plugins {
     // The start that asks is not among those counted yet.
     if (count >= this.#options.childrenMax) await this.#makeRoom();
     return this.#spares.take();
+  }
+
+  *#tenancies(): Generator<Neighbour> {
+    for (const slot of this.#slots.values()) yield* slot.tenancies();
   }
 
   #children(): number {

@@ -8,7 +8,17 @@ import {
   type Message,
   refuseDeep,
 } from '../../sandbox-child/frame.ts';
+import { limits } from '../../sdk/limits.ts';
 
+/**
+ * Requests and notices of one child at once, and a second from then on: what its log lines and host calls may be, twice.
+ * One that says more is not read until it may again, so a flood costs the supervisor next to nothing. Answers to calls
+ * wait behind its own flood, and nobody else's.
+ */
+const ASKS_BURST = 500;
+const ASKS_PER_SECOND = (2 * (limits.hostCallsPerMinute + limits.logLinesPerMinute)) / 60;
+/** How long a child that said too much is not read, milliseconds: one look instead of one for each frame. */
+const HUSH_MS = 100;
 /** Frames read from one child in one window; then its pipe is left alone until the next. 10,000 a second. */
 const WINDOW_FRAMES = 1_000;
 const WINDOW_MS = 100;
@@ -24,6 +34,9 @@ export class FrameReader {
   #stopped = false;
   #frames = 0;
   #windowEnds = 0;
+  #asks = ASKS_BURST;
+  #askedAt = 0;
+  #hushed = false;
 
   /** Starts reading. `violate` is called at most once, with a reason; nothing is received after it. */
   constructor(input: Readable, receive: (message: Message) => void, violate: (reason: string) => void) {
@@ -81,22 +94,42 @@ export class FrameReader {
       }
       const start = at + HEADER_BYTES;
       refuseDeep(chunk, start, start + head);
-      this.#receive(decodeFrame(chunk, start, start + head, end));
-      this.#spend();
+      const message = decodeFrame(chunk, start, start + head, end);
+      this.#receive(message);
+      this.#spend(message);
       at = end;
     }
     return at;
   }
 
-  #spend(): void {
+  #spend({ method }: Message): void {
+    if (method !== undefined) this.#spendAsk();
     this.#frames += 1;
     if (this.#frames < WINDOW_FRAMES) return;
     const now = performance.now();
-    if (now < this.#windowEnds) {
-      this.#input.pause();
-      setTimeout(() => this.#stopped || this.#input.resume(), this.#windowEnds - now).unref();
-    }
+    if (now < this.#windowEnds) this.#hush(this.#windowEnds - now);
     this.#windowEnds = Math.max(now, this.#windowEnds) + WINDOW_MS;
     this.#frames = 0;
+  }
+
+  #spendAsk(): void {
+    this.#asks -= 1;
+    if (this.#asks > 0) return;
+    const now = performance.now();
+    this.#asks = Math.min(ASKS_BURST, this.#asks + ((now - this.#askedAt) / 1_000) * ASKS_PER_SECOND);
+    this.#askedAt = now;
+    if (this.#asks <= 0) this.#hush(HUSH_MS);
+  }
+
+  /** Leaves the pipe alone for a while; what the child writes meanwhile waits in it, and then the child. */
+  #hush(ms: number): void {
+    if (this.#hushed) return;
+    this.#hushed = true;
+    this.#input.pause();
+    const goOn = (): void => {
+      this.#hushed = false;
+      if (!this.#stopped) this.#input.resume();
+    };
+    setTimeout(goOn, ms).unref();
   }
 }

@@ -65,6 +65,12 @@ export class Slot {
     return this.#serving?.child.pid ?? null;
   }
 
+  /** Everything of it that runs. */
+  *tenancies(): Generator<Tenancy> {
+    if (this.#serving) yield this.#serving;
+    yield* this.#draining;
+  }
+
   /** The entry whose code answers calls: the old version's while a new one does not start. */
   get effective(): RosterEntry {
     if (!this.#serving || this.#refused !== versionKey(this.entry)) return this.entry;

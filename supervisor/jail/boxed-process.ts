@@ -26,6 +26,10 @@ export interface BoxedProcess {
   kill(): void;
   /** Resident bytes of the Node inside, shared pages included; 0 when it is gone. */
   rss(): number;
+  /** Processor time of all its threads, milliseconds, in steps of 10; 0 when it is gone. */
+  processorMs(): number;
+  /** Lets every other process go first, or takes that back. Without a control group it does nothing. */
+  yieldProcessor(yields: boolean): void;
 }
 
 const GONE_WITHIN_MS = 2_000;
@@ -33,6 +37,8 @@ const POLL_MS = 5;
 /** For bubblewrap to follow what was inside it, milliseconds; it takes one. */
 const REAP_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
+/** What the kernel counts processor time in, for everybody, whatever it ticks at itself. */
+const TICK_MS = 10;
 /** Longest answer of bubblewrap about the child it made, bytes. It is under 200. */
 const INFO_MAX = 4096;
 
@@ -80,6 +86,8 @@ export function watchProcess(child: ChildProcess, info: Readable | null, group: 
       return inside;
     },
     rss: () => (alive() ? resident(inside) : 0),
+    processorMs: () => (inside === 0 ? 0 : processorTicks(inside) * TICK_MS),
+    yieldProcessor: (yields) => group?.yieldProcessor(yields),
   };
 }
 
@@ -122,6 +130,16 @@ function startTime(pid: number): string {
     return fields[0] === 'Z' || fields[0] === 'X' ? '' : (fields[19] ?? '');
   } catch {
     return '';
+  }
+}
+
+/** User and system time since its start; 0 if gone. */
+function processorTicks(pid: number): number {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+    return Number(fields[11]) + Number(fields[12]);
+  } catch {
+    return 0;
   }
 }
 

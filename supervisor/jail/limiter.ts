@@ -11,6 +11,8 @@ export interface LimitedGroup {
   add(pid: number): Promise<void>;
   /** Whether the kernel has ended a process of this group for using too much memory. */
   ranOutOfMemory(): boolean;
+  /** Puts the group's processes behind everybody else's, or back. A kernel before 5.15 cannot, and nothing happens. */
+  yieldProcessor(yields: boolean): void;
   /** Removes the group; its processes must be gone. Safe to call again. */
   remove(): void;
 }
@@ -71,12 +73,13 @@ function groupsOfVersion2(): Limiter | null {
     group: (residentBytes) => {
       const path = join(base, nextName());
       mkdirSync(path);
-      return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, [
+      const rules = [
         [`${path}/memory.max`, residentBytes],
         [`${path}/memory.swap.max`, 0],
         [`${path}/pids.max`, MAX_TASKS],
         [`${path}/cpu.weight`, CPU_WEIGHT],
-      ]);
+      ] as const;
+      return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, rules, path);
     },
   };
 }
@@ -117,6 +120,7 @@ function groupsOfVersion1(): Limiter | null {
           ...(paths[1] ? [[`${paths[1]}/pids.max`, MAX_TASKS] as const] : []),
           ...(paths[2] ? [[`${paths[2]}/cpu.shares`, CPU_SHARES] as const] : []),
         ],
+        paths[2] ?? null,
       );
     },
   };
@@ -127,6 +131,7 @@ function groupAt(
   outcome: string,
   killed: RegExp,
   limits: readonly (readonly [file: string, value: number])[],
+  cpu: string | null,
 ): LimitedGroup {
   for (const [index, [file, value]] of limits.entries()) {
     try {
@@ -146,6 +151,10 @@ function groupAt(
       } catch {
         return false;
       }
+    },
+    yieldProcessor: (yields) => {
+      // Gone with its process, or without the controller.
+      if (cpu) writeFile(`${cpu}/cpu.idle`, yields ? '1' : '0').catch(() => undefined);
     },
     remove: () => {
       for (const path of paths) removeGroup(path);

@@ -1,0 +1,174 @@
+/**
+ * What do good plugins notice of bad ones? Twenty good plugins are called at a fixed rate, first alone, then beside one
+ * and beside four of each kind of bad neighbour, which is called again as soon as its last call has ended. Everything in
+ * one supervisor with its database, on whatever limiter the machine has; the quiet stretch of the same run is the floor.
+ *
+ *   node bench/neighbours.ts [--seconds 6] [--only "spins for ever"]
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import type { RosterEntry } from '../db/rosters.ts';
+import type { LinkResult } from '../supervisor/chain.ts';
+import { type Ground, openGround } from './neighbours/ground.ts';
+import { bad, GOOD, HOOK } from './neighbours/plugins.ts';
+import { percentile } from './percentiles.ts';
+
+const GOOD_PLUGINS = 20;
+/** Of each good plugin, milliseconds: 200 calls a second in all. */
+const CALL_EVERY_MS = 100;
+const CROWDS = [1, 4];
+/** What a bad call gets: long enough to do its worst. Milliseconds. */
+const BAD_BUDGET_MS = 1_000;
+const GOOD_BUDGET_MS = 5_000;
+const GOALS = { timesQuiet: 2, p99Ms: 50, overdueMs: 100, grownMb: 50, loopMs: 20, throughput: 0.9 };
+const MB = 1_048_576;
+
+const { values } = parseArgs({
+  options: { seconds: { type: 'string', default: '6' }, only: { type: 'string' } },
+});
+const seconds = Number(values.seconds);
+
+interface Observed {
+  readonly good: number[];
+  answered: number;
+  failed: number;
+  readonly overdue: number[];
+}
+
+let serial = 0;
+function call(ground: Ground, entry: RosterEntry, budgetMs: number): Promise<LinkResult> {
+  serial += 1;
+  const at = new Date();
+  const invocationId = `i${serial}`;
+  const base = { hook: HOOK, invocationId, settings: {}, agent: { id: 'a', name: 'Ada' }, trigger: 'user' };
+  const context = {
+    ...{
+      ...base,
+      session: { id: 's', channelId: null },
+      systemPrompt: 'Be brief.',
+      model: 'any',
+      at: at.toISOString(),
+    },
+    deadlineAt: new Date(at.getTime() + budgetMs).toISOString(),
+  };
+  const deadlineAt = at.getTime() + budgetMs;
+  return ground.supervisor.fleet.invoke(entry, {
+    ...{ target: { kind: 'hook', name: HOOK }, invocationId, context, session: null, deadlineAt },
+  });
+}
+
+/** Calls every good plugin at its own beat, however late the others are, until told to stop. */
+function playGood(ground: Ground, entries: readonly RosterEntry[], seen: Observed): () => void {
+  const timers = entries.map((entry, index) => {
+    const beat = async () => {
+      const started = performance.now();
+      const result = await call(ground, entry, GOOD_BUDGET_MS);
+      seen.good.push(performance.now() - started);
+      if (result.kind === 'answered') seen.answered += 1;
+      else seen.failed += 1;
+    };
+    let timer: NodeJS.Timeout = setTimeout(
+      () => {
+        timer = setInterval(beat, CALL_EVERY_MS);
+      },
+      (index * CALL_EVERY_MS) / entries.length,
+    );
+    return () => clearInterval(timer);
+  });
+  return () => {
+    for (const end of timers) end();
+  };
+}
+
+async function playBad(ground: Ground, entry: RosterEntry, seen: Observed, isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    const started = performance.now();
+    const result = await call(ground, entry, BAD_BUDGET_MS);
+    seen.overdue.push(performance.now() - started - BAD_BUDGET_MS);
+    // Refused without a try, because its last child has just ended: what a runtime would do next is ask again later.
+    if (result.kind === 'unavailable') await sleep(100);
+  }
+}
+
+async function observe(ground: Ground, good: readonly RosterEntry[], neighbours: readonly RosterEntry[]) {
+  const seen: Observed = { good: [], answered: 0, failed: 0, overdue: [] };
+  const loop = monitorEventLoopDelay({ resolution: 5 });
+  const before = process.memoryUsage().rss;
+  let grown = 0;
+  const watch = setInterval(() => {
+    grown = Math.max(grown, process.memoryUsage().rss - before);
+  }, 50);
+  let over = false;
+  loop.enable();
+  const stop = playGood(ground, good, seen);
+  const misbehaving = neighbours.map((entry) => playBad(ground, entry, seen, () => over));
+  await sleep(seconds * 1_000);
+  over = true;
+  stop();
+  loop.disable();
+  clearInterval(watch);
+  await Promise.all(misbehaving);
+  // The monitor counts the whole interval; what is above it is delay.
+  const loopMs = Math.max(0, loop.percentile(99) / 1e6 - 5);
+  return { ...seen, p50: percentile(seen.good, 0.5), p99: percentile(seen.good, 0.99), loopMs, grownMb: grown / MB };
+}
+type Figures = Awaited<ReturnType<typeof observe>>;
+
+function print(name: string, figures: Figures, quiet: Figures | null): boolean {
+  const { p50, p99, answered, failed, loopMs, grownMb } = figures;
+  const overdue = figures.overdue.length === 0 ? 0 : Math.max(...figures.overdue);
+  const rate = quiet === null ? 1 : answered / quiet.answered;
+  const times = quiet === null ? 1 : p99 / quiet.p99;
+  const misses = [
+    ...(times > GOALS.timesQuiet ? [`p99 ${times.toFixed(1)}× the quiet one`] : []),
+    ...(p99 > GOALS.p99Ms ? [`p99 ${p99.toFixed(0)} ms`] : []),
+    ...(overdue > GOALS.overdueMs ? [`a bad call ${overdue.toFixed(0)} ms overdue`] : []),
+    ...(grownMb > GOALS.grownMb ? [`grew by ${grownMb.toFixed(0)} MB`] : []),
+    ...(loopMs > GOALS.loopMs ? [`event loop ${loopMs.toFixed(0)} ms`] : []),
+    ...(rate < GOALS.throughput ? [`${(100 * rate).toFixed(0)} % of the calls`] : []),
+  ];
+  const cells = [
+    `p50 ${p50.toFixed(1)}`,
+    `p99 ${p99.toFixed(1)} ms (${times.toFixed(2)}×)`,
+    `calls ${(100 * rate).toFixed(0)} %${failed > 0 ? `, ${failed} failed` : ''}`,
+    `overdue ${overdue.toFixed(0)} ms`,
+    `loop p99 ${loopMs.toFixed(1)} ms`,
+    `grown ${grownMb.toFixed(0)} MB`,
+  ];
+  console.log(
+    `  ${name.padEnd(28)} ${cells.join('   ')}   ${misses.length === 0 ? 'met' : `MISSED: ${misses.join(', ')}`}`,
+  );
+  return misses.length === 0;
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const ground = await openGround(directory);
+const good = await Promise.all(Array.from({ length: GOOD_PLUGINS }, (_, index) => ground.entry(`good-${index}`, GOOD)));
+await Promise.all(good.map((entry) => call(ground, entry, 10_000)));
+console.log(`${GOOD_PLUGINS} good plugins, ${1000 / CALL_EVERY_MS} calls/s each; limiter ${ground.sandbox.limiter}`);
+console.log(
+  `goal: p99 ≤ ${GOALS.timesQuiet}× quiet and ≤ ${GOALS.p99Ms} ms, calls ≥ 90 %, bad calls end ≤ ${GOALS.overdueMs} ms late, event loop p99 < ${GOALS.loopMs} ms, supervisor grows < ${GOALS.grownMb} MB`,
+);
+await observe(ground, good, []);
+const quiet = await observe(ground, good, []);
+print('nobody', quiet, null);
+let met = true;
+for (const [name, { code }] of Object.entries(bad)) {
+  if (values.only !== undefined && values.only !== name) continue;
+  for (const count of CROWDS) {
+    const entries = await Promise.all(
+      Array.from({ length: count }, (_, index) => ground.entry(`${name}-${count}-${index}`.replaceAll(' ', '-'), code)),
+    );
+    const figures = await observe(ground, good, entries);
+    met = print(`${count} × ${name}`, figures, quiet) && met;
+    await Promise.all(entries.map(({ installationId }) => ground.supervisor.fleet.retire(installationId, 0)));
+  }
+}
+console.log(met ? 'all goals met' : 'some goals missed');
+await ground.close();
+rmSync(directory, { recursive: true });
+process.exit(0);
