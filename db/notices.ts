@@ -3,6 +3,7 @@ import type { ClientBase, Pool } from 'pg';
 import type { Listener, Subscription } from './listener.ts';
 
 const INSTALLATIONS = 'bulkhead_installations';
+const SESSIONS = 'bulkhead_sessions';
 const INTROSPECTED = 'bulkhead_introspected';
 
 /**
@@ -56,4 +57,18 @@ export function followIntrospections(
   onEverything: () => void,
 ): Promise<Subscription> {
   return listener.listen(INTROSPECTED, { onNotice: onAnswer, onReconnect: onEverything });
+}
+
+/** Tells every supervisor that a session was cleared or deleted. */
+export async function announceSession(tx: ClientBase | Pool, sessionId: string): Promise<void> {
+  await tx.query('SELECT pg_notify($1, $2)', [SESSIONS, sessionId]);
+}
+
+/** Subscribes to sessions that were cleared or deleted. */
+export function followSessions(
+  listener: Listener,
+  onChange: (sessionId: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> {
+  return listener.listen(SESSIONS, { onNotice: onChange, onReconnect: onEverything });
 }

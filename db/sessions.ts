@@ -4,6 +4,7 @@ import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import type { role, transcriptMessage } from '../sdk/payloads.ts';
 import { decodeCursor, type Page, pageOf } from './cursors.ts';
+import { announceSession } from './notices.ts';
 
 export interface Session {
   readonly id: string;
@@ -21,6 +22,9 @@ export interface NewMessage {
   readonly text: string;
   readonly data?: Record<string, unknown> | undefined;
 }
+
+/** Channel of "new messages of this account", never with the messages. */
+export const MESSAGES_ADDED = 'bulkhead_messages';
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
   channel_id AS "channelId", created_at AS "createdAt", cleared_at AS "clearedAt"`;
@@ -73,17 +77,23 @@ export async function appendMessages(
 ): Promise<TranscriptMessage[]> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
   await tx.query(
-    `INSERT INTO session_messages (session_id, id, role, text, data)
-     SELECT $1, m.id, m.role, m.text, m.data
-       FROM unnest($2::text[], $3::text[], $4::text[], $5::json[]) WITH ORDINALITY AS m(id, role, text, data, n)
-      ORDER BY m.n
-     ON CONFLICT DO NOTHING`,
+    `WITH added AS (
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data)
+       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[]) WITH ORDINALITY AS m(id, role, text, data, n),
+              sessions s
+        WHERE s.id = $1
+        ORDER BY m.n
+       ON CONFLICT DO NOTHING
+       RETURNING account_id)
+     SELECT pg_notify($6, account_id) FROM (SELECT DISTINCT account_id FROM added) a`,
     [
       sessionId,
       ids,
       messages.map((message) => message.role),
       messages.map((message) => message.text),
       messages.map((message) => (message.data === undefined ? null : JSON.stringify(message.data))),
+      MESSAGES_ADDED,
     ],
   );
   const found = await tx.query<MessageRow>(
@@ -93,8 +103,9 @@ export async function appendMessages(
   return found.rows.map(toMessage);
 }
 
-const MESSAGE = 'id, role, text, at, data, position::text AS position';
-interface MessageRow {
+/** Columns of a message. */
+export const MESSAGE = 'id, role, text, at, data, position::text AS position';
+export interface MessageRow {
   readonly id: string;
   readonly role: z.infer<typeof role>;
   readonly text: string;
@@ -102,7 +113,7 @@ interface MessageRow {
   readonly data: Record<string, unknown> | null;
   readonly position: string;
 }
-const toMessage = (row: MessageRow): TranscriptMessage => ({
+export const toMessage = (row: MessageRow): TranscriptMessage => ({
   id: row.id,
   role: row.role,
   text: row.text,
@@ -145,11 +156,14 @@ export async function countMessages(tx: ClientBase | Pool, sessionId: string): P
 export async function clearSession(tx: ClientBase | Pool, sessionId: string): Promise<number | null> {
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   if (marked.rowCount === 0) return null;
+  await announceSession(tx, sessionId);
   const removed = await tx.query('DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
   return removed.rowCount ?? 0;
 }
 
 /** Removes a session with its transcript. False: it was gone. */
 export async function deleteSession(tx: ClientBase | Pool, sessionId: string): Promise<boolean> {
-  return ((await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId])).rowCount ?? 0) > 0;
+  const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
+  await announceSession(tx, sessionId);
+  return (removed.rowCount ?? 0) > 0;
 }

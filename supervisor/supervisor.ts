@@ -6,7 +6,7 @@ import { releaseHeldEvents } from '../db/events.ts';
 import type { TokenVerifier } from '../db/identity.ts';
 import { holdLease, newLease } from '../db/leases.ts';
 import { type Listener, openListener } from '../db/listener.ts';
-import { followInstallations } from '../db/notices.ts';
+import { followInstallations, followSessions } from '../db/notices.ts';
 import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { openSignIn } from '../db/sign-in.ts';
@@ -26,6 +26,7 @@ import { refusal, type Sandbox } from './sandbox.ts';
 import { buildSessionApi } from './sessions/app.ts';
 import { ArgumentChecks } from './sessions/argument-checks.ts';
 import { SessionCache } from './sessions/session-cache.ts';
+import { openSessionStreams } from './sessions/stream.ts';
 
 /** Calls and jobs under way may end within this time of a stop, milliseconds. */
 const DRAIN_MS = 10_000;
@@ -69,12 +70,20 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
   const { fleet, rosters, logs, audit, metrics, stacks } = assembleFleet(options, onError);
   await follow({ listener, rosters, fleet, pool, queues, onError });
+  const sessions = new SessionCache(pool);
+  // Another supervisor may clear or delete what this one has in memory.
+  await followSessions(
+    listener,
+    (id) => sessions.drop(id),
+    () => sessions.dropAll(),
+  );
   const app = buildSessionApi(
     {
       ...{ pool, queues, blobs, rosters, logs, metrics, plugins: fleet },
       signIn: openSignIn(pool, options.verifier),
-      sessions: new SessionCache(pool),
+      sessions,
       argumentChecks: new ArgumentChecks(),
+      streams: openSessionStreams(listener),
       toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
     },
     logger,

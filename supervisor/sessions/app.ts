@@ -11,6 +11,7 @@ import { installProblems } from './problems.ts';
 import { installProviders } from './providers.ts';
 import type { SessionServices } from './services.ts';
 import { installSkills } from './skills.ts';
+import { installStream } from './stream.ts';
 import { installTools } from './tools.ts';
 import { installTranscripts } from './transcripts.ts';
 
@@ -66,6 +67,7 @@ export function buildSessionApi(
     request.accountId = (await services.signIn.signIn(token)).id;
   });
   installLifecycle(app, services);
+  installStream(app, services);
   installTranscripts(app, services);
   installHooks(app, services);
   installTools(app, services);

@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import type { Blobs } from '../../db/blobs.ts';
 import type { Queues } from '../../db/queues.ts';
+import type { RowStreams } from '../../db/row-streams.ts';
 import type { Session } from '../../db/sessions.ts';
 import type { SignIn } from '../../db/sign-in.ts';
 import type { ChainDeps } from '../chain-runner.ts';
@@ -19,6 +20,7 @@ export interface SessionServices extends ChainDeps {
   readonly rosters: RosterCache;
   readonly plugins: Plugins;
   readonly argumentChecks: ArgumentChecks;
+  readonly streams: RowStreams;
   /** Largest answer of a tool, as JSON. */
   readonly toolResultBytes: number;
 }

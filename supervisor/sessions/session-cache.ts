@@ -41,4 +41,9 @@ export class SessionCache {
   drop(id: string): void {
     this.#sessions.delete(id);
   }
+
+  /** Notices may have been missed. */
+  dropAll(): void {
+    this.#sessions.clear();
+  }
 }

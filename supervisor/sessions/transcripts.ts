@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { appendMessages, pageMessages } from '../../db/sessions.ts';
+import { Problem } from '../../sdk/errors.ts';
 import { json, role, TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
 import { pageQuery, read, readBody, storedId, storedText } from './input.ts';
 import type { SessionParams, SessionServices } from './services.ts';
@@ -28,7 +29,10 @@ export function installTranscripts(app: FastifyInstance, services: SessionServic
   app.post<{ Params: SessionParams }>('/sessions/:sessionId/messages', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
     const { messages } = readBody(newMessages, request.body);
-    return { items: await appendMessages(services.pool, session.id, messages) };
+    const items = await appendMessages(services.pool, session.id, messages);
+    // Deleted by another supervisor a moment ago.
+    if (items.length === 0) throw new Problem('not_found', 'There is no such session.');
+    return { items };
   });
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/messages', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
