@@ -1015,6 +1015,42 @@ declare namespace Bulkhead {
     /** There once a `host.http:<host>` is granted. */
     readonly http: HostHttp;
   }
+
+  /** The calls of a member that `host.<member>:read` grants. */
+  interface ReadCalls {
+    session: 'get' | 'messages';
+    agents: 'list';
+    models: 'list';
+    workspace: 'list' | 'read' | 'readText';
+    media: 'get';
+    ssh: 'hosts';
+    storage: 'get' | 'list';
+  }
+
+  /**
+   * Say here what `readme.md` declares, and using anything else is a compile error:
+   * `declare namespace Bulkhead { interface Package { capabilities: 'host.llm' | 'host.workspace:read' } }`
+   * in a `.d.ts` file. Without it every member is typed, granted or not.
+   */
+  interface Package {}
+
+  type GrantedMember<Member extends string, Granted extends string> =
+    Member extends 'log' | 'settings' | 'secrets' ? Member
+    : `host.${Member}` extends Granted ? Member
+    : `host.${Member}:read` extends Granted ? Member
+    : Member extends 'http' ? ([Extract<Granted, `host.http:${string}`>] extends [never] ? never : Member)
+    : never;
+  type GrantedCalls<Member extends keyof Host, Granted extends string> =
+    `host.${Member}` extends Granted ? Host[Member]
+    : Member extends keyof ReadCalls ? Pick<Host[Member], ReadCalls[Member] & keyof Host[Member]>
+    : Host[Member];
+
+  /** `host` with the members that these capabilities grant. */
+  type GrantedHost<Granted extends string> = {
+    readonly [Member in keyof Host as GrantedMember<Member, Granted>]: GrantedCalls<Member, Granted>;
+  };
+
+  type DeclaredHost = Package extends { capabilities: infer Granted extends string } ? GrantedHost<Granted> : Host;
 }
 
 /** Hooks around what your agents do: `middleware.systemPrompt = (ctx) => …`. */
@@ -1032,7 +1068,7 @@ declare const providers: { [name: string]: Bulkhead.Provider };
 /** A vendor’s inbox: `channel.receive = (request, ctx) => …`. */
 declare const channel: Bulkhead.Channel;
 /** What this plugin was granted. */
-declare const host: Bulkhead.Host;
+declare const host: Bulkhead.DeclaredHost;
 
 /** Writes to the plugin’s log, like `host.log`. */
 declare const console: {

@@ -18,7 +18,7 @@ const GLOBALS: readonly (readonly [name: string, type: string, doc: string])[] =
   ['commands', '{ [name: string]: Command }', 'Commands for users: `commands.hello = { description, handler }`.'],
   ['providers', '{ [name: string]: Provider }', 'Model providers: `providers.acme = { models, chat }`.'],
   ['channel', 'Channel', 'A vendor’s inbox: `channel.receive = (request, ctx) => …`.'],
-  ['host', 'Host', 'What this plugin was granted.'],
+  ['host', 'DeclaredHost', 'What this plugin was granted.'],
 ];
 
 /** The text of `sdk/globals.d.ts`. */

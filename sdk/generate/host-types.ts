@@ -41,7 +41,7 @@ export function hostTypes(printer: TypePrinter): string[][] {
       ]),
     ),
   );
-  return [...declared, hostItself()];
+  return [...declared, hostItself(), ...declaredHost()];
 }
 
 function hostItself(): string[] {
@@ -60,6 +60,49 @@ function hostItself(): string[] {
     ...granted,
   ]);
 }
+
+/** What a package that says its capabilities in a type may reach: the same rule by which the supervisor hands out members. */
+function declaredHost(): string[][] {
+  const isGiven = (member: string) => callsOf(member).every(([, row]) => row.capability === null);
+  const reads = members.flatMap((member) => {
+    const calls = isGiven(member) || member === 'http' ? [] : callsOf(member).filter(([, row]) => row.readable);
+    return calls.length === 0 ? [] : [`${member}: ${calls.map(([method]) => `'${method}'`).join(' | ')};`];
+  });
+  const given = ['log', 'settings', ...members.filter(isGiven)].map((name) => `'${name}'`).join(' | ');
+  return [
+    interfaceOf(['The calls of a member that `host.<member>:read` grants.'], 'ReadCalls', reads),
+    [
+      ...docComment(
+        'Say here what `readme.md` declares, and using anything else is a compile error:',
+        "`declare namespace Bulkhead { interface Package { capabilities: 'host.llm' | 'host.workspace:read' } }`",
+        'in a `.d.ts` file. Without it every member is typed, granted or not.',
+      ),
+      'interface Package {}',
+    ],
+    grantedTypes(given),
+    [
+      ...docComment('`host` with the members that these capabilities grant.'),
+      'type GrantedHost<Granted extends string> = {',
+      '  readonly [Member in keyof Host as GrantedMember<Member, Granted>]: GrantedCalls<Member, Granted>;',
+      '};',
+    ],
+    [
+      'type DeclaredHost = Package extends { capabilities: infer Granted extends string } ? GrantedHost<Granted> : Host;',
+    ],
+  ];
+}
+
+const grantedTypes = (given: string): string[] =>
+  `type GrantedMember<Member extends string, Granted extends string> =
+  Member extends ${given} ? Member
+  : \`host.\${Member}\` extends Granted ? Member
+  : \`host.\${Member}:read\` extends Granted ? Member
+  : Member extends 'http' ? ([Extract<Granted, \`host.http:\${string}\`>] extends [never] ? never : Member)
+  : never;
+type GrantedCalls<Member extends keyof Host, Granted extends string> =
+  \`host.\${Member}\` extends Granted ? Host[Member]
+  : Member extends keyof ReadCalls ? Pick<Host[Member], ReadCalls[Member] & keyof Host[Member]>
+  : Host[Member];`.split('\n');
 
 function presence(member: string): string {
   const rowsOfMember = callsOf(member).map(([, row]) => row);
