@@ -5,6 +5,8 @@ import type { Listener, Subscription } from './listener.ts';
 const INSTALLATIONS = 'bulkhead_installations';
 const SESSIONS = 'bulkhead_sessions';
 const INTROSPECTED = 'bulkhead_introspected';
+const DELIVERIES = 'bulkhead_deliveries';
+const ADDRESSES = 'bulkhead_addresses';
 
 /**
  * Tells every supervisor that an installation changed in any way: new, gone, another version, settings, grants, order,
@@ -71,4 +73,30 @@ export function followSessions(
   onEverything: () => void,
 ): Promise<Subscription> {
   return listener.listen(SESSIONS, { onNotice: onChange, onReconnect: onEverything });
+}
+
+/** SQL that tells supervisors of new deliveries, to be the end of the statement that writes them. `of` selects `channel_id`. */
+export const announceDeliveries = (of: string): string =>
+  `SELECT pg_notify('${DELIVERIES}', channel_id) FROM (${of}) AS told`;
+
+/** Subscribes to new deliveries. */
+export function followDeliveries(
+  listener: Listener,
+  onChannel: (channelId: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> {
+  return listener.listen(DELIVERIES, { onNotice: onChannel, onReconnect: onEverything });
+}
+
+/** SQL that tells every API process that addresses are new or retired. `of` selects `routing_id`. */
+export const announceAddress = (of: string): string =>
+  `SELECT pg_notify('${ADDRESSES}', routing_id) FROM (${of}) AS told`;
+
+/** Subscribes to addresses that are new or retired. */
+export function followAddresses(
+  listener: Listener,
+  onAddress: (routingId: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> {
+  return listener.listen(ADDRESSES, { onNotice: onAddress, onReconnect: onEverything });
 }

@@ -1,0 +1,62 @@
+/** Requests at rest, and the addresses they came to. */
+import { randomBytes, randomUUIDv7 } from 'node:crypto';
+import t from 'tap';
+import { accountOf } from '../../db/accounts.ts';
+import { deleteChannel, findAddress, insertChannel, listChannels, replaceAddress } from '../../db/channels.ts';
+import { insertDeliveries, type NewDelivery } from '../../db/deliveries.ts';
+import { inTransaction } from '../../db/pool.ts';
+import { testDatabase } from '../harness.ts';
+
+const { pool } = await testDatabase(t);
+const account = await accountOf(pool, 'ann');
+await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', $1, 'p', 'P')`, [account.id]);
+await pool.query(
+  `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
+   VALUES ('i', $1, 'p', 'Latest', '{}', 'ready', 1)`,
+  [account.id],
+);
+const connect = () =>
+  inTransaction(pool, (tx) => insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }));
+
+const deliveryOf = (channelId: string, body: Buffer, id = randomUUIDv7()): NewDelivery => ({
+  ...{ id, channelId, installationId: 'i', accountId: account.id, routingId: 'r', receivedAt: 1_234_567_890_123 },
+  ...{
+    method: 'POST',
+    query: 'a=1&a=2',
+    headers: [
+      ['X-A', 'é\u0000'],
+      ['x-a', '"'],
+    ],
+  },
+  body,
+});
+
+t.test('a group keeps its order and every byte; written twice it is there once', async (t) => {
+  const channel = await connect();
+  const group = Array.from({ length: 50 }, () => deliveryOf(channel.id, randomBytes(300)));
+  await insertDeliveries(pool, group);
+  await insertDeliveries(pool, [...group].reverse());
+  const found = await pool.query('SELECT * FROM deliveries WHERE channel_id = $1 ORDER BY position', [channel.id]);
+  t.same(
+    found.rows.map(({ id, body }) => [id, body.toString('hex')]),
+    group.map(({ id, body }) => [id, body.toString('hex')]),
+  );
+  t.equal(found.rows[0].received_at.getTime(), 1_234_567_890_123);
+  t.same(found.rows[0].headers, group[0]?.headers);
+});
+
+t.test('an address lives as long as it is the channel’s', async (t) => {
+  const channel = await connect();
+  t.match(channel.routingId, /^[A-Za-z0-9_-]{22}$/);
+  t.match(await findAddress(pool, channel.routingId), { channelId: channel.id, installationId: 'i', handshake: null });
+  const replaced = await inTransaction(pool, (tx) => replaceAddress(tx, 'i', channel.id));
+  t.equal(await findAddress(pool, channel.routingId), 'retired');
+  t.match(await findAddress(pool, replaced?.routingId ?? ''), { channelId: channel.id });
+  t.equal(await inTransaction(pool, (tx) => replaceAddress(tx, 'other', channel.id)), null);
+  t.ok((await listChannels(pool, ['i'])).some(({ id }) => id === channel.id));
+  t.equal(await inTransaction(pool, (tx) => deleteChannel(tx, 'other', channel.id)), false);
+  t.match(await findAddress(pool, replaced?.routingId ?? ''), { channelId: channel.id });
+  t.equal(await inTransaction(pool, (tx) => deleteChannel(tx, 'i', channel.id)), true);
+  t.equal(await findAddress(pool, replaced?.routingId ?? ''), 'retired');
+  t.equal(await findAddress(pool, 'A'.repeat(22)), 'unknown');
+});
