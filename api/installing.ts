@@ -1,5 +1,6 @@
 /** Installing, configuring and uninstalling a plugin for an account. */
 import type { ClientBase } from 'pg';
+import { retireInstallationAddresses } from '../db/channels.ts';
 import { recordEvent } from '../db/events.ts';
 import {
   changeInstallation,
@@ -165,6 +166,7 @@ export async function beginRemoval(
 ): Promise<void> {
   const { id, accountId, pluginId, currentVersionId, currentSemVer } = installation;
   await changeInstallation(tx, id, { status: 'uninstalling', statusReason: null });
+  await retireInstallationAddresses(tx, id);
   await recordEvent(tx, queues, {
     ...{ installationId: id, accountId, pluginId, versionId: currentVersionId },
     semVer: currentSemVer ?? DRAFT_SEM_VER,

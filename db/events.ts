@@ -92,18 +92,24 @@ export async function finishEvent(
   );
 }
 
-/** Puts an event back for a later attempt. A crash between the two statements is healed by the sweep. */
+/**
+ * Puts an event back for a later attempt. A crash between the two statements is healed by the sweep.
+ *
+ * @param counts whether the attempt counts: it does where the plugin had its chance
+ */
 export async function postponeEvent(
   pool: Pool,
   queues: Queues,
   event: { readonly id: string; readonly installationId: string },
   delaySeconds: number,
   error: string,
+  counts = true,
 ): Promise<void> {
   await pool.query(
-    `UPDATE events SET claimed_by = NULL, last_error = $2, next_attempt_at = now() + make_interval(secs => $3)
+    `UPDATE events SET claimed_by = NULL, last_error = $2, attempts = attempts - $4,
+            next_attempt_at = now() + make_interval(secs => $3)
       WHERE id = $1 AND state = 'pending'`,
-    [event.id, error, delaySeconds],
+    [event.id, error, delaySeconds, counts ? 0 : 1],
   );
   const payload = { eventId: event.id, installationId: event.installationId };
   await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, delaySeconds), group: event.installationId });

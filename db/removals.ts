@@ -1,5 +1,6 @@
 /** The end of an installation: everything it owned goes with it. */
 import type { Pool } from 'pg';
+import { deleteConversations } from './conversations.ts';
 import { abandonEvents } from './events.ts';
 import { sweepDeletedPlugins } from './plugins.ts';
 import { inTransaction } from './pool.ts';
@@ -12,6 +13,7 @@ import type { Queues } from './queues.ts';
  */
 export async function removeInstallation(pool: Pool, installationId: string): Promise<void> {
   await inTransaction(pool, async (tx) => {
+    await deleteConversations(tx, { installationId });
     await tx.query(`DELETE FROM installations WHERE id = $1 AND status = 'uninstalling'`, [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');
     await sweepDeletedPlugins(tx);

@@ -1,5 +1,6 @@
 /** What the fleet tells about each child: a cache for the API to show, never the truth. */
 import type { Pool } from 'pg';
+import { isHeld } from './leases.ts';
 
 export type RuntimeState = 'stopped' | 'starting' | 'running' | 'draining' | 'backoff' | 'failed';
 export interface LastExit {
@@ -17,17 +18,21 @@ export interface Runtime {
   readonly rssBytes: number | null;
 }
 
-/** Writes many at once. Rows of installations that are gone meanwhile are left out. */
-export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[]): Promise<void> {
+/**
+ * Writes many at once. Rows of installations that are gone meanwhile are left out.
+ *
+ * @param lease the number of the supervisor whose children they are
+ */
+export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lease: number): Promise<void> {
   if (runtimes.length === 0) return;
   await pool.query(
-    `INSERT INTO installation_runtime (installation_id, state, restarts, last_exit, started_at, rss_bytes)
-     SELECT r.* FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[])
+    `INSERT INTO installation_runtime (installation_id, state, restarts, last_exit, started_at, rss_bytes, lease)
+     SELECT r.*, $7::int FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[])
        AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes)
       WHERE EXISTS (SELECT 1 FROM installations i WHERE i.id = r.installation_id)
      ON CONFLICT (installation_id) DO UPDATE
        SET state = excluded.state, restarts = excluded.restarts, last_exit = excluded.last_exit,
-           started_at = excluded.started_at, rss_bytes = excluded.rss_bytes, updated_at = now()`,
+           started_at = excluded.started_at, rss_bytes = excluded.rss_bytes, lease = excluded.lease, updated_at = now()`,
     [
       runtimes.map((runtime) => runtime.installationId),
       runtimes.map((runtime) => runtime.state),
@@ -35,15 +40,16 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[]): Pr
       runtimes.map((runtime) => (runtime.lastExit === null ? null : JSON.stringify(runtime.lastExit))),
       runtimes.map((runtime) => runtime.startedAt),
       runtimes.map((runtime) => runtime.rssBytes),
+      lease,
     ],
   );
 }
 
-/** At start-up no child of ours lives, whatever a killed supervisor wrote last. */
+/** No child of a supervisor that is gone lives, whatever it wrote last. What living ones wrote stays. */
 export async function resetRuntimes(pool: Pool): Promise<void> {
   await pool.query(
     `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, updated_at = now()
-      WHERE state <> 'stopped'`,
+      WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isHeld('lease')})`,
   );
 }
 

@@ -121,6 +121,12 @@ export const toMessage = (row: MessageRow): TranscriptMessage => ({
   ...(row.data === null ? {} : { data: row.data as TranscriptMessage['data'] }),
 });
 
+/** Whether a message of this id is in a transcript. */
+export async function hasMessage(pool: Pool, sessionId: string, id: string): Promise<boolean> {
+  const found = await pool.query('SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
+  return found.rows.length > 0;
+}
+
 /** A page of a transcript, oldest first. */
 export async function pageMessages(
   pool: Pool,

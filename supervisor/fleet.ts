@@ -14,6 +14,8 @@ import type { PluginCall, Plugins } from './plugin-call.ts';
 
 export interface FleetOptions extends TenancyDeps {
   readonly pool: Pool;
+  /** This supervisor's number. */
+  readonly lease: number;
   readonly metrics: Metrics;
   /** Starts a jailed child. */
   start(handlers: ChildHandlers): Child;
@@ -65,9 +67,14 @@ export class Fleet implements Plugins {
   /** Calls a plugin, starting or waking its child. */
   invoke(entry: RosterEntry, call: PluginCall): Promise<LinkResult> {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
-    const { degraded } = this.#options;
-    if (degraded !== null && entry.pluginOwnerId !== entry.accountId) return this.#refuse(entry, degraded);
+    const refused = this.refusalOf(entry);
+    if (refused !== null) return this.#refuse(entry, refused);
     return this.#slotOf(entry).invoke(call);
+  }
+
+  /** Why this machine may not run a plugin; null: it may. */
+  refusalOf(entry: RosterEntry): string | null {
+    return entry.pluginOwnerId === entry.accountId ? null : this.#options.degraded;
   }
 
   /**
@@ -225,7 +232,7 @@ export class Fleet implements Plugins {
     const runtimes: Runtime[] = [...this.#dirty.values()].map((slot) => slot.describe());
     this.#dirty.clear();
     this.#saving = this.#saving
-      .then(() => saveRuntimes(this.#options.pool, runtimes))
+      .then(() => saveRuntimes(this.#options.pool, runtimes, this.#options.lease))
       .catch((error: Error) => this.#options.onError(error));
     await this.#saving;
   }

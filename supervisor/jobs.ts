@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import { maintainAudit } from '../db/audit.ts';
 import type { Blobs } from '../db/blobs.ts';
+import { endOrphanedDeliveries, findReadyLanes, releaseHeldDeliveries } from '../db/delivery-lanes.ts';
 import { releaseHeldEvents, requeueStrandedEvents } from '../db/events.ts';
 import {
   answerIntrospection,
@@ -13,46 +14,88 @@ import {
 import { maintainLogs } from '../db/logs.ts';
 import { findLastWord, removeInstallation, requeueRemovals } from '../db/removals.ts';
 import { resetRuntimes } from '../db/runtimes.ts';
+import { deliverHead } from './channels/delivery.ts';
+import { LaneScheduler } from './channels/lane-scheduler.ts';
 import { ChildError } from './child/errors.ts';
 import { deliverEvent, type EventDeps } from './events/delivery.ts';
 import { LAST_WORD_MS } from './events/policy.ts';
 import type { Fleet } from './fleet.ts';
 import { introspect } from './introspection.ts';
 import type { Jail } from './jail.ts';
+import type { SessionServices } from './sessions/services.ts';
 
 /** How often the rows are compared with the queue, milliseconds. Notices make this a backstop. */
 const HEAL_MS = 15_000;
 /** How often partitions are made and dropped: many times within the hours they are made ahead. */
 const UPKEEP_MS = 5 * 60_000;
 
+/** Lanes of channels worked on at once, of all installations and of one. */
+const LANES = 32;
+const LANES_PER_INSTALLATION = 4;
+/** The grain of retries, and the backstop of a lost notice, milliseconds. */
+const LANE_POLL_MS = 1_000;
+
 export interface JobDeps extends Omit<EventDeps, 'atWork'> {
+  readonly services: SessionServices;
   readonly blobs: Blobs;
   readonly fleet: Fleet;
   readonly jail: Jail;
   onError(error: Error): void;
 }
 
-/** Heals, then starts the workers. Answers what stops the timers; the workers stop with the queues. */
-export async function startJobs(deps: JobDeps): Promise<() => void> {
+export interface Jobs {
+  /** A channel has a new delivery. */
+  wakeChannel(channelId: string): void;
+  /** Takes up deliveries that were set aside for an installation. */
+  releaseDeliveries(installationId: string): void;
+  /** Compares rows and queues now: whatever was under way may be lost. */
+  heal(): void;
+  /** Takes no more work; what runs may end within the grace, milliseconds. The queues are stopped apart. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** Heals, then starts the workers. */
+export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await upkeep(deps.pool);
-  await resetRuntimes(deps.pool);
+  const lanes = new LaneScheduler({
+    ...{ concurrency: LANES, perInstallation: LANES_PER_INSTALLATION, pollMs: LANE_POLL_MS, onError: deps.onError },
+    find: (channelIds) => findReadyLanes(deps.pool, deps.lease, channelIds),
+    work: (lane) => deliverHead(deps, lane),
+  });
   deps.queues.work('introspect', ({ introspectionId }) => answer(deps, introspectionId));
   const atWork = new Set<string>();
   deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork }, eventId));
   deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
   await sweepIntrospections(deps.pool, deps.queues);
-  await heal(deps, atWork);
+  await heal(deps, atWork, lanes);
   const timers = [
-    setInterval(() => heal(deps, atWork).catch(deps.onError), HEAL_MS),
+    setInterval(() => heal(deps, atWork, lanes).catch(deps.onError), HEAL_MS),
     setInterval(() => upkeep(deps.pool).catch(deps.onError), UPKEEP_MS),
   ];
-  return () => timers.forEach(clearInterval);
+  return {
+    wakeChannel: (channelId) => lanes.wake(channelId),
+    releaseDeliveries: (installationId) => void release(deps, lanes, installationId).catch(deps.onError),
+    heal: () => void heal(deps, atWork, lanes).catch(deps.onError),
+    stop: (graceMs) => {
+      timers.forEach(clearInterval);
+      return lanes.stop(graceMs);
+    },
+  };
 }
 
-async function heal({ pool, queues, lease }: JobDeps, atWork: ReadonlySet<string>): Promise<void> {
+async function heal(deps: JobDeps, atWork: ReadonlySet<string>, lanes: LaneScheduler): Promise<void> {
+  const { pool, queues, lease } = deps;
+  await resetRuntimes(pool);
   await requeueStrandedEvents(pool, queues, { lease, atWork });
   await releaseHeldEvents(pool, queues, null);
+  await endOrphanedDeliveries(pool);
+  await release(deps, lanes, null);
+  lanes.wake(null);
   await requeueRemovals(pool, queues);
+}
+
+async function release({ pool }: JobDeps, lanes: LaneScheduler, installationId: string | null): Promise<void> {
+  for (const channelId of await releaseHeldDeliveries(pool, installationId)) lanes.wake(channelId);
 }
 
 async function upkeep(pool: Pool): Promise<void> {

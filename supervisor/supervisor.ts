@@ -6,7 +6,7 @@ import { releaseHeldEvents } from '../db/events.ts';
 import type { TokenVerifier } from '../db/identity.ts';
 import { holdLease, newLease } from '../db/leases.ts';
 import { type Listener, openListener } from '../db/listener.ts';
-import { followInstallations, followSessions } from '../db/notices.ts';
+import { followDeliveries, followInstallations, followSessions } from '../db/notices.ts';
 import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { openSignIn } from '../db/sign-in.ts';
@@ -17,7 +17,7 @@ import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
 import { Fleet } from './fleet.ts';
 import { Invocations } from './invocations.ts';
-import { startJobs } from './jobs.ts';
+import { type Jobs, startJobs } from './jobs.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { AuditSink } from './records/audit-sink.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
@@ -25,6 +25,7 @@ import { Stacks } from './records/stacks.ts';
 import { refusal, type Sandbox } from './sandbox.ts';
 import { buildSessionApi } from './sessions/app.ts';
 import { ArgumentChecks } from './sessions/argument-checks.ts';
+import type { SessionServices } from './sessions/services.ts';
 import { SessionCache } from './sessions/session-cache.ts';
 import { openSessionStreams } from './sessions/stream.ts';
 
@@ -44,6 +45,8 @@ export interface SupervisorOptions {
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly toolResultBytes?: number;
+  /** Told at each step of a delivery; a test's may end the process there. */
+  readonly passes?: (step: string) => void;
   /** The console's origin, whose pages may call the session API. */
   readonly consoleOrigin?: string;
 }
@@ -68,34 +71,25 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const lease = newLease();
   const listener = await openListener(pool, onError, [holdLease(lease)]);
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
-  const { fleet, rosters, logs, audit, metrics, stacks } = assembleFleet(options, onError);
-  await follow({ listener, rosters, fleet, pool, queues, onError });
+  const { fleet, rosters, logs, audit, metrics, stacks } = assembleFleet(options, lease, onError);
   const sessions = new SessionCache(pool);
-  // Another supervisor may clear or delete what this one has in memory.
-  await followSessions(
-    listener,
-    (id) => sessions.drop(id),
-    () => sessions.dropAll(),
-  );
-  const app = buildSessionApi(
-    {
-      ...{ pool, queues, blobs, rosters, logs, metrics, plugins: fleet },
-      signIn: openSignIn(pool, options.verifier),
-      sessions,
-      argumentChecks: new ArgumentChecks(),
-      streams: openSessionStreams(listener),
-      toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
-    },
-    logger,
-    options.consoleOrigin ?? null,
-  );
-  const stopTimers = await startJobs({
+  const services: SessionServices = {
+    ...{ pool, queues, blobs, rosters, logs, metrics, sessions, plugins: fleet },
+    signIn: openSignIn(pool, options.verifier),
+    argumentChecks: new ArgumentChecks(),
+    streams: openSessionStreams(listener),
+    toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
+  };
+  const app = buildSessionApi(services, logger, options.consoleOrigin ?? null);
+  const passes = options.passes ?? (() => undefined);
+  const jobs = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },
+    ...{ services, passes },
   });
+  await follow({ listener, rosters, fleet, sessions, pool, queues, onError, jobs });
   const stop = async () => {
-    stopTimers();
     const closed = app.close();
-    await Promise.all([within(closed, DRAIN_MS), queues.stop(DRAIN_MS)]);
+    await Promise.all([within(closed, DRAIN_MS), jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
     // Whoever is still waiting for a plugin is answered by its end.
     await fleet.close(STOP_GRACE_MS);
     await closed;
@@ -110,7 +104,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics'> & { readonly stacks: Stacks };
 
 /** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
-function assembleFleet(options: SupervisorOptions, onError: (error: Error) => void): Assembled {
+function assembleFleet(options: SupervisorOptions, lease: number, onError: (error: Error) => void): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const metrics = createMetrics({
     children: () => fleet.count(),
@@ -129,7 +123,7 @@ function assembleFleet(options: SupervisorOptions, onError: (error: Error) => vo
     ...(storageBytes === undefined ? {} : { storageBytes }),
   });
   const fleet: Fleet = new Fleet({
-    ...{ pool, blobs, dispatch, invocations, logs, metrics, onError },
+    ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },
     start: (handlers) => startChild(sandbox.jail, handlers),
     childrenMax: options.childrenMax,
     idleStopMs: options.idleStopMs,
@@ -144,24 +138,37 @@ interface Followed {
   readonly listener: Listener;
   readonly rosters: RosterCache;
   readonly fleet: Fleet;
+  readonly sessions: SessionCache;
   readonly pool: Pool;
   readonly queues: Queues;
+  readonly jobs: Jobs;
   onError(error: Error): void;
 }
 
 /** Keeps rosters and children in step with the rows. */
-async function follow({ listener, rosters, fleet, pool, queues, onError }: Followed): Promise<void> {
+async function follow(followed: Followed): Promise<void> {
+  const { listener, rosters, fleet, sessions, pool, queues, jobs, onError } = followed;
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
     rosters.drop(accountId);
     // Where children run, the change must reach them also if nobody calls.
     if (fleet.has(accountId)) rosters.get(accountId).catch(onError);
     releaseHeldEvents(pool, queues, installationId).catch(onError);
+    jobs.releaseDeliveries(installationId);
   };
   const onEverything = () => {
     rosters.dropAll();
     for (const accountId of fleet.accounts()) rosters.get(accountId).catch(onError);
+    // PostgreSQL was away, and with it what was under way: that is not left to the next look.
+    jobs.heal();
   };
   await followInstallations(listener, onChange, onEverything);
+  await followDeliveries(listener, jobs.wakeChannel, () => undefined);
+  // Another supervisor may clear or delete what this one has in memory.
+  await followSessions(
+    listener,
+    (id) => sessions.drop(id),
+    () => sessions.dropAll(),
+  );
 }
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {

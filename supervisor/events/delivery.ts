@@ -12,6 +12,8 @@ import {
 import type { Queues } from '../../db/queues.ts';
 import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../../db/rosters.ts';
 import { events } from '../../sdk/protocol.ts';
+import { isTransient, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from '../channels/policy.ts';
+import type { Fleet } from '../fleet.ts';
 import type { Metrics } from '../metrics.ts';
 import { type Plugins, stackOf } from '../plugin-call.ts';
 import type { LogSink } from '../records/log-sink.ts';
@@ -21,12 +23,15 @@ export interface EventDeps {
   readonly pool: Pool;
   readonly queues: Queues;
   readonly plugins: Plugins;
+  readonly fleet: Pick<Fleet, 'refusalOf'>;
   readonly logs: LogSink;
   readonly metrics: Metrics;
   /** This supervisor's claims. */
   readonly lease: number;
   /** The events this supervisor is at. */
   readonly atWork: Set<string>;
+  /** Told at each step; a test's may end the process there. */
+  passes(step: string): void;
 }
 
 /** Works on one job of the `events` queue. */
@@ -44,11 +49,14 @@ export async function deliverEvent(deps: EventDeps, eventId: string): Promise<vo
 async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   const event = await claimEvent(deps.pool, eventId, deps.lease);
   if (!event) return;
+  deps.passes('event.claimed');
   const entry = await loadRosterEntry(deps.pool, event.installationId);
   const reason = entry ? skipReason(event, entry) : 'the installation is gone';
   if (!entry || reason !== null) return finish(deps, event, 'skipped', reason);
   const held = (await isBlocked(deps.pool, entry.installationId)) ? 'the plugin is blocked' : holdReason(entry);
   if (held !== null) return hold(deps, event, held);
+  const refused = deps.fleet.refusalOf(entry);
+  if (refused !== null) return postponeEvent(deps.pool, deps.queues, event, REFUSED_WAIT_S, refused, false);
   await attempt(deps, event, entry);
 }
 
@@ -88,6 +96,9 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry)
     },
   });
   deps.metrics.targetRan('event', entry.slug, result.kind, performance.now() - started);
+  deps.passes('event.answered');
+  if (isTransient(result, entry) && result.kind === 'unavailable')
+    return postponeEvent(deps.pool, deps.queues, event, TRANSIENT_WAIT_S, result.message, false);
   const verdict = judgeAttempt(event.type, event.attempt, result, Math.random());
   deps.metrics.eventAttempted(event.type, verdict.kind);
   if (verdict.kind === 'delivered') return finish(deps, event, 'delivered', null);
@@ -107,6 +118,7 @@ async function finish(
   error: string | null,
 ): Promise<void> {
   await finishEvent(deps.pool, event.id, state, error);
+  deps.passes('event.finished');
   if (event.type !== 'pluginUninstalled') return;
   // The removal waits for this; it need not wait for its next look.
   const { installationId } = event;

@@ -46,13 +46,18 @@ export function hookNamed(short: string): HookName {
   throw new Problem('not_found', `There is no hook of that name. Did you mean ${nearest}?`);
 }
 
-/** Runs a hook's chain for a session; a veto is written to its transcript. */
+/**
+ * Runs a hook's chain for a session; a veto is written to its transcript.
+ *
+ * @param noticeId of the veto's notice, so that a repeated run writes it once
+ */
 export async function runHook(
   services: SessionServices,
   session: Session,
   hook: HookName,
   context: Fields,
   by: z.infer<typeof trigger>,
+  noticeId?: string,
 ): Promise<HookAnswer> {
   const roster = services.rosters.peek(session.accountId) ?? (await services.rosters.get(session.accountId));
   const links = linksOf(roster, hook);
@@ -61,7 +66,7 @@ export async function runHook(
     trace,
     context: result,
   } = await runChain(services, { hook, links, session, trigger: by, context });
-  if (cancelled) await noteCancel(services, session, hook, cancelled);
+  if (cancelled) await noteCancel(services, session, hook, { ...cancelled, noticeId });
   return {
     action: cancelled ? 'cancel' : 'continue',
     context: result,
@@ -75,11 +80,11 @@ async function noteCancel(
   { pool }: SessionServices,
   session: Session,
   hook: HookName,
-  { reason, by }: NonNullable<ChainState['cancelled']>,
+  { reason, by, noticeId }: NonNullable<ChainState['cancelled']> & { noticeId: string | undefined },
 ): Promise<void> {
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
   const text = `${by.slug} stopped it: ${reason.replaceAll('\0', '').toWellFormed()}`;
-  await appendMessages(pool, session.id, [{ role: 'notice', text, data }]);
+  await appendMessages(pool, session.id, [{ id: noticeId, role: 'notice', text, data }]);
 }
 
 /** Installs the routes. */

@@ -102,8 +102,9 @@ async function remove(services: SessionServices, session: Session): Promise<void
 
 type SessionEvent = Extract<EventName, `session${string}`>;
 
-async function tell<Type extends SessionEvent>(
-  { queues }: SessionServices,
+/** Records a session's event for every plugin that listens, in the transaction that makes it true. */
+export async function tell<Type extends SessionEvent>(
+  { queues }: Pick<SessionServices, 'queues'>,
   tx: ClientBase,
   entries: readonly RosterEntry[],
   type: Type,
