@@ -26,18 +26,24 @@ import type { PackageSource } from './package/reader.ts';
 import { withBuild } from './publishing.ts';
 import type { Caller, Services } from './services.ts';
 
+export interface SavedDraft {
+  readonly draft: Version;
+  /** What looks like a slip in it. */
+  readonly warnings: readonly string[];
+}
+
 /** Saves a draft. @throws Problem as a publish does */
 export async function saveDraft(
   services: Services,
   caller: Caller,
   pluginId: string,
   source: PackageSource,
-): Promise<Version> {
+): Promise<SavedDraft> {
   const plugin = requireOwned(await findPlugin(services.pool, pluginId), caller);
   return withBuild(services, source, plugin.slug, (built) =>
     inTransaction(services.pool, async (tx) => {
       const locked = requireOwned(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
-      return replaceDraft(tx, services, locked, built);
+      return { draft: await replaceDraft(tx, services, locked, built), warnings: built.warnings };
     }),
   );
 }

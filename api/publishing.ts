@@ -46,7 +46,7 @@ export async function withBuild<T>(
   services: Services,
   source: PackageSource,
   slug: string,
-  record: (built: BuiltPackage) => Promise<T>,
+  record: (built: StagedBuild) => Promise<T>,
 ): Promise<T> {
   await using staging = await services.blobs.stage();
   const built = await buildOrRefuse(() => buildPackage(services, staging, source, slug));

@@ -11,12 +11,15 @@ import { type Package, type PackageFile, readText } from './files.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { readCommands, readSkills } from './prompts.ts';
 import { type PackageSource, readPackage } from './reader.ts';
+import { warningsOf } from './warnings.ts';
 
 const README = 'readme.md';
 
 /** A build whose files wait for their commit. */
 export interface StagedBuild extends BuiltPackage {
   readonly files: readonly PackageFile[];
+  /** What an author may want to know; no reason to refuse. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -53,6 +56,7 @@ export async function buildPackage(
     discovered,
     registrations: found,
     files: of.files,
+    warnings: warningsOf({ manifest: head.data, code: bundle.text, commands: prompts.commands }),
   };
   refuseUnstorable(README, built.manifest);
   refuseUnstorable(ENTRY, [discovered, found]);

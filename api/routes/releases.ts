@@ -63,8 +63,8 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
       },
       async (request) => {
         const source = { kind: 'files', files: request.body.files } as const;
-        const draft = await saveDraft(services, callerOf(request), request.params.id, source);
-        return { ...showDraft(draft), warnings: [] };
+        const { draft, warnings } = await saveDraft(services, callerOf(request), request.params.id, source);
+        return { ...showDraft(draft), warnings: [...warnings] };
       },
     );
 
