@@ -21,6 +21,7 @@ import { answerUnknownRoutes } from './http/unknown-routes.ts';
 import { openUploadGate } from './http/uploads-at-once.ts';
 import { accountRoutes } from './routes/account.ts';
 import { catalogRoutes } from './routes/catalog.ts';
+import { channelRoutes } from './routes/channels.ts';
 import { documentationRoutes } from './routes/documentation.ts';
 import { fileRoutes } from './routes/files.ts';
 import { installationRoutes } from './routes/installations.ts';
@@ -119,6 +120,7 @@ async function restInterface(app: FastifyInstance, { services, signIn, limits }:
   await app.register(catalogRoutes(services));
   await app.register(installationRoutes(services, limits.installationsPerAccount));
   await app.register(updateRoutes(services));
+  await app.register(channelRoutes(services));
   await app.register(logRoutes(services));
 }
 

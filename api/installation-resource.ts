@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Installation } from '../db/installations.ts';
 import { accessDiff } from './access.ts';
+import { channelResource, showChannel } from './channel-resource.ts';
 import { anyJson, moment } from './resource.ts';
 import { versionPolicy } from './schemas.ts';
 
@@ -35,9 +36,7 @@ export const installationResource = z
       startedAt: moment.nullable(),
       rssBytes: z.number().nullable(),
     }),
-    channels: z.array(
-      z.strictObject({ id: z.string(), name: z.string(), webhookUrl: z.string(), connectedAt: moment.nullable() }),
-    ),
+    channels: z.array(channelResource),
     hookOrder: z.number(),
     deprecationMessage: z.string().nullable(),
     createdAt: moment,
@@ -45,7 +44,8 @@ export const installationResource = z
   })
   .meta({ id: 'Installation', description: 'One plugin installed by one account. Secrets are names only.' });
 
-export function showInstallation(row: Installation): z.output<typeof installationResource> {
+/** @param webhookUrl the base address of webhooks, without a slash at the end */
+export function showInstallation(row: Installation, webhookUrl: string): z.output<typeof installationResource> {
   return {
     id: row.id,
     pluginId: row.pluginId,
@@ -68,7 +68,7 @@ export function showInstallation(row: Installation): z.output<typeof installatio
       startedAt: row.startedAt?.toISOString() ?? null,
       rssBytes: row.rssBytes,
     },
-    channels: [],
+    channels: row.channels.map((channel) => showChannel(channel, webhookUrl)),
     hookOrder: row.hookOrder,
     deprecationMessage: row.deprecationMessage,
     createdAt: row.createdAt.toISOString(),

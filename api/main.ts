@@ -53,6 +53,7 @@ async function serve(config: ApiConfig): Promise<void> {
       keys: await openSecretKeys(config.DATA_DIR),
       bundler,
       introspect: (request) => requestIntrospection({ pool, queues, listener }, request),
+      webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn: openSignIn(pool, await openVerifier(config)),
     metrics,

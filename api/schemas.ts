@@ -88,3 +88,24 @@ export const logStreamQuery = z.object(logFilter);
 export const logStreamHeaders = z.looseObject({
   'last-event-id': z.string().refine(isLogId, 'must be the id of a log line').optional(),
 });
+
+const named = text(100).min(1, 'must not be empty');
+export const newChannel = z.object({
+  name: named.describe('For the user to tell channels apart.'),
+  agentId: id.optional().describe('The agent that answers in it; without one, an agent of the channel’s own id.'),
+  agentName: text(200).optional(),
+});
+export const channelParams = z.object({ id: z.string(), channelId: z.string() });
+export const deliveryParams = z.object({ id: z.string(), deliveryId: z.string() });
+export const eventParams = z.object({ id: z.string(), eventId: z.string() });
+export const deliveryQuery = pageQuery.extend({
+  channelId: id.optional(),
+  state: z.enum(['pending', 'delivered', 'dead'], 'must be pending, delivered or dead').optional(),
+});
+export const eventQuery = pageQuery.extend({
+  state: z.enum(['pending', 'delivered', 'skipped', 'dead'], 'must be pending, delivered, skipped or dead').optional(),
+});
+export const replayBody = z.object({
+  state: z.enum(['delivered', 'dead'], 'must be delivered or dead'),
+  channelId: id.optional(),
+});

@@ -18,6 +18,8 @@ export interface Services {
   readonly keys: SecretKeys;
   readonly bundler: Bundler;
   readonly introspect: Introspect;
+  /** The base address of webhooks as vendors reach it, without a slash at the end. */
+  readonly webhookUrl: string;
   /** Told when a plugin is gone, and its files may be nobody's. */
   readonly onDeleted?: () => void;
 }

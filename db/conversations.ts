@@ -51,6 +51,15 @@ export async function findChannelAgent(pool: Pool, channelId: string): Promise<{
   return found.rows[0] ?? null;
 }
 
+/** Says who answers in a channel. */
+export async function setChannelAgent(
+  tx: ClientBase,
+  channelId: string,
+  agent: { id: string; name: string | null },
+): Promise<void> {
+  await tx.query('UPDATE channels SET agent_id = $2, agent_name = $3 WHERE id = $1', [channelId, agent.id, agent.name]);
+}
+
 /** Removes the sessions of an installation's channels, or of one of them: the chats go with the connection. */
 export async function deleteConversations(
   tx: ClientBase,

@@ -2,6 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../sdk/manifest.ts';
+import type { Channel } from './channels.ts';
 import { decodeCursor, type Page, pageOf } from './cursors.ts';
 import type { PageQuery, Visibility } from './plugins.ts';
 import type { RuntimeState } from './runtimes.ts';
@@ -40,6 +41,7 @@ export interface Installation {
   readonly lastExit: unknown;
   readonly startedAt: Date | null;
   readonly rssBytes: number | null;
+  readonly channels: readonly Omit<Channel, 'installationId'>[];
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
@@ -55,6 +57,10 @@ const SELECT = `
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
          i.status, i.status_reason AS "statusReason", i.hook_order AS "hookOrder", r.state AS "runtimeState",
          r.restarts, r.last_exit AS "lastExit", r.started_at AS "startedAt", r.rss_bytes::float8 AS "rssBytes",
+         (SELECT coalesce(json_agg(json_build_object('id', h.id, 'name', h.name, 'routingId', h.routing_id,
+                   'connectedAt', to_char(h.connected_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+                   ORDER BY h.id), '[]')
+            FROM channels h WHERE h.installation_id = i.id) AS channels,
          i.created_at AS "createdAt", i.updated_at AS "updatedAt"
     FROM installations i
     JOIN plugins p ON p.id = i.plugin_id

@@ -16,6 +16,7 @@ export const problems = {
   not_pending: { status: 409, title: 'That version is not pending' },
   no_draft: { status: 409, title: 'No draft is saved yet' },
   not_running: { status: 409, title: 'The installation is not running' },
+  no_channel: { status: 409, title: 'There is no channel' },
   cancelled: { status: 409, title: 'A plugin vetoed it' },
   too_large: { status: 413, title: 'Too large' },
   unsupported_media_type: { status: 415, title: 'Wrong content type' },

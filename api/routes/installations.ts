@@ -2,7 +2,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageAudit } from '../../db/audit.ts';
-import { pageInstallations } from '../../db/installations.ts';
+import { type Installation, pageInstallations } from '../../db/installations.ts';
 import { callerOf } from '../http/authentication.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { configure, install, requireInstallation, rerunSetup, uninstall } from '../installing.ts';
@@ -72,19 +72,20 @@ const shapes = {
 
 /** @param quota installations an account may have */
 export function installationRoutes(services: Services, quota: number): FastifyPluginAsyncZod {
+  const show = (row: Installation) => showInstallation(row, services.webhookUrl);
   return async (app) => {
     app.post('/installations', { schema: shapes.install }, async (request, reply) => {
       const made = await install(services, callerOf(request), request.body, quota);
-      return reply.code(201).send(showInstallation(made));
+      return reply.code(201).send(show(made));
     });
 
     app.get('/installations', { schema: shapes.list }, async (request) => {
       const found = await pageInstallations(services.pool, callerOf(request).id, request.query);
-      return { items: found.items.map(showInstallation), nextCursor: found.nextCursor };
+      return { items: found.items.map(show), nextCursor: found.nextCursor };
     });
 
     app.get('/installations/:id', { schema: shapes.one }, async (request) =>
-      showInstallation(await requireInstallation(services, callerOf(request), request.params.id, 'read')),
+      show(await requireInstallation(services, callerOf(request), request.params.id, 'read')),
     );
 
     app.get('/installations/:id/audit', { schema: shapes.audit }, async (request) => {
@@ -93,7 +94,7 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
     });
 
     app.post('/installations/:id/configure', { schema: shapes.configure }, async (request) =>
-      showInstallation(await configure(services, callerOf(request), request.params.id, request.body)),
+      show(await configure(services, callerOf(request), request.params.id, request.body)),
     );
 
     app.post('/installations/:id/rerun-setup', { schema: shapes.rerunSetup }, async (request, reply) => {

@@ -1,6 +1,8 @@
 /** Which version an installation runs, and whether it runs at all. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import type { Installation } from '../../db/installations.ts';
 import { callerOf } from '../http/authentication.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { acceptBody, idParams, installationChanges } from '../schemas.ts';
@@ -17,6 +19,7 @@ const acceptShape = {
 } satisfies FastifySchema;
 
 export function updateRoutes(services: Services): FastifyPluginAsyncZod {
+  const show = (row: Installation) => showInstallation(row, services.webhookUrl);
   return async (app) => {
     app.patch(
       '/installations/:id',
@@ -30,8 +33,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
           response: { 200: installationResource },
         },
       },
-      async (request) =>
-        showInstallation(await changePolicy(services, callerOf(request), request.params.id, request.body)),
+      async (request) => show(await changePolicy(services, callerOf(request), request.params.id, request.body)),
     );
 
     app.post(
@@ -41,7 +43,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
       },
       async (request) => {
         const { versionId } = request.body;
-        return showInstallation(await acceptUpdate(services, callerOf(request), request.params.id, versionId));
+        return show(await acceptUpdate(services, callerOf(request), request.params.id, versionId));
       },
     );
 
@@ -52,7 +54,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
       app.post(
         `/installations/:id/${name}`,
         { schema: { group: 'Installations', summary, params: idParams, response: { 200: installationResource } } },
-        async (request) => showInstallation(await change(services, callerOf(request), request.params.id)),
+        async (request) => show(await change(services, callerOf(request), request.params.id)),
       );
     }
   };

@@ -36,6 +36,7 @@ export async function openCatalog(database: Database, dataDir: string): Promise<
   const bundler = startBundler({ threads: 1 });
   const services = {
     ...{ pool, listener, queues, bundler, blobs: await openBlobs(dataDir), keys: await openSecretKeys(dataDir) },
+    webhookUrl: 'http://localhost',
     introspect: () => Promise.reject(new Error('nothing is published here')),
   };
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });

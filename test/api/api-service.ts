@@ -69,6 +69,7 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
   const services = prepare({
     ...{ pool, listener, queues, blobs, bundler },
     keys: await openSecretKeys(dataDir),
+    webhookUrl: 'http://localhost:4000',
     introspect: options.introspect ?? (await jailedIntrospect(await temporaryFolder(t), blobs)),
   });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });

@@ -45,6 +45,12 @@ const busy = async <T>(work: () => Promise<T>): Promise<T> => {
 };
 const noText = [{ path: 'readme.md', contentText: 'a\0b' }];
 
+await api.pool.query(
+  `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
+     body, state) VALUES ('gone', 'c', $1, 'a', 'r', now(), 'POST', '', '[]', '', 'dead')`,
+  [installed],
+);
+
 const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client['get']>>>> = {
   'POST /plugins': { slug_taken: () => ann.post('/plugins', { slug: 'shown', displayName: 'x' }) },
   'GET /plugins/{id}': { not_owner: () => ben.get(`/plugins/${shown}`) },
@@ -101,6 +107,12 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'POST /installations/{id}/accept-update': {
     not_pending: () => ann.post(`/installations/${installed}/accept-update`, { versionId: version }),
   },
+  'POST /installations/{id}/channels': {
+    no_channel: () => ann.post(`/installations/${installed}/channels`, { name: 'x' }),
+  },
+  'POST /installations/{id}/deliveries/{deliveryId}/replay': {
+    no_channel: () => ann.post(`/installations/${installed}/deliveries/gone/replay`),
+  },
   'GET /plugin-logs': { not_found: () => ann.get('/plugin-logs?installationId=nothing') },
   'GET /plugin-logs/stream': { not_found: () => ann.get('/plugin-logs/stream?installationId=nothing') },
 };
@@ -120,7 +132,7 @@ for (const [path, methods] of Object.entries(api.document.paths)) {
       for (const [code, provoke] of Object.entries(given[route] ?? {})) t.equal((await provoke()).body.code, code);
       if (!path.includes('{')) return;
       const url = `/api${path.replaceAll(/\{\w+\}/g, 'nothing')}`;
-      const body = { files, semVer: '1.0.0', versionId: 'x', deprecationMessage: 'x' };
+      const body = { files, semVer: '1.0.0', versionId: 'x', deprecationMessage: 'x', name: 'x', state: 'dead' };
       const isRead = method === 'get';
       const sent = route.endsWith('/zip') ? upload(zip, '1.0.0') : isRead ? {} : { payload: body };
       const unknown = await ann.send({ method: method.toUpperCase() as 'GET', url, ...sent });
