@@ -1,0 +1,84 @@
+/**
+ * What does a three-link chain cost an agent runtime? `POST /sessions/{id}/hooks/systemPrompt` over HTTP and a kept
+ * connection, with three installations in three jailed children, beside a bare fastify route that parses and answers the
+ * same body. Asked in turns in one run, so that both meet the same machine.
+ *
+ * The goal is absolute, p50 under 1.5 ms; the ratio to the bare route says how quick the machine was.
+ */
+import type { AddressInfo } from 'node:net';
+import Fastify, { type FastifyInstance } from 'fastify';
+import t from 'tap';
+import { Client } from 'undici';
+import { SERVER_VARIABLE, startTestServer } from '../test/server.ts';
+import { startWorld } from '../test/supervisor/world.ts';
+import { percentile } from './percentiles.ts';
+
+const LINKS = ['one', 'two', 'three'];
+const CALLS = 1_500;
+const WARM_UP = 300;
+const GOAL_MS = 1.5;
+const MEDIAN = 0.5;
+const P99 = 0.99;
+const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(80).slice(0, 4_096);
+
+type Ask = () => Promise<void>;
+// The world of the tests is tap's, which would give up after 30 s.
+t.setTimeout(0);
+const endings: (() => unknown)[] = [];
+const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+
+/** Asks one path again and again over one connection. */
+async function asker(app: FastifyInstance, path: string, authorization: string): Promise<Ask> {
+  if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
+  const client = new Client(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}`);
+  endings.push(() => client.close());
+  const body = JSON.stringify({ context: { systemPrompt: PROMPT, model: 'any' } });
+  const headers = { 'content-type': 'application/json', authorization };
+  return async () => {
+    const answer = await client.request({ method: 'POST', path, headers, body });
+    const text = await answer.body.text();
+    if (answer.statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode}: ${text}`);
+  };
+}
+
+async function time(ask: Ask): Promise<number> {
+  const started = performance.now();
+  await ask();
+  return performance.now() - started;
+}
+
+try {
+  const server = await startTestServer();
+  endings.push(() => server.stop());
+  process.env[SERVER_VARIABLE] = server.url;
+  const world = await startWorld(cleanup);
+  for (const slug of LINKS) {
+    await world.install({ slug, code: `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ${slug}';` });
+  }
+  const authorization = `Bearer ${await world.issuer.issue('ann')}`;
+  const bare = Fastify();
+  bare.post('/bare', async (request) => request.body);
+  endings.push(() => bare.close());
+  const floor = await asker(bare, '/bare', authorization);
+  const chain = await asker(world.app, `/sessions/${await world.session()}/hooks/systemPrompt`, authorization);
+  const samples: { floor: number[]; chain: number[] } = { floor: [], chain: [] };
+  for (let call = -WARM_UP; call < CALLS; call += 1) {
+    const took = [await time(floor), await time(chain)] as const;
+    if (call < 0) continue;
+    samples.floor.push(took[0]);
+    samples.chain.push(took[1]);
+  }
+  for (const [name, p] of [
+    ['p50', MEDIAN],
+    ['p99', P99],
+  ] as const) {
+    const [base, ours] = [percentile(samples.floor, p), percentile(samples.chain, p)];
+    const ratio = (ours / base).toFixed(1);
+    console.log(`${name}: bare fastify route ${base.toFixed(3)} ms, three links ${ours.toFixed(3)} ms, ${ratio}×`);
+  }
+  const met = percentile(samples.chain, MEDIAN) < GOAL_MS;
+  console.log(`goal: p50 under ${GOAL_MS} ms: ${met ? 'met' : 'missed'}`);
+  if (!met) process.exitCode = 1;
+} finally {
+  for (const end of endings.reverse()) await end();
+}
