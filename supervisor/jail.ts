@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { limits, MIB } from '../sdk/limits.ts';
 import { type BoxedProcess, watchProcess } from './jail/boxed-process.ts';
+import { inheritedDescriptors } from './jail/inherited-descriptors.ts';
 import { findLimiter, type Limiter } from './jail/limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './jail/mounts.ts';
 import { nodeFlags } from './jail/node-flags.ts';
@@ -36,6 +37,8 @@ export interface JailOptions {
   /** Absolute path of bubblewrap. */
   readonly bubblewrap?: string;
   readonly limiter?: Limiter;
+  /** What runs inside in place of this Node; tests put native code there. */
+  readonly executable?: string;
 }
 
 export interface Jail {
@@ -90,6 +93,7 @@ const namespaces: readonly string[] = [
  */
 export function makeJail(options: JailOptions): Jail {
   const { walls = { node: true, os: true }, directory, limiter = findLimiter() } = options;
+  const executable = options.executable ?? process.execPath;
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const programPath = keep(directory, 'sandbox-child.cjs', options.program);
   const filterPath = keep(directory, 'seccomp.bpf', seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'));
@@ -97,19 +101,22 @@ export function makeJail(options: JailOptions): Jail {
   const identity = options.runAs == null ? {} : { uid: options.runAs, gid: options.runAs };
   const command = walls.os
     ? [
-        ...[options.bubblewrap ?? '/usr/bin/bwrap', ...namespaces, ...mounts(process.execPath, sharedLibraries())],
+        ...[options.bubblewrap ?? '/usr/bin/bwrap', ...namespaces, ...mounts(executable, sharedLibraries())],
         ...['--ro-bind-data', String(PROGRAM_FD), PROGRAM_INSIDE, '--remount-ro', '/', '--chdir', '/'],
         ...['--seccomp', String(FILTER_FD), '--info-fd', String(INFO_FD)],
         ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE],
       ]
-    : [...bareLauncher(), process.execPath, ...flags, programPath];
+    : [...bareLauncher(), executable, ...flags, programPath];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
+  const leaks = inheritedDescriptors();
   return {
     walls,
     limiter: limiter.kind,
     spawn() {
       const group = limiter.group(residentMegabytes * MIB);
       const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
+      // What the supervisor itself was started with, by a shell or a service manager, is nothing for a plugin.
+      const nothing = leaks.length > 0 ? openSync('/dev/null', 'r') : null;
       const child = spawn(
         '/bin/sh',
         ['-c', launcher(group ? null : RESERVED_MEGABYTES + residentMegabytes), 'jail', ...command],
@@ -119,10 +126,10 @@ export function makeJail(options: JailOptions): Jail {
           detached: true,
           env: {},
           cwd: '/',
-          stdio: ['pipe', 'pipe', 'pipe', ...files],
+          stdio: covered(['pipe', 'pipe', 'pipe', ...files], leaks, nothing),
         },
       );
-      for (const file of files) if (typeof file === 'number') closeSync(file);
+      for (const file of [...files, nothing]) if (typeof file === 'number') closeSync(file);
       return withPipes(child, watchProcess(child, infoPipe(child), group));
     },
   };
@@ -131,6 +138,13 @@ export function makeJail(options: JailOptions): Jail {
 /** Without bubblewrap, the two things that util-linux can do of it: end with the supervisor, gain no privilege. */
 const SETPRIV = '/usr/bin/setpriv';
 const bareLauncher = (): string[] => (existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL', '--no-new-privs'] : []);
+
+type Stdio = readonly (number | 'pipe' | 'ignore')[];
+/** Puts nothing in the place of each leak. What is not named stays closed. */
+function covered(stdio: Stdio, leaks: readonly number[], nothing: number | null): (number | 'pipe' | 'ignore')[] {
+  const last = Math.max(stdio.length - 1, ...leaks);
+  return Array.from({ length: last + 1 }, (_, fd) => stdio[fd] ?? (leaks.includes(fd) ? nothing : null) ?? 'ignore');
+}
 
 /** bubblewrap's description of what it made; null where it was not asked for one. */
 const infoPipe = (child: ChildProcess): Readable | null =>

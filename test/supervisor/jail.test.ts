@@ -1,6 +1,6 @@
 /** The jail around programs that have nothing to lose: how they end, what they cost, and that nothing of them is left. */
 import { execFileSync, fork } from 'node:child_process';
-import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -123,6 +123,29 @@ t.test('no descriptor of the supervisor is inherited', async (t) => {
   closeSync(fd);
 });
 
+t.test('no descriptor that the supervisor itself was started with is inherited', async (t) => {
+  const folder = await temporaryFolder(t);
+  writeFileSync(join(folder, 'canary'), 'canary');
+  const fd = openSync(join(folder, 'canary'), 'r');
+  const holder = fileURLToPath(new URL('jail-holder.ts', import.meta.url));
+  const stdio = ['ignore', 'ignore', 'inherit', 'ipc', fd, 'ignore', 'ignore', fd, fd] as const;
+  const supervisor = fork(holder, [folder], { execArgv: [], stdio: [...stdio] });
+  closeSync(fd);
+  const pids = await new Promise<number[]>((resolve) =>
+    supervisor.once('message', (found) => resolve(found as number[])),
+  );
+  t.match(readlinkSync(`/proc/${supervisor.pid}/fd/7`), /canary$/);
+  for (const pid of pids) {
+    const open = readdirSync(`/proc/${pid}/fd`).map((name) => readlinkSync(`/proc/${pid}/fd/${name}`));
+    t.same(
+      open.filter((target) => target.endsWith('canary')),
+      [],
+    );
+  }
+  supervisor.kill('SIGKILL');
+  while (pids.some(isRunning)) await sleep(20);
+});
+
 t.test('what is inside is a stranger, process 1, on a machine of its own', async (t) => {
   const program = `const os = require('os'); process.stderr.write(JSON.stringify([process.pid, process.ppid, process.getuid(), os.hostname(), Object.keys(process.env).filter((k) => k !== 'PWD')]));setInterval(() => 0, 1e6);`;
   const child = testChild(t, await testJail(t, { program, walls: { node: false, os: true } }));
@@ -159,7 +182,7 @@ t.test('killing the supervisor leaves no orphan', async (t) => {
 
 t.test('a hundred children later nothing is left', async (t) => {
   const jail = await testJail(t);
-  const open = () => readdir('/proc/self/fd');
+  const open = () => countOpen('/proc/self/fd');
   const before = open();
   for (let batch = 0; batch < 10; batch += 1) {
     const children = Array.from({ length: 10 }, () => testChild(t, jail));
@@ -179,7 +202,7 @@ t.test('a hundred children later nothing is left', async (t) => {
   t.equal(existsSync(`/sys/fs/cgroup/memory/bulkhead-${process.pid}-1`), false);
 });
 
-function readdir(path: string): number {
+function countOpen(path: string): number {
   return Number(execFileSync('/bin/sh', ['-c', `ls /proc/${process.pid}/fd | wc -l`, path]).toString());
 }
 

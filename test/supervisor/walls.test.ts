@@ -1,37 +1,47 @@
 /**
  * The walls, each taken down in turn: from inside the child, with what attackers try, nothing of the host is reached.
  * `fetch`, files and signals of the host are real and watched. A new probe is a row in `test/plugins/probes/`.
+ * The table of escapes in docs/security-model.md is what this measured; `UPDATE_ESCAPES=1` writes it again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { buildChild } from '../../sandbox-child/build.ts';
+import { MIB } from '../../sdk/limits.ts';
 import type { Jail, Walls } from '../../supervisor/jail.ts';
 import { temporaryFolder } from '../harness.ts';
-import { PRELUDE, probes } from '../plugins/probes/probes.ts';
-import { bundleOf, callTool, childProgram, type TestChild, testChild, testJail, toolOf } from './jailed-child.ts';
+import { Attacker } from '../plugins/probes/attacker.ts';
+import { type Goal, groups, type ProbeGroup } from '../plugins/probes/groups.ts';
+import { type Escapes, escapesTable, publishedTable, publishTable } from '../plugins/probes/table.ts';
+import { bundleOf, callTool, childProgram, testChild, testJail, toolOf } from './jailed-child.ts';
 
 const OPEN_REALM = fileURLToPath(new URL('open-realm.ts', import.meta.url));
-/** Every probe gives up on its own within half a second; the rest is for a busy machine. */
-const PROBE_MS = 3_000;
-/** Five combinations, half a hundred probes each. */
-const ALL_MS = 180_000;
+/** Five combinations of walls, four hundred probes each; a busy machine takes its time. */
+const ALL_MS = 600_000;
+/** Children at once. */
+const ATTACKERS = 4;
+/** What the supervisor may have grown by when a combination is over. */
+const GROWTH_MAX_BYTES = 200 * MIB;
 t.setTimeout(ALL_MS);
 const SECRET = 'canary-4d1f5a2e';
 
 interface Combination extends Walls {
   readonly name: string;
   readonly realm: boolean;
+  /** What is tried: exhaustion and the protocol are the same without L2 alone or L3 alone. */
+  readonly goals: readonly Goal[];
 }
+const ALL: readonly Goal[] = ['reach', 'exhaust', 'forge', 'register'];
 const combinations: readonly Combination[] = [
-  { name: 'all walls', realm: true, node: true, os: true },
-  { name: 'without L1, the realm', realm: false, node: true, os: true },
-  { name: 'without L2, the node flags', realm: true, node: false, os: true },
-  { name: 'without L3, the jail', realm: true, node: true, os: false },
-  { name: 'L3 alone: raw Node in the jail', realm: false, node: false, os: true },
+  { name: 'all walls', realm: true, node: true, os: true, goals: ALL },
+  { name: 'without L1, the realm', realm: false, node: true, os: true, goals: ALL },
+  { name: 'without L2, the node flags', realm: true, node: false, os: true, goals: ['reach'] },
+  { name: 'without L3, the jail', realm: true, node: true, os: false, goals: ['reach'] },
+  { name: 'L3 alone: raw Node in the jail', realm: false, node: false, os: true, goals: ALL },
 ];
 
 interface Host {
@@ -60,7 +70,10 @@ async function makeHost(test: Test): Promise<Host> {
   writeFileSync(secretFile, SECRET, { mode: 0o644 });
   const sibling = spawn('/bin/sleep', ['600'], { stdio: 'ignore' });
   test.teardown(() => new Promise((resolve) => sibling.once('exit', resolve) && sibling.kill('SIGKILL')));
-  const values: Record<string, string> = { secretFile, socket: join(folder, 's.sock') };
+  const values: Record<string, string> = {
+    ...{ secretFile, socket: join(folder, 's.sock'), canary: SECRET, hostname: hostname() },
+    ...{ uid: String(process.getuid?.() ?? 0), foreign: 'invocation-of-another' },
+  };
   const host: Host = { values, sibling, connections: 0 };
   const server = await listen(test, host, 0);
   const address = server.address();
@@ -71,71 +84,80 @@ async function makeHost(test: Test): Promise<Host> {
   return host;
 }
 
-/** One tool that runs code it is given, so that many probes share a child. */
-const EVALUATOR = `tools.run = { description: 'test', parameters: {}, handler: (args, ctx) => (0, eval)(args.code)(ctx) };`;
+const measured: Record<string, Record<string, Escapes>> = {};
 
-/** Runs probes in a child, and in a new one where a probe has ended the last. */
-class Attacker {
-  readonly #test: Test;
-  readonly #jail: Jail;
-  readonly #host: Host;
-  #child: TestChild | null = null;
+/** Some children work through one group. Answers what escaped, `name: what it reached`. */
+async function attackAll(attackers: readonly Attacker[], { goal, probes }: ProbeGroup): Promise<string[]> {
+  const escaped: string[] = [];
+  const queue = [...probes];
+  await Promise.all(
+    attackers.map(async (attacker) => {
+      for (let probe = queue.shift(); probe; probe = queue.shift()) {
+        const reached = await attacker.attack(goal, probe);
+        if (reached !== null) escaped.push(`${probe.name}: ${reached}`);
+      }
+    }),
+  );
+  return escaped;
+}
 
-  constructor(test: Test, jail: Jail, host: Host) {
-    this.#test = test;
-    this.#jail = jail;
-    this.#host = host;
-  }
-
-  /** What a probe answered, or null where it was stopped: by an exception, by its death, or by having nothing to say. */
-  async run(probe: string): Promise<string | null> {
-    const body = probe.replace(/\$(\w+)/g, (name, key) => this.#host.values[key] ?? name);
-    const child = await this.#ready();
-    try {
-      const code = `(async function (ctx) { ${PRELUDE} ${body} })`;
-      const outcome = await callTool(child, 'run', { code }, PROBE_MS);
-      const answer = outcome.outcome === 'answered' ? outcome.answer : undefined;
-      return answer === undefined || answer === '' || answer === null || answer === false ? null : String(answer);
-    } catch {
-      return null;
-    }
-  }
-
-  async #ready(): Promise<TestChild> {
-    if (this.#child?.state === 'loaded') return this.#child;
-    this.#child = testChild(this.#test, this.#jail);
-    await this.#child.load(bundleOf(EVALUATOR));
-    return this.#child;
-  }
+async function attackersOf(t: Test, combination: Combination, host: Host): Promise<Attacker[]> {
+  const program = combination.realm ? await childProgram() : await buildChild(OPEN_REALM);
+  const jail: Jail = await testJail(t, { program, walls: combination });
+  const values = { ...host.values, realm: String(combination.realm) };
+  return Array.from({ length: ATTACKERS }, () => new Attacker(t, jail, values));
 }
 
 for (const combination of combinations) {
   t.test(combination.name, async (t) => {
     const host = await makeHost(t);
-    const program = combination.realm ? await childProgram() : await buildChild(OPEN_REALM);
-    const jail = await testJail(t, { program, walls: combination });
-    const attacker = new Attacker(t, jail, host);
-    t.equal(await attacker.run('return ways.length > 20;'), 'true', 'probes run');
-    for (const probe of probes) {
-      const reached = await attacker.run(probe.code);
-      t.equal(reached, null, `${probe.name} is stopped`);
+    const attackers = await attackersOf(t, combination, host);
+    t.equal(await attackers[0]?.run('return ways.length > 20;'), 'true', 'probes run');
+    const before = process.memoryUsage().rss;
+    const row: Record<string, Escapes> = {};
+    measured[combination.name] = row;
+    for (const group of groups) {
+      if (!combination.goals.includes(group.goal)) continue;
+      const started = performance.now();
+      const escaped = await attackAll(attackers, group);
+      row[group.name] = { tried: group.probes.length, escaped: escaped.length };
+      t.comment(`${group.name}: ${group.probes.length} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+      t.same(escaped, [], `${group.name}: all ${group.probes.length} are stopped`);
     }
+    t.ok(process.memoryUsage().rss - before < GROWTH_MAX_BYTES, 'the supervisor kept its size');
     t.equal(host.connections, 0, 'nobody connected');
     const state = readFileSync(`/proc/${host.sibling.pid}/stat`, 'latin1').split(') ')[1]?.[0];
     t.equal(state, 'S', 'the sibling runs on');
   });
 }
 
+t.test('the table of escapes is the published one', async (t) => {
+  const table = escapesTable(measured);
+  for (const line of table.split('\n')) t.comment(line);
+  if (process.env.UPDATE_ESCAPES === '1') publishTable(table);
+  t.equal(publishedTable(), table, 'UPDATE_ESCAPES=1 writes it into docs/security-model.md');
+  const tried = groups.reduce((sum, { probes }) => sum + probes.length, 0);
+  t.ok(tried >= 300, `${tried} probes`);
+  const names = groups.flatMap(({ name, probes }) => probes.map((probe) => `${name}: ${probe.name}`));
+  t.equal(new Set(names).size, names.length, 'every probe has a name of its own');
+});
+
 t.test('the probes themselves reach things where no wall stands', async (t) => {
   const host = await makeHost(t);
   const jail = await testJail(t, { program: await buildChild(OPEN_REALM), walls: { node: false, os: false } });
-  const attacker = new Attacker(t, jail, host);
+  const attacker = new Attacker(t, jail, { ...host.values, realm: 'false' });
+  const probes = groups.flatMap((group) => group.probes);
   for (const name of [
     'read a host file',
     'connect to a port',
     'signal the supervisor',
     'run a shell',
     'read the accounts',
+    'CVE-2023-39332: a Uint8Array path',
+    'the constructor of an async function',
+    'this of a sloppy function',
+    'the resolver',
+    'HTTP/2',
   ]) {
     const probe = probes.find((each) => each.name === name);
     t.not(await attacker.run(probe?.code ?? ''), null, name);

@@ -1,55 +1,7 @@
-/**
- * What an attacker inside a child tries: the body of an async function that answers something if it reached what it must
- * not reach, and throws or answers nothing if it was stopped. `need('fs')` gets a built-in module by any way known.
- * `$secretFile`, `$port`, `$socket`, `$hostPid`, `$siblingPid` stand for things of the host.
- */
-export interface Probe {
-  readonly name: string;
-  readonly code: string;
-}
+/** The first things anybody tries who has got out of the realm. */
+import type { Probe } from './probe.ts';
 
-/** Every way out of a realm that is known to have worked somewhere. */
-export const PRELUDE = `
-  const ways = [
-    () => process,
-    () => globalThis.process,
-    () => Function('return process')(),
-    () => (0, eval)('process'),
-    () => (async () => {}).constructor('return process')(),
-    () => (function* () {}).constructor('return process')().next().value,
-    () => host.log.constructor('return process')(),
-    () => ctx.cancel.constructor('return process')(),
-    () => ctx.constructor.constructor('return process')(),
-    () => ctx.settings.constructor.constructor('return process')(),
-    () => Object.getPrototypeOf(ctx).constructor.constructor('return process')(),
-    () => setTimeout.constructor('return process')(),
-    () => console.log.constructor('return process')(),
-    () => new URL('http://a').constructor.constructor('return process')(),
-    () => crypto.subtle.digest.constructor('return process')(),
-    () => { try { new URL('not a url'); } catch (e) { return e.constructor.constructor('return process')(); } },
-    () => { try { null.x; } catch (e) { return e.constructor.constructor('return process')(); } },
-    () => { try { structuredClone(() => 0); } catch (e) { return e.constructor.constructor('return process')(); } },
-    () => { try { atob('*'); } catch (e) { return e.constructor.constructor('return process')(); } },
-    () => { let f; const deep = () => { try { deep(); } catch (e) { f ??= e; } }; deep(); return f.constructor.constructor('return process')(); },
-    () => { Error.prepareStackTrace = (e, calls) => calls; const calls = new Error().stack; return calls.map((c) => c.getThis?.()).find((t) => t?.process)?.process; },
-    () => { const C = class extends Array { static get [Symbol.species]() { return Function; } }; return new C('return process').map((x) => x)(); },
-    () => Reflect.construct(Function, ['return process'], class {})(),
-    () => new Compartment({ globals: {}, __options__: true }).evaluate('process'),
-    () => arguments.callee.caller.arguments[0].process,
-    () => new ShadowRealm().evaluate('process'),
-  ];
-  let way = null;
-  for (const attempt of ways) {
-    try { const found = attempt(); if (found && found.versions) { way = found; break; } } catch {}
-  }
-  const need = (name) => {
-    if (!way) throw new Error('no way out of the realm');
-    return way.getBuiltinModule(name);
-  };
-  const soon = (work) => new Promise((resolve, reject) => { work(resolve, reject); setTimeout(() => reject(new Error('late')), 400); });
-`;
-
-const files: readonly Probe[] = [
+export const files: readonly Probe[] = [
   { name: 'read a host file', code: `return need('fs').readFileSync('$secretFile', 'utf8');` },
   { name: 'read it by promise', code: `return await need('fs/promises').readFile('$secretFile', 'utf8');` },
   { name: 'read it by buffer path', code: `return need('fs').readFileSync(Buffer.from('$secretFile'), 'utf8');` },
@@ -91,7 +43,7 @@ const files: readonly Probe[] = [
     code: `return Function('return import("x")')().catch((e) => e.constructor.constructor('return process')().getBuiltinModule('fs').readFileSync('$secretFile', 'utf8'));`,
   },
 ];
-const sockets: readonly Probe[] = [
+export const sockets: readonly Probe[] = [
   {
     name: 'connect to a port',
     code: `return await soon((ok, no) => need('net').connect($port, '127.0.0.1', () => ok('connected')).on('error', no));`,
@@ -134,7 +86,7 @@ const sockets: readonly Probe[] = [
   },
   { name: 'open the inspector', code: `need('inspector').open(0, '127.0.0.1'); return need('inspector').url();` },
 ];
-const secrets: readonly Probe[] = [
+export const secrets: readonly Probe[] = [
   {
     name: 'read the environment',
     code: `return Object.entries(way.env).filter(([key]) => key !== 'PWD' && key !== 'OLDPWD' && key !== '_' && key !== 'SHLVL').map(String).join();`,
@@ -154,7 +106,7 @@ const secrets: readonly Probe[] = [
     code: `const fs = need('fs'); for (let fd = 3; fd < 64; fd += 1) { try { if (fs.fstatSync(fd).isFile()) return fs.readFileSync(fd, 'utf8').slice(0, 50) || 'a file'; } catch {} }`,
   },
 ];
-const processes: readonly Probe[] = [
+export const processes: readonly Probe[] = [
   { name: 'signal the supervisor', code: `return way.kill($hostPid, 0);` },
   { name: 'stop a sibling', code: `return way.kill($siblingPid, 'SIGSTOP');` },
   {
@@ -177,5 +129,3 @@ const processes: readonly Probe[] = [
     code: `const { Worker } = need('worker_threads'); return await soon((ok, no) => new Worker("require('worker_threads').parentPort.postMessage(require('fs').readFileSync('$secretFile','utf8'))", { eval: true, execArgv: [] }).on('message', ok).on('error', no));`,
   },
 ];
-
-export const probes: readonly Probe[] = [...files, ...sockets, ...secrets, ...processes];

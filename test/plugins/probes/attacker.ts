@@ -1,0 +1,150 @@
+/** Runs probes in jailed children: many in one child, and in a new one where a probe has ended or spoiled the last. */
+import type { Test } from 'tap';
+import type { Outcome } from '../../../supervisor/child/calls.ts';
+import type { HostCall } from '../../../supervisor/child.ts';
+import type { Jail } from '../../../supervisor/jail.ts';
+import { bundleOf, callTool, type TestChild, testChild } from '../../supervisor/jailed-child.ts';
+import type { Goal } from './groups.ts';
+import { PRELUDE, type Probe } from './probe.ts';
+
+/** Every probe gives up on its own within half a second; the rest is for a busy machine. Milliseconds. */
+const PROBE_MS = 3_000;
+/** What an exhausting call may take, and after which it has certainly not been ended. Milliseconds. */
+const EXHAUST_MS = 100;
+const EXHAUST_MAX_MS = 3_000;
+/** A load that never ends is ended after this. Milliseconds. */
+const LOAD_MS = 600;
+/** Ids that the harness gives to its calls; another one is foreign. */
+const OWN_ID = /^call-\d+$/;
+/** One tool that runs code it is given, so that many probes share a child. */
+const EVALUATOR = `tools.run = { description: 'test', parameters: {}, handler: (args, ctx) => (0, eval)(args.code)(ctx) };`;
+/** What a probe may have changed for the next one: compared with how it was when the child was new. */
+const INTACT = `
+  // Node makes some of its globals at the first look.
+  for (const key of Reflect.ownKeys(globalThis)) { try { globalThis[key]; } catch {} }
+  const looked = [globalThis, Object, Object.prototype, Array.prototype, Function.prototype, Promise, Promise.prototype,
+    Error, TypeError, JSON, Map.prototype, WeakMap.prototype, Reflect, String.prototype, RegExp.prototype, Symbol, Math];
+  const state = looked.map((o) => [Object.getPrototypeOf(o), ...Reflect.ownKeys(o).filter((k) => k !== 'kept_').map((k) => {
+    const d = Reflect.getOwnPropertyDescriptor(o, k);
+    return [k, d.get ?? d.value, d.set];
+  }).flat()]);
+  const kept = globalThis.kept_ ??= state;
+  return kept.every((list, i) => list.length === state[i].length && list.every((v, j) => Object.is(v, state[i][j])));
+`;
+
+export class Attacker {
+  readonly #test: Test;
+  readonly #jail: Jail;
+  readonly #values: Readonly<Record<string, string>>;
+  readonly #foreign: string[] = [];
+  #child: TestChild | null = null;
+
+  constructor(test: Test, jail: Jail, values: Readonly<Record<string, string>>) {
+    this.#test = test;
+    this.#jail = jail;
+    this.#values = values;
+  }
+
+  /** What a probe reached, in words; null where it was stopped. */
+  async attack(goal: Goal, probe: Probe): Promise<string | null> {
+    if (goal === 'exhaust') return this.#exhaust(probe);
+    if (goal === 'register') return this.#register(probe);
+    const found = goal === 'forge' ? await this.#forge(probe) : await this.run(probe.code);
+    const reached = found !== null && (probe.counts?.test(found) ?? true) ? found : null;
+    if (probe.alone || !(await this.#isIntact())) await this.#drop();
+    return reached;
+  }
+
+  /** What code answered, or null where it was stopped: by an exception, by its death, or by having nothing to say. */
+  async run(code: string): Promise<string | null> {
+    const outcome = await this.#call(await this.#ready(), code, PROBE_MS);
+    const answer = outcome?.outcome === 'answered' ? outcome.answer : undefined;
+    return answer === undefined || answer === '' || answer === null || answer === false ? null : words(answer);
+  }
+
+  async #call(child: TestChild, code: string, budgetMs: number, prelude = PRELUDE): Promise<Outcome | null> {
+    const body = code.replace(/\$(\w+)/g, (name, key) => this.#values[key] ?? name);
+    try {
+      return await callTool(child, 'run', { code: `(async function (ctx) { ${prelude} ${body} })` }, budgetMs);
+    } catch {
+      return null;
+    }
+  }
+
+  async #exhaust(probe: Probe): Promise<string | null> {
+    const child = await this.#ready();
+    const started = performance.now();
+    await this.#call(child, probe.code, EXHAUST_MS, '');
+    const took = performance.now() - started;
+    await this.#drop();
+    return took < EXHAUST_MAX_MS ? null : `it ran for ${took.toFixed(0)} ms`;
+  }
+
+  async #forge(probe: Probe): Promise<string | null> {
+    const child = await this.#ready();
+    await this.#call(child, probe.code, PROBE_MS);
+    const next = child.state === 'loaded' ? await this.#call(child, `return 'sane';`, LOAD_MS, '') : null;
+    if (next?.outcome === 'answered' && next.answer !== 'sane') return `the next call answered ${words(next.answer)}`;
+    return this.#foreign.length > 0 ? `a host call spoke for ${this.#foreign.join()}` : null;
+  }
+
+  async #register(probe: Probe): Promise<string | null> {
+    const child = this.#spawn();
+    try {
+      const expected = await this.#recorded();
+      await child.load(bundleOf(`${EVALUATOR}\n${probe.code}`, { expected, members: ['secrets.get'] }), LOAD_MS);
+      await callTool(child, 'run', { code: '(async () => { await null; await null; })' }, LOAD_MS);
+      const outcome = await callTool(child, 'late', {}, LOAD_MS);
+      return outcome.outcome === 'answered' ? words(outcome.answer) : null;
+    } catch {
+      return null;
+    } finally {
+      await child.kill('the next probe');
+    }
+  }
+
+  /** What the evaluator alone registers, as a publish would have recorded it. */
+  async #recorded() {
+    recorded ??= (async () => {
+      const child = this.#spawn();
+      const { registrations } = await child.load(bundleOf(EVALUATOR));
+      await child.kill('it was looked at');
+      return registrations;
+    })();
+    return recorded;
+  }
+
+  async #isIntact(): Promise<boolean> {
+    if (this.#child?.state !== 'loaded') return false;
+    const outcome = await this.#call(this.#child, INTACT, LOAD_MS, '');
+    return outcome?.outcome === 'answered' && outcome.answer === true;
+  }
+
+  #spawn(): TestChild {
+    return testChild(this.#test, this.#jail, {
+      onHostCall: ({ invocationId }: HostCall) => {
+        if (invocationId !== null && !OWN_ID.test(invocationId)) this.#foreign.push(invocationId);
+        return Promise.reject(new Error('there is no such host'));
+      },
+      onLog: () => undefined,
+    });
+  }
+
+  async #ready(): Promise<TestChild> {
+    if (this.#child?.state === 'loaded') return this.#child;
+    await this.#drop();
+    this.#child = this.#spawn();
+    await this.#child.load(bundleOf(EVALUATOR, { members: ['secrets.get'] }));
+    await this.#isIntact();
+    return this.#child;
+  }
+
+  async #drop(): Promise<void> {
+    await this.#child?.kill('the next probe');
+    this.#child = null;
+  }
+}
+
+let recorded: Promise<import('../../../sdk/protocol.ts').Registrations> | null = null;
+const WORDS_MAX = 80;
+const words = (value: unknown): string => (String(value) || 'something').slice(0, WORDS_MAX);

@@ -1,0 +1,163 @@
+/** Ways out of a realm. Each row answers a value that may lead to Node; see `seekRows`. */
+import { type Rows, seekRows } from './probe.ts';
+
+/** Constructors that make code of text, reached from everything that a plugin holds. */
+const constructors: Rows = {
+  'the constructor of a function': 'return (() => 0).constructor;',
+  'the constructor of an async function': 'return (async () => 0).constructor;',
+  'the constructor of a generator': 'return (function* () {}).constructor;',
+  'the constructor of an async generator': 'return (async function* () {}).constructor;',
+  'the constructor of a method': 'return ({ m() {} }).m.constructor;',
+  'the constructor of a class': 'return (class {}).constructor;',
+  'the constructor of a bound function': 'return (() => 0).bind(null).constructor;',
+  'the constructor of a getter':
+    "return Object.getOwnPropertyDescriptor({ get a() { return 1; } }, 'a').get.constructor;",
+  'the constructor of a proxy': 'return new Proxy(function () {}, {}).constructor;',
+  'the constructor of a tool': 'return tools.run.handler.constructor;',
+  'the constructor of tools': 'return tools.constructor.constructor;',
+  'the constructor of middleware': 'return middleware.constructor.constructor;',
+  'the constructor of host': 'return host.constructor.constructor;',
+  'the constructor of settings': 'return host.settings.constructor.constructor;',
+  'the constructor of host.log.info': 'return host.log.info.constructor;',
+  'the constructor of the context': 'return ctx.constructor.constructor;',
+  'the constructor of the signal': 'return ctx.signal.constructor.constructor;',
+  "the constructor of the signal's method": 'return ctx.signal.addEventListener.constructor;',
+  "the constructor of the signal's reason": 'return ctx.signal.reason;',
+  'the constructor of cancel': 'return ctx.cancel.constructor;',
+  'the constructor of what cancel throws': 'try { ctx.cancel("x"); } catch (e) { return e.constructor.constructor; }',
+  'the constructor of a timer':
+    'const id = setTimeout(() => 0, 1); clearTimeout(id); return id.constructor.constructor;',
+  'the constructor of an interval': 'const id = setInterval(() => 0, 9); clearInterval(id); return id;',
+  'the constructor of queueMicrotask': 'return queueMicrotask.constructor;',
+  'the constructor of structuredClone': 'return structuredClone({}).constructor.constructor;',
+  'the constructor of a cloned error': 'return structuredClone(new Error("x")).constructor.constructor;',
+  'the constructor of a cloned map': 'return structuredClone(new Map()).constructor.constructor;',
+  'the constructor of a cloned typed array': 'return structuredClone(new Uint8Array(1)).constructor.constructor;',
+  'the constructor of an URL': 'return new URL("http://a").constructor.constructor;',
+  'the constructor of search parameters': 'return new URL("http://a?b=c").searchParams.constructor.constructor;',
+  "an URL's iterator": 'return new URLSearchParams("a=b")[Symbol.iterator]().constructor.constructor;',
+  'the prototype of an URL iterator':
+    'return Object.getPrototypeOf(new URLSearchParams("a=b").entries()).next.constructor;',
+  'the constructor of encoded bytes': 'return new TextEncoder().encode("x").constructor.constructor;',
+  'the buffer of encoded bytes': 'return new TextEncoder().encode("x").buffer.constructor.constructor;',
+  'the constructor of random bytes': 'return crypto.getRandomValues(new Uint8Array(1)).constructor.constructor;',
+  'the constructor of a digest':
+    'return (await crypto.subtle.digest("SHA-256", new Uint8Array(1))).constructor.constructor;',
+  'the promise of a digest': 'return crypto.subtle.digest("SHA-256", new Uint8Array(1)).constructor.constructor;',
+  'the error of a bad digest':
+    'return await crypto.subtle.digest("nonsense", new Uint8Array(1)).catch((e) => e.constructor.constructor);',
+  'the constructor of crypto': 'return crypto.constructor.constructor;',
+  'the constructor of subtle': 'return crypto.subtle.constructor.constructor;',
+  'the constructor of console': 'return console.constructor.constructor;',
+  'the constructor of Date': 'return Date.constructor;',
+  'the constructor of Math': 'return Math.constructor.constructor;',
+  'the constructor of the global object': 'return globalThis.constructor.constructor;',
+  'the prototype of the global object': 'return Object.getPrototypeOf(globalThis).constructor.constructor;',
+  'the constructor of an aborted signal':
+    'const c = new AbortController(); c.abort(); return c.signal.reason.constructor.constructor;',
+  'the constructor of the arguments': 'return (function () { return arguments; })().constructor.constructor;',
+  'the constructor of a regular expression match': 'return /a/.exec("a").constructor.constructor;',
+  'the constructor of a match iterator': 'return "a".matchAll(/a/g).constructor.constructor;',
+  'the constructor of an iterator helper': 'return [1].values().map((x) => x).constructor.constructor;',
+  'the constructor of a segment':
+    'return new Intl.Segmenter().segment("a")[Symbol.iterator]().next().value.constructor.constructor;',
+  'the constructor of Intl': 'return Intl.DateTimeFormat.constructor;',
+  'the constructor of a tagged template': 'return ((s) => s)`a`.constructor.constructor;',
+  'the constructor of a symbol': 'return Object(Symbol.iterator).constructor.constructor;',
+  'the constructor of a BigInt': 'return Object(1n).constructor.constructor;',
+  'the constructor of a weak reference': 'return new WeakRef({}).constructor.constructor;',
+  'the constructor of a finalization registry': 'return new FinalizationRegistry(() => 0).constructor.constructor;',
+  'the constructor of shared memory': 'return new SharedArrayBuffer(8).constructor.constructor;',
+};
+
+/** Evaluators, scopes and `this`. */
+const evaluators: Rows = {
+  'this of a sloppy function': 'return (function () { return this; })();',
+  'this of an indirect eval': "return (0, eval)('this');",
+  'this of a direct eval': "return eval('this');",
+  'process in a direct eval': "return eval('process');",
+  'eval aliased': "const e = eval; return e('process');",
+  'eval called': "return eval.call(null, 'process');",
+  'eval applied by Reflect': "return Reflect.apply(eval, undefined, ['process']);",
+  'eval by a tagged template': 'return eval`process`;',
+  'var declared by eval': "eval('var process2 = globalThis.process'); return process2;",
+  'Function called': "return Function.call(null, 'return process')();",
+  'Function constructed by Reflect': "return Reflect.construct(Function, ['return process'])();",
+  'Function with a closing brace': "return Function('}); return process; (() => {')();",
+  'Function with a comment in its parameters': "return Function('/*', '*/){ return process }) || (() => {')();",
+  'Function with a line separator': "return Function('a\\u2028', 'return process')();",
+  'Function as a superclass': "return new (class extends Function {})('return process')();",
+  'Function by new.target': 'return Reflect.construct(Object, [], Function).constructor;',
+  with: "return Function('with ({}) { return process }')();",
+  'with over unscopables':
+    "return Function('with ({ [Symbol.unscopables]: { process: true }, process: 1 }) { return process }')();",
+  'unscopables of the global object': 'globalThis[Symbol.unscopables] = { eval: true, process: true }; return process;',
+  'an HTML comment': "return (0, eval)('<!-- x\\nprocess');",
+  'a hashbang': "return (0, eval)('#!x\\nprocess');",
+  'typeof an undeclared name': "return typeof process === 'undefined' ? undefined : process;",
+  'delete of a scope name': "return (0, eval)('delete globalThis.process; process');",
+  'an assignment to an undeclared name': "return Function('leak = 1; return globalThis.global')();",
+  'the caller of a function': 'return (function f() { return f.caller; })();',
+  "the caller's arguments": 'return arguments.callee.caller.arguments[0];',
+  'arguments of a function from outside': 'function f() { return f.arguments; } return f();',
+  global: 'return global;',
+  window: 'return window;',
+  self: 'return self;',
+  root: 'return root;',
+  GLOBAL: 'return GLOBAL;',
+  'new.target of the handler': 'return new.target;',
+  'a ShadowRealm': "return new ShadowRealm().evaluate('globalThis.process');",
+  'a Compartment': "return new Compartment({ globals: {}, __options__: true }).evaluate('process');",
+  'a lockdown of its own': 'return lockdown({ evalTaming: "unsafe-eval" });',
+  harden: 'return harden.constructor;',
+  'the prototype of Compartment': 'return Compartment.prototype.evaluate.constructor;',
+  'an eval that is shadowed': "const f = new Function('eval', 'return eval(\"process\")'); return f((0, eval));",
+  'the optimizer names of ses': "return (0, eval)('this.$h\\u200d_once');",
+  'setTimeout with text':
+    "let found; globalThis.found = (p) => { found = p; }; setTimeout('found(process)', 1); await soon((ok) => setTimeout(ok, 20)); return found;",
+  'this of a timer':
+    'return await soon((ok) => setTimeout(function () { ok({ it: this }); }, 1)).then(({ it }) => it);',
+  'this of a microtask':
+    'return await soon((ok) => queueMicrotask(function () { ok({ it: this }); })).then(({ it }) => it);',
+  "this of a tool's getter":
+    'let it; const o = { get a() { it = this; return 1; } }; structuredClone(o); return it === o ? undefined : it;',
+  'the sort comparator’s this': 'let it; [2, 1].sort(function () { it = this; return 0; }); return it;',
+  "the replacer's this": "let it; 'a'.replace('a', function () { it = this; return ''; }); return it;",
+  "a reviver's this": "let it; JSON.parse('[1]', function () { it = this; return 1; }); return it;",
+};
+
+/** Modules. */
+const modules: Rows = {
+  'import() by text': 'return (0, eval)(\'import("node:process")\');',
+  'import() in a function': 'return (await Function(\'return import("node:process")\')()).default;',
+  'import() in an async function':
+    'return (await (async () => {}).constructor(\'return import("node:process")\')()).default;',
+  'import() with a comment': 'return (await (0, eval)(\'import/**/("node:process")\')).default;',
+  'import() with a line break': 'return (await (0, eval)(\'import\\n("node:process")\')).default;',
+  'import() with a unicode escape': 'return (await (0, eval)(\'im\\\\u0070ort("node:process")\')).default;',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the probe's code
+  'import() in a template': 'return (await (0, eval)(\'`${import("node:process")}`\')).default;',
+  'import() of data': 'return (await (0, eval)(\'import("data:text/javascript,export default process")\')).default;',
+  'import() of a file': 'return (await (0, eval)(\'import("file:///proc/self/cwd")\')).default;',
+  'the error of import()': 'return await Function(\'return import("x")\')().catch((e) => e);',
+  'the promise of import()': 'return Function(\'return import("x")\')();',
+  'import.meta': "return (0, eval)('import.meta');",
+  'import.source': 'return (0, eval)(\'import.source("node:process")\');',
+  'import.defer': 'return (0, eval)(\'import.defer("node:process")\');',
+  'a static import by text': 'return (0, eval)(\'import p from "node:process"; p\');',
+  'an export by text': "return (0, eval)('export default process');",
+  'spread of import() (SES CVE-2023-39532)': 'return await Function(\'return {...import("node:process")}\')();',
+  'spread of import() of an argument (SES CVE-2023-39532)':
+    "return await Function('return {...import(arguments[0])}')('node:process');",
+  require: "return require('process');",
+  'require.main': 'return require.main.constructor._load("process");',
+  'require.cache': 'return Object.values(require.cache)[0].constructor._load("process");',
+  'module.constructor': 'return module.constructor._load("process");',
+  'module.parent': 'return module.parent.require("process");',
+  'module.children': 'return module.children[0].require("process");',
+  'process.mainModule (CVE-2023-23918)': 'return process.mainModule.require("process");',
+  exports: 'return exports.constructor.constructor;',
+  __filename: 'return __filename && { versions: 1, getBuiltinModule: (name) => require(name) };',
+};
+
+export const realm = [...seekRows(constructors), ...seekRows(evaluators), ...seekRows(modules)];
