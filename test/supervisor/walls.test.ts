@@ -23,7 +23,7 @@ const OPEN_REALM = fileURLToPath(new URL('open-realm.ts', import.meta.url));
 /** Five combinations of walls, four hundred probes each; a busy machine takes its time. */
 const ALL_MS = 600_000;
 /** Children at once. */
-const ATTACKERS = 4;
+const ATTACKERS = 6;
 /** What the supervisor may have grown by when a combination is over. */
 const GROWTH_MAX_BYTES = 200 * MIB;
 t.setTimeout(ALL_MS);

@@ -8,7 +8,7 @@ import type { Goal } from './groups.ts';
 import { PRELUDE, type Probe } from './probe.ts';
 
 /** Every probe gives up on its own within half a second; the rest is for a busy machine. Milliseconds. */
-const PROBE_MS = 3_000;
+const PROBE_MS = 1_200;
 /** What an exhausting call may take, and after which it has certainly not been ended. Milliseconds. */
 const EXHAUST_MS = 100;
 const EXHAUST_MAX_MS = 3_000;
