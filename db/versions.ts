@@ -139,6 +139,21 @@ export async function listFiles(pool: ClientBase | Pool, versionId: string): Pro
   return found.rows;
 }
 
+/** The files of a version below a folder, by path, at most `limit`. */
+export async function listFilesBelow(
+  pool: ClientBase | Pool,
+  versionId: string,
+  folder: string,
+  limit: number,
+): Promise<VersionFile[]> {
+  const found = await pool.query<VersionFile>(
+    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files
+      WHERE version_id = $1 AND starts_with(path, $2) ORDER BY path COLLATE "C" LIMIT $3`,
+    [versionId, `${folder}/`, limit],
+  );
+  return found.rows;
+}
+
 /** Yanks a published version. */
 export async function markYanked(tx: ClientBase, id: string): Promise<void> {
   await tx.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1 AND status = 'published'`, [

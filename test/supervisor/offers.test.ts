@@ -42,12 +42,19 @@ t.test('skills', async (t) => {
     files: {
       'skills/pdf/SKILL.md': '---\nname: pdf\ndescription: PDFs\n---\n\n# How\n---\ndo',
       'skills/pdf/extra.md': 'no',
+      'skills/pdf/scripts/run_.py': 'x',
+      'skills/pdf-other/SKILL.md': '---\nname: pdf-other\ndescription: o\n---\nother',
     },
     discovered: { skills: [{ name: 'pdf', description: 'PDFs' }] },
   });
   const at = `/sessions/${await world.session()}/skills`;
   t.match((await world.call('GET', at)).body, { items: [{ name: 'kit__pdf', description: 'PDFs', slug: 'kit' }] });
-  t.match((await world.call('GET', `${at}/kit__pdf`)).body, { name: 'kit__pdf', text: '# How\n---\ndo' });
+  const skill = (await world.call('GET', `${at}/kit__pdf`)).body;
+  t.match(skill, { name: 'kit__pdf', text: '# How\n---\ndo' });
+  t.same(skill.resources, [
+    { path: 'extra.md', sizeBytes: 2 },
+    { path: 'scripts/run_.py', sizeBytes: 1 },
+  ]);
   t.match(await world.call('GET', `${at}/kit__none`), { status: 404 });
 });
 
