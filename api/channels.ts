@@ -10,6 +10,7 @@ import { findVersion } from '../db/versions.ts';
 import { Problem } from '../sdk/errors.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';
 import { requireInstallation } from './installing.ts';
+import type { Discovered } from './package/discovery.ts';
 import type { Caller, Services } from './services.ts';
 
 /** Channels one installation may have: a vendor account each, and each lane of them is looked at every second. */
@@ -34,7 +35,7 @@ export function connectChannel(
     const installation = await lockInstallation(tx, caller.id, installationId);
     if (!installation) throw new Problem('not_found', 'You have no such installation.');
     const version = installation.currentVersionId ? await findVersion(tx, installation.currentVersionId) : null;
-    if (!version?.capabilities.includes('channel'))
+    if ((version?.discovered as Discovered | undefined)?.channel?.receive !== true)
       throw new Problem('no_channel', `“${installation.slug}” receives no webhooks: it registers no channel.receive.`);
     if (installation.channels.length >= CHANNELS_MAX)
       throw new Problem('rate_limited', `An installation has ${CHANNELS_MAX} channels at most. Disconnect one first.`);

@@ -55,3 +55,18 @@ export async function insertDeliveries(tx: ClientBase | Pool, group: readonly Ne
     ],
   });
 }
+
+/** Keeps an agent's reply for `channel.send`: a delivery in the other direction. One that is there already stays. */
+export async function insertReply(
+  tx: ClientBase | Pool,
+  reply: Pick<NewDelivery, 'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body'>,
+): Promise<void> {
+  await tx.query(
+    `WITH written AS (
+       INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
+         headers, body, direction)
+       VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out') ON CONFLICT (id) DO NOTHING
+     ) ${announceDeliveries('SELECT $2::text AS channel_id')}`,
+    [reply.id, reply.channelId, reply.installationId, reply.accountId, reply.routingId, reply.body],
+  );
+}

@@ -121,8 +121,13 @@ export const toMessage = (row: MessageRow): TranscriptMessage => ({
   ...(row.data === null ? {} : { data: row.data as TranscriptMessage['data'] }),
 });
 
+/** Keeps a session's row until the transaction ends. False: it is gone. */
+export async function lockSession(tx: ClientBase, id: string): Promise<boolean> {
+  return (await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id])).rows.length > 0;
+}
+
 /** Whether a message of this id is in a transcript. */
-export async function hasMessage(pool: Pool, sessionId: string, id: string): Promise<boolean> {
+export async function hasMessage(pool: ClientBase | Pool, sessionId: string, id: string): Promise<boolean> {
   const found = await pool.query('SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
   return found.rows.length > 0;
 }

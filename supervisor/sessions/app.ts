@@ -9,6 +9,7 @@ import { installHooks } from './hooks.ts';
 import { installLifecycle } from './lifecycle.ts';
 import { installProblems } from './problems.ts';
 import { installProviders } from './providers.ts';
+import { installReplies } from './replies.ts';
 import type { SessionServices } from './services.ts';
 import { installSkills } from './skills.ts';
 import { installStream } from './stream.ts';
@@ -69,6 +70,7 @@ export function buildSessionApi(
   installLifecycle(app, services);
   installStream(app, services);
   installTranscripts(app, services);
+  installReplies(app, services);
   installHooks(app, services);
   installTools(app, services);
   installCommands(app, services);

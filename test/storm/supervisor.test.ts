@@ -1,0 +1,104 @@
+/**
+ * Supervisors killed and database connections cut while requests come in: everything that was accepted arrives once in
+ * its session, in order, soon. `STORM_SECONDS` makes it longer.
+ */
+import { randomInt, randomUUIDv7 } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { type Channel, insertChannel } from '../../db/channels.ts';
+import { insertDeliveries } from '../../db/deliveries.ts';
+import { inTransaction } from '../../db/pool.ts';
+import { startProcess } from '../supervisor/supervisor-process.ts';
+import { eventually, type Ground, type Installed, openGround } from '../supervisor/world.ts';
+
+const SECONDS = Number(process.env.STORM_SECONDS ?? 15);
+/** Nothing may take longer from acceptance to its session, once the storm is over. */
+const STUCK_MS = 30_000;
+t.setTimeout((SECONDS + 120) * 1000);
+
+const CODE = `channel.receive = (request) => ({
+  messages: [{ conversationKey: 'all', from: 'vendor', text: request.bodyText }],
+});`;
+
+/** Accepts requests on every channel until told to stop, and keeps its own book of them. */
+function acceptRequests(ground: Ground, made: Installed, channels: readonly Channel[]) {
+  const ledger = new Map<string, string[]>(channels.map(({ id }) => [id, []]));
+  let over = false;
+  const work = channels.map(async (channel) => {
+    while (!over) {
+      const id = randomUUIDv7();
+      const where = { channelId: channel.id, installationId: made.installationId, accountId: made.accountId };
+      await insertDeliveries(ground.pool, [
+        {
+          ...{ id, ...where, routingId: channel.routingId, receivedAt: Date.now(), method: 'POST', query: '' },
+          ...{ headers: [], body: Buffer.from(id) },
+        },
+      ]);
+      ledger.get(channel.id)?.push(id);
+      await sleep(25);
+    }
+  });
+  return {
+    ledger,
+    stop: async () => {
+      over = true;
+      await Promise.all(work);
+    },
+  };
+}
+
+t.test('nothing is lost, doubled, reordered or stuck', async (t) => {
+  const ground = await openGround(t);
+  const made = await ground.install({ slug: 'storm', code: CODE });
+  const channels = await inTransaction(ground.pool, async (tx) => {
+    const { installationId, accountId } = made;
+    const found: Channel[] = [];
+    for (const name of ['a', 'b', 'c']) found.push(await insertChannel(tx, { installationId, accountId, name }));
+    return found;
+  });
+  let running = await startProcess(t, ground);
+  const requests = acceptRequests(ground, made, channels);
+  const until = Date.now() + SECONDS * 1000;
+  let kills = 0;
+  while (Date.now() < until) {
+    await sleep(randomInt(500, 2_500));
+    if (randomInt(3) === 0) {
+      await ground.pool.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE application_name = 'bulkhead-supervisor' AND datname = current_database()`,
+      );
+      continue;
+    }
+    await running.kill();
+    running = await startProcess(t, ground);
+    kills += 1;
+  }
+  await requests.stop();
+  const calm = Date.now();
+  await eventually(async () => {
+    const { rows } = await ground.pool.query(`SELECT count(*)::int AS left FROM deliveries WHERE state = 'pending'`);
+    return rows[0].left === 0;
+  }, STUCK_MS);
+  const settledMs = Date.now() - calm;
+  const { rows: ends } = await ground.pool.query(
+    `SELECT count(*)::int AS all, count(*) FILTER (WHERE state = 'delivered')::int AS delivered,
+            sum(attempts)::int AS attempts FROM deliveries`,
+  );
+  for (const channel of channels) {
+    const { rows } = await ground.pool.query(
+      `SELECT m.text FROM session_messages m JOIN sessions s ON s.id = m.session_id
+        WHERE s.channel_id = $1 AND m.role = 'user' ORDER BY m.position`,
+      [channel.id],
+    );
+    t.same(
+      rows.map((row) => row.text),
+      requests.ledger.get(channel.id),
+      'each once, in order',
+    );
+  }
+  t.equal(ends[0].delivered, ends[0].all);
+  // At most what was under way when a process died: one a channel.
+  const again = ends[0].attempts - ends[0].all;
+  t.comment(`${ends[0].all} accepted, ${kills} kills, ${again} attempted again, settled in ${settledMs} ms`);
+  await running.stop();
+});
