@@ -1,5 +1,6 @@
 /** One attempt at the head of a lane: claimed by its row, handed to the plugin, judged, written down. */
 import { randomUUIDv7 } from 'node:crypto';
+import { databaseFault } from '../../db/database-faults.ts';
 import {
   type ClaimedDelivery,
   claimHead,
@@ -105,6 +106,9 @@ async function take(
     await takeMessages(services, delivery, messagesOf(result));
     return result;
   } catch (error) {
+    const fault = databaseFault(error);
+    // No fault of the plugin's: the claim stays ours, and the lane comes to it again.
+    if (fault === 'away' || fault === 'busy') throw error;
     onError(error as Error);
     return { kind: 'error', message: 'its messages could not be kept' };
   }
