@@ -7,6 +7,7 @@ import { cryptoEndowment } from './crypto.ts';
 import type { Log } from './log-lines.ts';
 import { text } from './text.ts';
 import { timerEndowments } from './timers.ts';
+import { webhooksEndowment } from './webhooks.ts';
 
 class PluginTextEncoder {
   readonly encoding = 'utf-8';
@@ -63,6 +64,7 @@ export function endowments(log: Log, report: (error: unknown) => void): Readonly
     TextDecoder: PluginTextDecoder,
     AbortController,
     crypto: cryptoEndowment(),
+    webhooks: webhooksEndowment(),
     atob: (data: string) => atob(data),
     btoa: (data: string) => btoa(data),
     // Without its options: what could be transferred is not here.

@@ -1193,3 +1193,27 @@ declare const crypto: {
   getRandomValues<T extends Uint8Array | Uint16Array | Uint32Array | Int8Array | Int16Array | Int32Array>(array: T): T;
   randomUUID(): string;
 };
+
+/** A request as `channel.receive` and `channel.handshake` get it. */
+interface SignedRequest {
+  readonly headers: { readonly [name: string]: string };
+  readonly bodyBytes: Uint8Array;
+}
+interface SignatureOptions {
+  /** Seconds that the signed timestamp may be away from now, either way. 300 unless told. */
+  readonly toleranceSeconds?: number;
+}
+/**
+ * Checks vendors' signatures over the exact bytes, compared in constant time. False for what is not signed with this
+ * secret, was altered or is stale; a TypeError for a secret that is missing or malformed.
+ */
+declare const webhooks: {
+  /** Standard Webhooks and Svix: `webhook-` or `svix-` headers, a base64 secret with or without `whsec_`. */
+  verifyStandard(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
+  /** `stripe-signature`, with the secret as it is shown, `whsec_` included. */
+  verifyStripe(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
+  /** `x-hub-signature-256`. It signs no time: whoever saw a request can repeat it. */
+  verifyGitHub(request: SignedRequest, secret: string): Promise<boolean>;
+  /** `x-slack-signature` and `x-slack-request-timestamp`. */
+  verifySlack(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
+};

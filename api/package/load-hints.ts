@@ -5,7 +5,17 @@ const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'prov
 /** Names worth offering; the language's own are many and known to editors. */
 const GLOBALS = [
   ...GROUPS,
-  ...['host', 'console', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'queueMicrotask', 'crypto'],
+  ...[
+    'host',
+    'console',
+    'setTimeout',
+    'clearTimeout',
+    'setInterval',
+    'clearInterval',
+    'queueMicrotask',
+    'crypto',
+    'webhooks',
+  ],
   ...['URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder', 'AbortController', 'structuredClone', 'atob', 'btoa'],
 ];
 /** What authors bring along from elsewhere, and what takes its place here. */
