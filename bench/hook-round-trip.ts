@@ -52,7 +52,12 @@ type Make = () => Promise<Subject>;
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const program = await buildChild();
 const sandbox = await openSandbox({ directory, program, mode: 'auto' });
-const metrics = createMetrics({ children: () => ({}), logQueue: () => 0, auditQueue: () => 0 });
+const metrics = createMetrics({
+  children: () => ({}),
+  logQueue: () => 0,
+  auditQueue: () => 0,
+  sandbox: () => ({ state: 'full', limiter: 'rlimit' }),
+});
 const audited: unknown[] = [];
 
 const subjects: Readonly<Record<string, Make>> = {

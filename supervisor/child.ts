@@ -1,7 +1,7 @@
 /** One child as the fleet sees it: spawned, ready, loaded, draining, dead; its calls and its end. */
 import { limits } from '../sdk/limits.ts';
 import { control, type LogLevel, type Registrations, registrations, type Target } from '../sdk/protocol.ts';
-import { ChildCalls, type InvokeOptions, type Outcome } from './child/calls.ts';
+import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child/calls.ts';
 import { type ChildEnd, describeEnd } from './child/end.ts';
 import { ChildError, timeoutOf } from './child/errors.ts';
 import { keepTail, type Tail } from './child/stderr-tail.ts';
@@ -47,6 +47,13 @@ export interface Loaded {
   readonly places: Readonly<Record<string, string>>;
 }
 
+/** Operators' bounds of one child. */
+export interface ChildBounds extends CallBounds {
+  /** Largest frame it may send, bytes. */
+  readonly frameBytes: number;
+}
+const defaultBounds: ChildBounds = limits;
+
 /** From spawn to `ready`. It takes 60 ms; a machine that needs 10 s is in trouble anyway. */
 const READY_WITHIN_MS = 10_000;
 /** Of a malformed method's name, what goes into the reason of the end. Characters. */
@@ -55,8 +62,8 @@ const NAME_MAX_CHARS = 100;
 const notices = { ready: control.ready.params, log: control.log.params };
 
 /** Starts a child. It is of use after `ready` and `load`. */
-export function startChild(jail: Jail, handlers: ChildHandlers): Child {
-  return new Child(jail.spawn(), handlers);
+export function startChild(jail: Jail, handlers: ChildHandlers, bounds = defaultBounds): Child {
+  return new Child(jail.spawn(), handlers, bounds);
 }
 
 export class Child {
@@ -75,16 +82,21 @@ export class Child {
   #why: string | null = null;
 
   /** Takes over a spawned process; see `startChild`. */
-  constructor(jailed: JailedProcess, handlers: ChildHandlers) {
+  constructor(jailed: JailedProcess, handlers: ChildHandlers, bounds = defaultBounds) {
     this.#jailed = jailed;
     this.#handlers = handlers;
     this.#stderr = keepTail(jailed.stderr);
-    this.#wire = new Wire(jailed.stdout, jailed.stdin, {
-      request: (method, params) => this.#onRequest(method, params),
-      notice: (method, params) => this.#onNotice(method, params),
-      violation: (reason) => this.#onViolation(reason),
-    });
-    this.#calls = new ChildCalls(this.#wire, (why) => this.kill(why));
+    this.#wire = new Wire(
+      jailed.stdout,
+      jailed.stdin,
+      {
+        request: (method, params) => this.#onRequest(method, params),
+        notice: (method, params) => this.#onNotice(method, params),
+        violation: (reason) => this.#onViolation(reason),
+      },
+      bounds.frameBytes,
+    );
+    this.#calls = new ChildCalls(this.#wire, (why) => this.kill(why), bounds);
     this.ended = this.#end();
     this.ready = this.#become();
     // Who asks for `ready` is told; nobody has to ask.

@@ -10,7 +10,12 @@ export const supervisorSettings = {
     'auto',
     "The operating system's wall (bubblewrap). auto: without it other people's plugins do not start; require: without it nothing starts; off: never use it, for looking for faults only.",
   ),
-  FRAME_BYTES: wholeNumber(64 * KIB, 64 * MIB, limits.frameBytes, 'Largest single message to or from a child, bytes.'),
+  SANDBOX_OFF_CONFIRMED: oneOf(
+    ['no', 'yes'],
+    'no',
+    'SANDBOX=off starts only with yes here, and only where no plugin of another account is installed.',
+  ),
+  FRAME_BYTES: wholeNumber(64 * KIB, limits.frameBytes, limits.frameBytes, 'Largest message of a child, bytes.'),
   CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Calls one child works on at once.'),
   CALLS_WAITING: wholeNumber(0, 10_000, limits.callsWaiting, 'Calls that may wait for one child.'),
   HOST_CALLS_PER_MINUTE: wholeNumber(1, 10_000_000, limits.hostCallsPerMinute, 'Host calls a minute of one child.'),

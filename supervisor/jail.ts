@@ -13,7 +13,9 @@ import { inheritedDescriptors } from './jail/inherited-descriptors.ts';
 import { findLimiter, type Limiter } from './jail/limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './jail/mounts.ts';
 import { nodeFlags } from './jail/node-flags.ts';
+import { watchResident } from './jail/resident-watch.ts';
 import { seccompFilter } from './jail/seccomp.ts';
+import { jailMark, sweepStuckJails } from './jail/stuck-jails.ts';
 
 /** Which walls stand. All do, except where a test takes one down or the operator's machine cannot build L3. */
 export interface Walls {
@@ -101,7 +103,12 @@ export function makeJail(options: JailOptions): Jail {
   const identity = options.runAs == null ? {} : { uid: options.runAs, gid: options.runAs };
   const command = walls.os
     ? [
-        ...[options.bubblewrap ?? '/usr/bin/bwrap', ...namespaces, ...mounts(executable, sharedLibraries())],
+        ...[
+          options.bubblewrap ?? '/usr/bin/bwrap',
+          ...namespaces,
+          ...jailMark(directory),
+          ...mounts(executable, sharedLibraries()),
+        ],
         ...['--ro-bind-data', String(PROGRAM_FD), PROGRAM_INSIDE, '--remount-ro', '/', '--chdir', '/'],
         ...['--seccomp', String(FILTER_FD), '--info-fd', String(INFO_FD)],
         ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE],
@@ -109,6 +116,8 @@ export function makeJail(options: JailOptions): Jail {
     : [...bareLauncher(), executable, ...flags, programPath];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   const leaks = inheritedDescriptors();
+  const watch = watchResident(residentMegabytes * MIB);
+  if (walls.os) sweepStuckJails(directory);
   return {
     walls,
     limiter: limiter.kind,
@@ -130,7 +139,8 @@ export function makeJail(options: JailOptions): Jail {
         },
       );
       for (const file of [...files, nothing]) if (typeof file === 'number') closeSync(file);
-      return withPipes(child, watchProcess(child, infoPipe(child), group));
+      const boxed = watchProcess(child, infoPipe(child), group);
+      return withPipes(child, group ? boxed : watch.follow(boxed));
     },
   };
 }

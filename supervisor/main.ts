@@ -1,9 +1,11 @@
 /** The supervisor process: composes its parts from the environment and serves until it is told to stop. */
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
+import type { Pool } from 'pg';
 import { pino } from 'pino';
 import { openBlobs } from '../db/blobs.ts';
 import { listenOptions, sayFarewell } from '../db/drain.ts';
+import { hasForeignInstallations } from '../db/foreign-installations.ts';
 import { openVerifier } from '../db/identity.ts';
 import { announceReady, refuseToStart, stopWithParent } from '../db/parent.ts';
 import { openPool } from '../db/pool.ts';
@@ -28,7 +30,9 @@ async function serve(config: SupervisorConfig): Promise<void> {
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
+  await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
+  logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is known');
   if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
   const supervisor = await startSupervisor({
     pool: database.pool,
@@ -42,6 +46,11 @@ async function serve(config: SupervisorConfig): Promise<void> {
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
     storageBytes: config.STORAGE_BYTES,
     toolResultBytes: config.TOOL_RESULT_BYTES,
+    childBounds: {
+      frameBytes: config.FRAME_BYTES,
+      callsInFlight: config.CALLS_IN_FLIGHT,
+      callsWaiting: config.CALLS_WAITING,
+    },
     consoleOrigin: new URL(publicUrl(config)).origin,
     logCaps: {
       linesPerMinute: config.LOG_LINES_PER_MINUTE,
@@ -62,6 +71,17 @@ async function serve(config: SupervisorConfig): Promise<void> {
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
+}
+
+/** @throws SettingsError where the sandbox is off by accident, or where it would not be the operator's own risk */
+async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
+  if (config.SANDBOX !== 'off') return;
+  if (config.SANDBOX_OFF_CONFIRMED !== 'yes')
+    throw new SettingsError('SANDBOX=off runs plugins without the jail; set SANDBOX_OFF_CONFIRMED=yes too to mean it.');
+  if (await hasForeignInstallations(pool))
+    throw new SettingsError(
+      'SANDBOX=off is refused: plugins of other accounts are installed. Uninstall them, or use auto or require.',
+    );
 }
 
 async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {

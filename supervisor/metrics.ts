@@ -19,6 +19,7 @@ export interface Gauges {
   children(): Record<string, number>;
   logQueue(): number;
   auditQueue(): number;
+  sandbox(): { readonly state: string; readonly limiter: string };
 }
 
 /** Makes the process's metrics. Gauges are read when somebody scrapes, so that they cost nothing otherwise. */
@@ -102,6 +103,16 @@ function readGauges(registers: Registry[], gauges: Gauges): void {
     collect() {
       this.reset();
       for (const [state, count] of Object.entries(gauges.children())) this.set({ state }, count);
+    },
+  });
+  new Gauge({
+    name: 'bulkhead_sandbox',
+    help: '1 for the state of the sandbox and the limiter of memory in use.',
+    labelNames: ['state', 'limiter'],
+    registers,
+    collect() {
+      const { state, limiter } = gauges.sandbox();
+      this.set({ state, limiter }, 1);
     },
   });
   const single = (name: string, help: string, read: () => number) =>

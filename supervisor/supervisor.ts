@@ -11,7 +11,7 @@ import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { openSignIn } from '../db/sign-in.ts';
 import { limits } from '../sdk/limits.ts';
-import { startChild } from './child.ts';
+import { type ChildBounds, startChild } from './child.ts';
 import { createDispatch } from './dispatch.ts';
 import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
@@ -45,6 +45,8 @@ export interface SupervisorOptions {
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly toolResultBytes?: number;
+  /** What one child may say at once and be asked at once. */
+  readonly childBounds?: ChildBounds;
   /** Told at each step of a delivery; a test's may end the process there. */
   readonly passes?: (step: string) => void;
   /** The console's origin, whose pages may call the session API. */
@@ -110,6 +112,7 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
     children: () => fleet.count(),
     logQueue: () => logs.waiting,
     auditQueue: () => audit.waiting,
+    sandbox: () => sandbox,
   });
   const onLines = metrics.logLines;
   const stacks = new Stacks(blobs);
@@ -124,7 +127,7 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
   });
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },
-    start: (handlers) => startChild(sandbox.jail, handlers),
+    start: (handlers) => startChild(sandbox.jail, handlers, options.childBounds),
     childrenMax: options.childrenMax,
     idleStopMs: options.idleStopMs,
     degraded: refusal(sandbox, { ownAccount: false }),

@@ -49,14 +49,15 @@ export class Wire {
   #answering = 0;
   #closed: ChildError | null = null;
 
-  /** Starts the conversation. */
-  constructor(input: Readable, output: Writable, handlers: WireHandlers) {
+  /** Starts the conversation. `frameBytes`: the largest frame that may come in. */
+  constructor(input: Readable, output: Writable, handlers: WireHandlers, frameBytes?: number) {
     this.#output = output;
     this.#handlers = handlers;
     this.#reader = new FrameReader(
       input,
       (message) => this.#receive(message),
       (reason) => this.#violate(reason),
+      frameBytes,
     );
     // As in the reader: a broken pipe is the end of the child.
     output.on('error', () => undefined);

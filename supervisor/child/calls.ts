@@ -22,16 +22,22 @@ export interface InvokeOptions {
 /** A child that hangs cannot answer a ping; one that is merely late can. Ended 100 ms after its deadline at the latest. */
 const PING_WITHIN_MS = 50;
 
+export interface CallBounds {
+  readonly callsInFlight: number;
+  readonly callsWaiting: number;
+}
+
 export class ChildCalls {
   readonly #wire: Wire;
   readonly #kill: (why: string) => void;
-  readonly #slots = new CallSlots(limits.callsInFlight, limits.callsWaiting);
+  readonly #slots: CallSlots;
   /** Sixteen at most: looking through them, which only host calls do, is cheaper than hashing every call's id. */
   readonly #running: Call[] = [];
   #idle: (() => void) | null = null;
 
   /** `kill` ends the child: its code hangs, and nothing in it can be asked to stop. */
-  constructor(wire: Wire, kill: (why: string) => void) {
+  constructor(wire: Wire, kill: (why: string) => void, bounds: CallBounds = limits) {
+    this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
     this.#wire = wire;
     this.#kill = kill;
   }

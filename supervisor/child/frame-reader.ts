@@ -27,6 +27,7 @@ export class FrameReader {
   readonly #input: Readable;
   readonly #receive: (message: Message) => void;
   readonly #violate: (reason: string) => void;
+  readonly #frameBytes: number;
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** Bytes until there is something to do: a header, or the rest of a frame. */
@@ -39,7 +40,13 @@ export class FrameReader {
   #hushed = false;
 
   /** Starts reading. `violate` is called at most once, with a reason; nothing is received after it. */
-  constructor(input: Readable, receive: (message: Message) => void, violate: (reason: string) => void) {
+  constructor(
+    input: Readable,
+    receive: (message: Message) => void,
+    violate: (reason: string) => void,
+    frameBytes: number = FRAME_MAX_BYTES,
+  ) {
+    this.#frameBytes = frameBytes;
     this.#input = input;
     this.#receive = receive;
     this.#violate = violate;
@@ -85,7 +92,7 @@ export class FrameReader {
     while (!this.#stopped && chunk.byteLength - at >= HEADER_BYTES) {
       const rest = chunk.readUInt32LE(at);
       const head = chunk.readUInt32LE(at + 4);
-      if (rest > FRAME_MAX_BYTES) throw new FrameError(`a frame of ${rest} bytes; the limit is ${FRAME_MAX_BYTES}`);
+      if (rest > this.#frameBytes) throw new FrameError(`a frame of ${rest} bytes; the limit is ${this.#frameBytes}`);
       if (head + 4 > rest) throw new FrameError('a frame shorter than its head');
       const end = at + 4 + rest;
       if (end > chunk.byteLength) {

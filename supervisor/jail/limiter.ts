@@ -166,7 +166,9 @@ function groupAt(
 function sweep(base: string): void {
   for (const name of readdirSync(base)) {
     const owner = OWNER.exec(name)?.[1];
-    if (owner !== undefined && !existsSync(`/proc/${owner}`)) removeGroup(join(base, name));
+    // Process ids come round again: before this process has made a group, those of its id are a dead one's.
+    const own = owner === String(process.pid) && serial === 0;
+    if (own || (owner !== undefined && !existsSync(`/proc/${owner}`))) removeGroup(join(base, name));
   }
 }
 

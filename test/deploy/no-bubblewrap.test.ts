@@ -137,3 +137,24 @@ t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
   t.match(stderr, `SANDBOX=require, and no sandbox can be built: ${INSTALL.replace('Install', 'install')}.\n`);
   t.notMatch(stdout, 'bulkhead ready');
 });
+
+t.test('SANDBOX=off has to be meant, and is refused beside plugins of other accounts', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, SANDBOX: 'off' };
+  const unmeant = await (await startOnly(env)).exited;
+  t.match(unmeant, { code: 1, stderr: /set SANDBOX_OFF_CONFIRMED=yes too/ });
+  const service = await startService(t, { ...env, SANDBOX_OFF_CONFIRMED: 'yes' });
+  const ops = `http://localhost:${service.env.SUPERVISOR_OPS_PORT}`;
+  t.match(await service.call('GET', `${ops}/healthz`), { body: { sandbox: { state: 'off' } } });
+  const metrics = await (await fetch(`${ops}/metrics`)).text();
+  t.match(metrics, /bulkhead_sandbox\{state="off",limiter="(cgroup2|cgroup1|rlimit)"\} 1/);
+  await publish(service, 'kind', "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' kind.';");
+  await pool.query(`UPDATE plugins SET visibility = 'listed' WHERE slug = 'kind'`);
+  const bob = await tokenFor('bob', service);
+  const install = { slug: 'kind', versionPolicy: 'Latest' };
+  t.equal((await service.call('POST', '/api/installations', install, bob)).status, 201);
+  service.kill('SIGTERM');
+  await service.exited;
+  const foreign = await (await startOnly({ ...env, SANDBOX_OFF_CONFIRMED: 'yes' })).exited;
+  t.match(foreign, { code: 1, stderr: /SANDBOX=off is refused: plugins of other accounts are installed/ });
+});
