@@ -13,6 +13,7 @@ import { openSecretKeys } from '../db/secrets.ts';
 import { publicUrl, readEnvironment, SettingsError, supervisorUrl } from '../db/settings.ts';
 import { buildChild } from '../sandbox-child/build.ts';
 import { SECOND } from '../sdk/limits.ts';
+import type { ChildBounds } from './child.ts';
 import { readConfig, type SupervisorConfig } from './config.ts';
 import { buildHealth } from './health.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
@@ -46,11 +47,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
     storageBytes: config.STORAGE_BYTES,
     toolResultBytes: config.TOOL_RESULT_BYTES,
-    childBounds: {
-      frameBytes: config.FRAME_BYTES,
-      callsInFlight: config.CALLS_IN_FLIGHT,
-      callsWaiting: config.CALLS_WAITING,
-    },
+    childBounds: childBounds(config),
     consoleOrigin: new URL(publicUrl(config)).origin,
     logCaps: {
       linesPerMinute: config.LOG_LINES_PER_MINUTE,
@@ -72,6 +69,12 @@ async function serve(config: SupervisorConfig): Promise<void> {
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
 }
+
+const childBounds = (config: SupervisorConfig): ChildBounds => ({
+  frameBytes: config.FRAME_BYTES,
+  callsInFlight: config.CALLS_IN_FLIGHT,
+  callsWaiting: config.CALLS_WAITING,
+});
 
 /** @throws SettingsError where the sandbox is off by accident, or where it would not be the operator's own risk */
 async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
