@@ -1,5 +1,6 @@
 /** Builds the HTTP application from what it works with. Listens to nothing and reads no environment. */
 import { randomUUIDv7 } from 'node:crypto';
+import { createServer, type RequestListener } from 'node:http';
 import helmet, { type FastifyHelmetOptions } from '@fastify/helmet';
 import multipart from '@fastify/multipart';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
@@ -19,6 +20,7 @@ import { noteRoutes } from './http/openapi.ts';
 import { limitRates, type RateLimits } from './http/rate-limits.ts';
 import { answerUnknownRoutes } from './http/unknown-routes.ts';
 import { openUploadGate } from './http/uploads-at-once.ts';
+import { isWebhook } from './ingress/ingress.ts';
 import { accountRoutes } from './routes/account.ts';
 import { catalogRoutes } from './routes/catalog.ts';
 import { channelRoutes } from './routes/channels.ts';
@@ -41,6 +43,9 @@ const REQUEST_TIMEOUT_MS = 30 * 60_000;
 /** A connection on which nothing moves, milliseconds. Above the longest a publish waits for its build. */
 const IDLE_TIMEOUT_MS = 120_000;
 
+/** An idle connection is kept for its next request so long: a little over a minute, as proxies do. Milliseconds. */
+const KEEP_ALIVE_MS = 72_000;
+
 export interface AppDeps {
   readonly services: Services;
   readonly signIn: SignIn;
@@ -49,6 +54,8 @@ export interface AppDeps {
   readonly limits: RateLimits & { readonly uploadsAtOnce: number; readonly installationsPerAccount: number };
   /** As users reach the service, without a slash at the end. */
   readonly publicUrl: string;
+  /** Answers the webhook address. Absent: there is none. */
+  readonly webhooks?: RequestListener;
   /** For the console. Absent: there is none, and tokens are pasted. */
   readonly signInFacts?: SignInFacts;
 }
@@ -68,6 +75,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     frameworkErrors: answerError,
     clientErrorHandler: answerClientError,
     routerOptions: { maxParamLength: 200 },
+    ...(deps.webhooks ? { serverFactory: withWebhooks(deps.webhooks) } : {}),
   });
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
@@ -85,6 +93,18 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
   await app.register(documentationRoutes(describe), { prefix: API_PREFIX });
   return app;
+}
+
+/** In one server with the rest, but before its framework, which would read and interpret what must stay as it came. */
+function withWebhooks(webhooks: RequestListener) {
+  return (framework: RequestListener) => {
+    const server = createServer((request, response) => {
+      (isWebhook(request.url) ? webhooks : framework)(request, response);
+    });
+    server.requestTimeout = REQUEST_TIMEOUT_MS;
+    server.keepAliveTimeout = KEEP_ALIVE_MS;
+    return server.setTimeout(IDLE_TIMEOUT_MS);
+  };
 }
 
 /** The console; where it is not built, what to do instead. */

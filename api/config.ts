@@ -15,6 +15,12 @@ export const apiSettings = {
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Package uploads one API process takes at the same time.'),
   WEBHOOKS_PER_SECOND: wholeNumber(1, 1_000_000, 500, 'Webhook requests a second of one routing id.'),
   WEBHOOK_BURST: wholeNumber(1, 1_000_000, 1_000, 'Webhook requests of one routing id that may arrive at once.'),
+  SPOOL_MEGABYTES: wholeNumber(
+    1,
+    1_000_000,
+    1_024,
+    'Webhook requests kept on disk while the database is away, megabytes; then vendors get 503.',
+  ),
   INSTALLATIONS_PER_ACCOUNT: wholeNumber(1, 100_000, 100, 'Installations one account may have.'),
 } as const;
 

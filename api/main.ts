@@ -17,6 +17,7 @@ import { openBlobUpkeep } from './blob-upkeep.ts';
 import { type ApiConfig, readConfig } from './config.ts';
 import { createMetrics } from './http/metrics.ts';
 import { buildOperations } from './http/operations.ts';
+import { openWebhooks } from './ingress/webhooks.ts';
 import { startBundler } from './package/bundler.ts';
 
 /** Leftovers of killed processes are at least this old; a live upload is not. Milliseconds. */
@@ -46,7 +47,9 @@ async function serve(config: ApiConfig): Promise<void> {
   const metrics = createMetrics();
   let stopping = false;
   const operations = buildOperations({ pool, metrics, isStopping: () => stopping });
+  const ingress = await openWebhooks({ pool, listener, metrics, config, onError });
   const app = await buildApp({
+    webhooks: ingress.serve,
     services: {
       ...{ pool, listener, queues, blobs },
       onDeleted: () => upkeep.request(),
@@ -66,6 +69,7 @@ async function serve(config: ApiConfig): Promise<void> {
     stopping = true;
     await sayFarewell(app.server);
     await app.close();
+    await ingress.close();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
     await database.close();
   });

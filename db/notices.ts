@@ -7,6 +7,8 @@ const SESSIONS = 'bulkhead_sessions';
 const INTROSPECTED = 'bulkhead_introspected';
 const DELIVERIES = 'bulkhead_deliveries';
 const ADDRESSES = 'bulkhead_addresses';
+const HANDSHAKES = 'bulkhead_handshakes';
+const HANDSHAKEN = 'bulkhead_handshaken';
 
 /**
  * Tells every supervisor that an installation changed in any way: new, gone, another version, settings, grants, order,
@@ -99,4 +101,24 @@ export function followAddresses(
   onEverything: () => void,
 ): Promise<Subscription> {
   return listener.listen(ADDRESSES, { onNotice: onAddress, onReconnect: onEverything });
+}
+
+/** SQL that asks the supervisors for a handshake. `of` selects `id`. */
+export const announceHandshake = (of: string): string => `SELECT pg_notify('${HANDSHAKES}', id) FROM (${of}) AS told`;
+
+/** Subscribes to handshakes that are asked for. One missed in a reconnect is not looked for: its vendor has gone. */
+export function followHandshakes(listener: Listener, onAsked: (id: string) => void): Promise<Subscription> {
+  return listener.listen(HANDSHAKES, { onNotice: onAsked, onReconnect: () => undefined });
+}
+
+/** SQL that tells the asking API process that its handshake is answered. `of` selects `id`. */
+export const announceHandshaken = (of: string): string => `SELECT pg_notify('${HANDSHAKEN}', id) FROM (${of}) AS told`;
+
+/** Subscribes to answered handshakes. */
+export function followHandshaken(
+  listener: Listener,
+  onAnswer: (id: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> {
+  return listener.listen(HANDSHAKEN, { onNotice: onAnswer, onReconnect: onEverything });
 }

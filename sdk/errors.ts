@@ -18,6 +18,7 @@ export const problems = {
   not_running: { status: 409, title: 'The installation is not running' },
   no_channel: { status: 409, title: 'There is no channel' },
   cancelled: { status: 409, title: 'A plugin vetoed it' },
+  gone: { status: 410, title: 'It was here and is gone' },
   too_large: { status: 413, title: 'Too large' },
   unsupported_media_type: { status: 415, title: 'Wrong content type' },
   invalid_pin: { status: 422, title: 'That version cannot be pinned' },

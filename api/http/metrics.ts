@@ -8,6 +8,8 @@ export interface Metrics {
   readonly registry: Registry;
   /** @param ms from the request's first byte to the answer's last */
   answered(method: string, route: string | undefined, status: number, ms: number): void;
+  /** @param ms from a webhook request's arrival to its answer */
+  webhookAnswered(status: number, ms: number): void;
 }
 
 /** Makes the process's metrics. */
@@ -21,8 +23,16 @@ export function createMetrics(): Metrics {
     buckets: BUCKETS,
     registers: [registry],
   });
+  const webhooks = new Histogram({
+    name: 'bulkhead_webhook_answer_seconds',
+    help: 'Time to take in and answer a webhook request.',
+    labelNames: ['status'],
+    buckets: BUCKETS,
+    registers: [registry],
+  });
   return {
     registry,
+    webhookAnswered: (status, ms) => webhooks.observe({ status: String(status) }, ms / 1000),
     answered: (method, route, status, ms) =>
       requests.observe({ method, route: route ?? 'unknown', status: String(status) }, ms / 1000),
   };

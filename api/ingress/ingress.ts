@@ -1,0 +1,126 @@
+/**
+ * The webhook address: `/webhook/plugin/{routingId}`, any method, for vendors. It stands before the REST interface in the
+ * same server, because here nothing may be parsed, decoded or dropped. The 200 comes after the commit and waits for no
+ * plugin.
+ */
+import { randomUUIDv7 } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Address } from '../../db/channels.ts';
+import { databaseFault } from '../../db/database-faults.ts';
+import type { NewDelivery } from '../../db/deliveries.ts';
+import type { HandshakeReply } from '../../db/handshakes.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { PROBLEM_TYPE, problemBody } from '../../sdk/problem-body.ts';
+import type { Addresses } from './addresses.ts';
+import type { Intake } from './intake.ts';
+import { endToEndHeaders, readBody } from './request.ts';
+import type { RoutingRates } from './routing-rates.ts';
+
+const PREFIX = '/webhook/';
+const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
+const RETRY_AFTER_S = 5;
+
+export interface IngressDeps {
+  readonly addresses: Pick<Addresses, 'find'>;
+  readonly rates: RoutingRates;
+  readonly intake: Pick<Intake, 'accept'>;
+  /** Asks the plugin at once; null: it has no answer in time, so the request is queued as usual. */
+  handshake(delivery: NewDelivery): Promise<HandshakeReply | null>;
+  /** @param ms from the request's arrival to its answer */
+  answered(status: number, ms: number): void;
+  onError(error: Error): void;
+}
+
+export const isWebhook = (url: string | undefined): boolean => url?.startsWith(PREFIX) === true;
+
+/** Makes the handler of the webhook address. */
+export function createIngress(deps: IngressDeps): (request: IncomingMessage, response: ServerResponse) => void {
+  return (request, response) => {
+    const started = performance.now();
+    const requestId = randomUUIDv7();
+    response.setHeader('x-request-id', requestId);
+    response.once('finish', () => deps.answered(response.statusCode, performance.now() - started));
+    serve(deps, request, response, requestId).catch((error: unknown) => {
+      refuse(request, response, problemOf(deps, error), requestId);
+    });
+  };
+}
+
+async function serve(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
+  const [, routingId, query = ''] = PATH.exec(request.url ?? '') ?? [];
+  if (routingId === undefined) throw unknown();
+  const address = await deps.addresses.find(routingId);
+  if (address === 'unknown') throw unknown();
+  if (address === 'retired') throw new Problem('gone', 'This webhook address was replaced or disconnected.');
+  if (!deps.rates.take(routingId)) {
+    throw new Problem('rate_limited', 'This address gets too many requests. Slow down.', { retryAfter: 1 });
+  }
+  const body = await readBody(request);
+  const { channelId, installationId, accountId } = address;
+  const delivery: NewDelivery = {
+    ...{ id, channelId, installationId, accountId, routingId, query, body },
+    receivedAt: Date.now(),
+    method: request.method ?? 'POST',
+    headers: endToEndHeaders(request),
+  };
+  const reply = isHandshake(address, delivery) ? await deps.handshake(delivery) : null;
+  if (reply) {
+    response.writeHead(reply.status, safeHeaders(reply)).end(reply.body ?? '');
+    return;
+  }
+  await deps.intake.accept(delivery);
+  send(response, 200, 'application/json', JSON.stringify({ ok: true, id }));
+}
+
+/**
+ * The address shares its origin with the console, so what a plugin answers must never run as a page of it: whatever it
+ * says of itself, a browser shows it sandboxed, and it sets no cookie and no policy.
+ */
+function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
+  const allowed = Object.entries(headers).filter(([name]) => /^(content-type|x-[\w-]+)$/i.test(name));
+  return {
+    'content-type': 'text/plain; charset=utf-8',
+    ...Object.fromEntries(allowed.map(([name, value]) => [name.toLowerCase(), value])),
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'no-store',
+  };
+}
+
+const unknown = () => new Problem('not_found', 'No channel has this webhook address.');
+
+/** On GET always; on POST where the body's `type` is the one that the plugin named. */
+function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boolean {
+  if (handshake === null) return false;
+  if (method === 'GET') return true;
+  if (method !== 'POST' || handshake.jsonType === null || !body.includes(handshake.jsonType)) return false;
+  try {
+    const parsed: unknown = JSON.parse(body.toString('utf8'));
+    return typeof parsed === 'object' && parsed !== null && (parsed as { type?: unknown }).type === handshake.jsonType;
+  } catch {
+    return false;
+  }
+}
+
+function problemOf(deps: IngressDeps, error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  if (databaseFault(error) === null) deps.onError(error as Error);
+  return new Problem('unavailable', 'Webhook requests cannot be taken now. Send it again later.', {
+    retryAfter: RETRY_AFTER_S,
+  });
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse, problem: Problem, requestId: string): void {
+  if (response.destroyed || response.headersSent) return void response.destroy();
+  if (problem.retryAfter !== undefined) response.setHeader('retry-after', problem.retryAfter);
+  // What is left of the request is not read, so the connection is of no more use.
+  if (!request.complete) {
+    response.setHeader('connection', 'close');
+    response.once('finish', () => request.destroy());
+  }
+  send(response, problem.status, PROBLEM_TYPE, JSON.stringify(problemBody(problem, requestId)));
+}
+
+function send(response: ServerResponse, status: number, type: string, body: string): void {
+  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body);
+}

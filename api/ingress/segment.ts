@@ -1,0 +1,45 @@
+/**
+ * One file of the spool: requests after each other, each with its length and checksum, so that the torn end of a process
+ * that was killed while it wrote is known for what it is.
+ *
+ *     u32 length of what follows │ u32 CRC-32 of it │ u32 length of the head │ head, JSON │ body
+ */
+import { crc32 } from 'node:zlib';
+import type { NewDelivery } from '../../db/deliveries.ts';
+
+const PREFIX_BYTES = 8;
+
+/** A request as the bytes of a record. */
+export function encodeRecord({ body, ...head }: NewDelivery): Buffer {
+  const text = Buffer.from(JSON.stringify(head));
+  const record = Buffer.allocUnsafe(PREFIX_BYTES + 4 + text.byteLength + body.byteLength);
+  record.writeUInt32LE(record.byteLength - PREFIX_BYTES, 0);
+  record.writeUInt32LE(text.byteLength, PREFIX_BYTES);
+  text.copy(record, PREFIX_BYTES + 4);
+  body.copy(record, PREFIX_BYTES + 4 + text.byteLength);
+  record.writeUInt32LE(crc32(record.subarray(PREFIX_BYTES)), 4);
+  return record;
+}
+
+export interface Decoded {
+  readonly deliveries: NewDelivery[];
+  /** Where the whole records end. Less than the file: its end is torn. */
+  readonly end: number;
+}
+
+/** The whole records of a segment, from `start`, of at most so many bytes but at least one. */
+export function decodeRecords(segment: Buffer, start: number, maxBytes: number): Decoded {
+  const deliveries: NewDelivery[] = [];
+  let at = start;
+  while (at + PREFIX_BYTES <= segment.byteLength && (at - start < maxBytes || deliveries.length === 0)) {
+    const end = at + PREFIX_BYTES + segment.readUInt32LE(at);
+    if (end > segment.byteLength) break;
+    const content = segment.subarray(at + PREFIX_BYTES, end);
+    if (crc32(content) !== segment.readUInt32LE(at + 4)) break;
+    const bodyStart = 4 + content.readUInt32LE(0);
+    const head: Omit<NewDelivery, 'body'> = JSON.parse(content.toString('utf8', 4, bodyStart));
+    deliveries.push({ ...head, body: content.subarray(bodyStart) });
+    at = end;
+  }
+  return { deliveries, end: at };
+}

@@ -1,0 +1,45 @@
+/** The parts of the webhook address, put together. */
+import type { RequestListener } from 'node:http';
+import { join } from 'node:path';
+import type { Pool } from 'pg';
+import { requestHandshake, sweepHandshakes } from '../../db/handshakes.ts';
+import type { Listener } from '../../db/listener.ts';
+import { MIB } from '../../sdk/limits.ts';
+import type { ApiConfig } from '../config.ts';
+import type { Metrics } from '../http/metrics.ts';
+import { Addresses } from './addresses.ts';
+import { createIngress } from './ingress.ts';
+import { Intake } from './intake.ts';
+import { RoutingRates } from './routing-rates.ts';
+import { Spool } from './spool.ts';
+
+export interface WebhookDeps {
+  readonly pool: Pool;
+  readonly listener: Listener;
+  readonly metrics: Pick<Metrics, 'webhookAnswered'>;
+  readonly config: Pick<ApiConfig, 'DATA_DIR' | 'SPOOL_MEGABYTES' | 'WEBHOOKS_PER_SECOND' | 'WEBHOOK_BURST'>;
+  onError(error: Error): void;
+  /** Told at each step; a test's may end the process there. */
+  passes?(step: string): void;
+}
+export interface Webhooks {
+  readonly serve: RequestListener;
+  /** What was accepted is written; the spool is left to the next process. */
+  close(): Promise<void>;
+}
+
+export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
+  const { pool, listener, config, onError } = deps;
+  const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
+  const intake = new Intake({ pool, spool, onError, ...(deps.passes ? { passes: deps.passes } : {}) });
+  await sweepHandshakes(pool);
+  const serve = createIngress({
+    addresses: await Addresses.open(pool, listener),
+    rates: new RoutingRates(config.WEBHOOKS_PER_SECOND, config.WEBHOOK_BURST),
+    intake,
+    handshake: (delivery) => requestHandshake({ pool, listener }, delivery),
+    answered: deps.metrics.webhookAnswered,
+    onError,
+  });
+  return { serve, close: () => intake.close() };
+}
