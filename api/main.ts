@@ -1,6 +1,6 @@
 /** The API process: composes its parts from the environment and serves until it is told to stop. */
 import { pino } from 'pino';
-import { openBlobs } from '../db/blobs.ts';
+import { type Blobs, openBlobs } from '../db/blobs.ts';
 import { listenOptions, sayFarewell } from '../db/drain.ts';
 import { openVerifier } from '../db/identity.ts';
 import { requestIntrospection } from '../db/introspections.ts';
@@ -38,8 +38,7 @@ async function serve(config: ApiConfig): Promise<void> {
   const { pool } = database;
   const listener = await openListener(pool, onError);
   const queues = await startQueues({ pool, role: 'producer', onError });
-  const blobs = await openBlobs(config.DATA_DIR);
-  await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
+  const blobs = await openSweptBlobs(config);
   await sweepDeletedPlugins(pool);
   const upkeep = openBlobUpkeep({ pool, blobs, onError });
   void upkeep.sweep().catch(onError);
@@ -76,6 +75,12 @@ async function serve(config: ApiConfig): Promise<void> {
   await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));
   await operations.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.API_OPS_PORT }));
   announceReady(publicUrl(config));
+}
+
+async function openSweptBlobs({ DATA_DIR }: ApiConfig): Promise<Blobs> {
+  const blobs = await openBlobs(DATA_DIR);
+  await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
+  return blobs;
 }
 
 function signInFactsOf(config: ApiConfig): AppDeps['signInFacts'] & {} {
