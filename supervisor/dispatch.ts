@@ -10,9 +10,11 @@ import { grantedMembers, isGranted } from '../sdk/capabilities.ts';
 import { limits } from '../sdk/limits.ts';
 import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
 import type { HostRow } from '../sdk/rows.ts';
+import { type HeldGrant, holdGrant } from './host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
 import { secretCalls } from './host/secrets.ts';
 import { sessionCalls } from './host/session.ts';
+import type { Standing } from './host/standing.ts';
 import { storageCalls } from './host/storage.ts';
 import type { Invocation, Invocations } from './invocations.ts';
 import type { Metrics } from './metrics.ts';
@@ -46,10 +48,10 @@ export interface Dispatch {
   /**
    * Answers one call of the child that runs `entry`.
    *
-   * @param entry as the installation stands now, so that a grant that went is gone for running children too
+   * @param standing the installation as it stands now, so that a grant that went is gone for running children and calls
    * @throws WireRefusal with what the plugin may read
    */
-  call(entry: RosterEntry, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
+  call(standing: Standing, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
 }
 
 function createTable(deps: DispatchDeps): Table {
@@ -84,13 +86,14 @@ export function createDispatch(deps: DispatchDeps): Dispatch {
   const rate = new MinuteRate(deps.callsPerMinute ?? limits.hostCallsPerMinute);
   return {
     members: (granted) => grantedMembers(granted).filter((name) => table[name as HostCallName] !== notYet),
-    call: async (entry, request, childGone) => {
+    call: async (standing, request, childGone) => {
+      const { entry } = standing;
       const started = performance.now();
       const invocation = deps.invocations.find(request.invocationId, entry.installationId);
       const note = (outcome: AuditOutcome, detail: string | null) =>
         record(deps, entry, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
-        const answer = await answerCall(table, rate, { entry, request, invocation, childGone });
+        const answer = await answerCall(table, rate, { standing, entry, request, invocation, childGone });
         note('ok', null);
         return answer;
       } catch (error) {
@@ -120,6 +123,8 @@ const asRefusal = (member: string, error: unknown): Refusal =>
     : new Refusal('failed', `host.${member} failed`, (error as Error).message);
 
 interface Call {
+  readonly standing: Standing;
+  /** As it stood when the call came. */
   readonly entry: RosterEntry;
   readonly request: HostRequest;
   readonly invocation: Invocation | null;
@@ -138,14 +143,19 @@ async function answerCall(table: Table, rate: MinuteRate, call: Call): Promise<u
   const args = checkArguments(name, row, request.args);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
   try {
-    const result = await withTime(row, name, call, (signal) => run(handler, scopeOf(call, signal), args));
+    const grant = holdGrant(row, call.standing);
+    const result = await withTime(row, name, { ...call, grant }, (signal) =>
+      run(handler, scopeOf(call, signal, grant), args),
+    ).finally(grant.release);
     return checkResult(name, row, result);
   } finally {
     resume?.();
   }
 }
 
-const scopeOf = ({ entry, request, invocation }: Call, signal: AbortSignal): HostScope => ({
+const scopeOf = ({ entry, request, invocation }: Call, signal: AbortSignal, grant: HeldGrant): HostScope => ({
+  granted: grant.granted,
+  needs: grant.needs,
   entry,
   session: invocation?.session ?? null,
   invocationId: invocation ? request.invocationId : null,
@@ -179,20 +189,19 @@ function checkArguments(name: string, row: HostRow, given: readonly unknown[]): 
 async function withTime(
   row: HostRow,
   name: string,
-  call: Call,
+  call: Call & { readonly grant: HeldGrant },
   work: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<unknown> {
   const late = AbortSignal.timeout(row.timeoutMs);
   // Only what belongs to a session ends with its handler: other work may go on after the answer.
   const over = row.capability === 'session' && call.invocation ? [call.invocation.over] : [];
-  const signal = AbortSignal.any([late, call.childGone, ...over]);
+  const signal = AbortSignal.any([late, call.childGone, call.grant.gone, ...over]);
   const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = () =>
-    reject(
-      late.aborted
-        ? new Refusal('timeout', `host.${name} took longer than ${row.timeoutMs} ms`)
-        : new Refusal('cancelled', `host.${name} was called for a handler that is over`),
-    );
+  const onAbort = () => {
+    if (call.grant.gone.aborted) reject(new Refusal('denied', `host.${name} is not granted any more`));
+    else if (late.aborted) reject(new Refusal('timeout', `host.${name} took longer than ${row.timeoutMs} ms`));
+    else reject(new Refusal('cancelled', `host.${name} was called for a handler that is over`));
+  };
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
   try {

@@ -30,6 +30,9 @@ export interface FleetOptions extends TenancyDeps {
   onError(error: Error): void;
 }
 
+/** Its child runs for `pluginUninstalled` alone; no roster lists it, and the removal stops it. */
+const hasLastWord = (slot: Slot): boolean => slot.entry.status === 'uninstalling';
+
 export class Fleet implements Plugins {
   readonly #options: FleetOptions;
   readonly #slots = new Map<string, Slot>();
@@ -85,8 +88,7 @@ export class Fleet implements Plugins {
   sync(accountId: string, entries: readonly RosterEntry[]): readonly RosterEntry[] {
     const present = new Set(entries.map((entry) => entry.installationId));
     for (const slot of this.#slots.values())
-      if (slot.entry.accountId === accountId && !present.has(slot.installationId))
-        void this.retire(slot.installationId);
+      if (slot.entry.accountId === accountId && !present.has(slot.installationId)) this.#leave(slot);
     return entries.map((entry) => {
       if (entry.blockedReason !== null) {
         this.#block(entry, entry.blockedReason);
@@ -96,6 +98,11 @@ export class Fleet implements Plugins {
       slot?.update(entry);
       return slot?.effective ?? entry;
     });
+  }
+
+  #leave(slot: Slot): void {
+    if (hasLastWord(slot)) this.#endIfBlocked(slot.installationId).catch(this.#options.onError);
+    else void this.retire(slot.installationId);
   }
 
   /** Whether an account has children, so that a change of it concerns the fleet. */
@@ -116,12 +123,12 @@ export class Fleet implements Plugins {
     void this.retire(entry.installationId, 0);
   }
 
-  /** Stops an installation's child and forgets it; what runs may end first, within the grace. */
+  /** Stops an installation's child and forgets it; what runs may end first, within the grace, but reaches nothing. */
   async retire(installationId: string, graceMs = DRAIN_MS): Promise<void> {
     const slot = this.#slots.get(installationId);
     if (!slot) return;
     this.#slots.delete(installationId);
-    slot.retired = true;
+    slot.withdraw();
     await slot.stop(graceMs);
   }
 
@@ -161,7 +168,10 @@ export class Fleet implements Plugins {
 
   #slotOf(entry: RosterEntry): Slot {
     const known = this.#slots.get(entry.installationId);
-    if (known) {
+    if (known && entry.status === 'uninstalling' && !hasLastWord(known)) {
+      // Its last word is said in a child of its own: what ran before the uninstall reaches nothing any more.
+      void this.retire(entry.installationId);
+    } else if (known) {
       // Events carry an entry read just now; the notice of the same change may still be on its way.
       if (entry.updatedAt > known.entry.updatedAt) known.update(entry);
       return known;

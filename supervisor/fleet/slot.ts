@@ -5,6 +5,7 @@ import type { LastExit, Runtime, RuntimeState } from '../../db/runtimes.ts';
 import type { LinkResult } from '../chain.ts';
 import type { ChildEnd } from '../child/end.ts';
 import { ChildError } from '../child/errors.ts';
+import { Standing } from '../host/standing.ts';
 import type { PluginCall } from '../plugin-call.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from '../restart-policy.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './settings.ts';
@@ -29,9 +30,8 @@ const PERCENT = 100;
 
 export class Slot {
   readonly installationId: string;
-  /** The installation as its row says now. */
-  entry: RosterEntry;
   retired = false;
+  readonly #standing: Standing;
   readonly #deps: SlotDeps;
   #serving: Tenancy | null = null;
   readonly #draining = new Set<Tenancy>();
@@ -46,11 +46,15 @@ export class Slot {
 
   constructor(deps: SlotDeps, entry: RosterEntry) {
     this.#deps = deps;
-    this.entry = entry;
+    this.#standing = new Standing(entry);
     this.installationId = entry.installationId;
     this.#failedShown = entry.status === 'failed';
   }
 
+  /** The installation as its row says now. */
+  get entry(): RosterEntry {
+    return this.#standing.entry;
+  }
   /** Children of this slot, the leaving ones among them. */
   get children(): number {
     return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
@@ -99,7 +103,7 @@ export class Slot {
   /** Takes over what the row says now. */
   update(entry: RosterEntry): void {
     const before = this.entry;
-    this.entry = entry;
+    this.#standing.update(entry);
     if (before.updatedAt !== entry.updatedAt) {
       // A new version, a configure, a resume: whatever was wrong may be right now.
       this.#policy = fresh;
@@ -109,6 +113,12 @@ export class Slot {
     if (!serving) return;
     if (versionKey(serving.entry) !== versionKey(entry)) this.#replace();
     else if (!sameConfiguration(before, entry)) serving.configure(entry);
+  }
+
+  /** It may not run any more: host calls under way end, and there are no further ones. */
+  withdraw(): void {
+    this.retired = true;
+    this.#standing.withdraw();
   }
 
   /** Stops the child; calls that run may end first. */
@@ -208,7 +218,7 @@ export class Slot {
   }
 
   #handlers(): TenancyHandlers {
-    return { current: () => this.entry, onExit: (tenancy, end) => this.#ended(tenancy, end) };
+    return { standing: this.#standing, onExit: (tenancy, end) => this.#ended(tenancy, end) };
   }
 
   #serve(tenancy: Tenancy): void {

@@ -5,8 +5,9 @@ import type { LinkResult } from '../chain.ts';
 import type { Outcome } from '../child/calls.ts';
 import type { ChildEnd } from '../child/end.ts';
 import { ChildError } from '../child/errors.ts';
-import type { Child, ChildLogLine, HostCall } from '../child.ts';
+import type { Child, ChildLogLine } from '../child.ts';
 import type { Dispatch } from '../dispatch.ts';
+import type { Standing } from '../host/standing.ts';
 import type { Invocations } from '../invocations.ts';
 import { type PluginCall, sourceNameOf, sourceOf } from '../plugin-call.ts';
 import type { LogSink } from '../records/log-sink.ts';
@@ -21,7 +22,7 @@ export interface TenancyDeps {
 }
 export interface TenancyHandlers {
   /** The installation as it stands now: grants and settings may have changed since the load. */
-  current(): RosterEntry;
+  readonly standing: Standing;
   onExit(tenancy: Tenancy, end: ChildEnd): void;
 }
 
@@ -50,7 +51,7 @@ export class Tenancy {
     this.entry = entry;
     this.child = spare.child;
     spare.adopt({
-      onHostCall: (call) => this.#hostCall(handlers.current(), call),
+      onHostCall: (call) => deps.dispatch.call(handlers.standing, call, this.#gone.signal),
       onLog: (line) => this.#log(line),
       onExit: (end) => {
         this.#gone.abort();
@@ -152,10 +153,6 @@ export class Tenancy {
   #pause(invocationId: string): () => void {
     this.child.pauseDeadline(invocationId);
     return () => this.child.resumeDeadline(invocationId);
-  }
-
-  #hostCall(current: RosterEntry, call: HostCall): Promise<unknown> {
-    return this.#deps.dispatch.call(current, call, this.#gone.signal);
   }
 
   #log(line: ChildLogLine): void {

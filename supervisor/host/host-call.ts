@@ -20,6 +20,10 @@ export interface HostScope {
   readonly invocationId: string | null;
   /** Aborts when the call's time is over, the child ends or the grant goes. */
   readonly signal: AbortSignal;
+  /** The installation's capabilities as they stand at this moment. */
+  granted(): readonly string[];
+  /** For a call that needs more than its member: the signal aborts when this says no of the grants, now or later. */
+  needs(isHeld: (granted: readonly string[]) => boolean): void;
 }
 export type HostHandler<Name extends HostCallName> = (
   scope: HostScope,

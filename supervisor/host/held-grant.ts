@@ -1,0 +1,30 @@
+/** What a host call under way needs of its installation's grants: the call ends when that goes. */
+import type { RosterEntry } from '../../db/rosters.ts';
+import { isGranted } from '../../sdk/capabilities.ts';
+import type { HostRow } from '../../sdk/rows.ts';
+import type { HostScope } from './host-call.ts';
+import type { Standing } from './standing.ts';
+
+export interface HeldGrant extends Pick<HostScope, 'granted' | 'needs'> {
+  readonly gone: AbortSignal;
+  /** The call is over. */
+  release(): void;
+}
+
+/** Holds what the row needs, until the handler narrows it. */
+export function holdGrant(row: HostRow, standing: Standing): HeldGrant {
+  const gone = new AbortController();
+  let isHeld = (granted: readonly string[]): boolean => isGranted(row, granted);
+  const look = ({ granted }: RosterEntry): void => {
+    if (!isHeld(granted)) gone.abort();
+  };
+  return {
+    gone: gone.signal,
+    granted: () => standing.entry.granted,
+    needs: (narrower) => {
+      isHeld = narrower;
+      look(standing.entry);
+    },
+    release: standing.watch(look),
+  };
+}
