@@ -220,13 +220,22 @@ export async function requireInstallation(
   id: string,
   access: 'read' | 'change' = 'change',
 ): Promise<Installation> {
-  const readsAll = access === 'read' && caller.operator;
-  const { pool } = services;
-  const installation = await (readsAll ? findAnyInstallation(pool, id) : findInstallation(pool, caller.id, id));
+  const find = access === 'read' ? findReadable : findOwn;
+  const installation = await find(services, caller, id);
   if (!installation) throw unknownInstallation();
   return installation;
 }
 
+/** An installation that the caller may read: its own, or anybody's for an operator. */
+export function findReadable(
+  services: Pick<Services, 'pool'>,
+  caller: Caller,
+  id: string,
+): Promise<Installation | null> {
+  return caller.operator ? findAnyInstallation(services.pool, id) : findOwn(services, caller, id);
+}
+
+const findOwn = ({ pool }: Pick<Services, 'pool'>, caller: Caller, id: string) => findInstallation(pool, caller.id, id);
 const unknownInstallation = () => new Problem('not_found', 'You have no such installation.');
 const overQuota = (quota: number) =>
   new Problem('rate_limited', `Your account has ${quota} installations, the most it may have. Uninstall one first.`);

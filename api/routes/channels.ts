@@ -128,7 +128,7 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
     });
 
     app.get('/installations/:id/deliveries/:deliveryId', { schema: shapes.delivery }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id);
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
       return showDeliveryDetail(await requireDelivery(services, id, request.params.deliveryId));
     });
 

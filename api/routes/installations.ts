@@ -89,7 +89,7 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
     );
 
     app.get('/installations/:id/audit', { schema: shapes.audit }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id);
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
       return pageAudit(services.pool, { installationId: id, ...request.query });
     });
 

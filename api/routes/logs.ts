@@ -1,10 +1,9 @@
 /** The log lines of one installation: a page at a time, or as they are written. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { findInstallation } from '../../db/installations.ts';
 import { pageLogs } from '../../db/logs.ts';
 import { callerOf } from '../http/authentication.ts';
-import { requireInstallation } from '../installing.ts';
+import { findReadable, requireInstallation } from '../installing.ts';
 import { LogStreams } from '../log-streams.ts';
 import { page } from '../page.ts';
 import { logLineResource } from '../resource.ts';
@@ -51,12 +50,12 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         },
       },
       async (request, reply) => {
-        const { id: accountId } = callerOf(request);
+        const caller = callerOf(request);
         const { installationId } = request.query;
-        await requireInstallation(services, callerOf(request), installationId);
+        await requireInstallation(services, caller, installationId, 'read');
         const stream = await streams.open({
-          ...{ accountId, filter: request.query, after: request.headers['last-event-id'] ?? null },
-          isThere: async () => (await findInstallation(pool, accountId, installationId)) !== null,
+          ...{ accountId: caller.id, filter: request.query, after: request.headers['last-event-id'] ?? null },
+          isThere: async () => (await findReadable(services, caller, installationId)) !== null,
         });
         // At the end the connection is of no more use, and a service that stops would wait for it.
         reply

@@ -4,6 +4,7 @@ import { get, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { LogStreams } from '../../api/log-streams.ts';
+import { accountOf, setOperator } from '../../db/accounts.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../db/logs.ts';
 import { orderedId } from '../../supervisor/records/ordered-id.ts';
 import { startApi } from './api-service.ts';
@@ -99,6 +100,14 @@ t.test('lines arrive as they are written, from now on', async (t) => {
   t.equal(await follower.next(), 'two\nin two lines');
   await write(line('three'));
   t.equal(await follower.next(), 'three');
+  await follower.close();
+});
+
+t.test('an operator follows an installation of others', async (t) => {
+  await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+  const follower = await follow('', {}, (await api.user('olga')).token);
+  await write(line('one'));
+  t.equal(await follower.next(), 'one');
   await follower.close();
 });
 
