@@ -70,11 +70,14 @@ async function serve(config: SupervisorConfig): Promise<void> {
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
 }
 
-const childBounds = (config: SupervisorConfig): ChildBounds => ({
-  frameBytes: config.FRAME_BYTES,
-  callsInFlight: config.CALLS_IN_FLIGHT,
-  callsWaiting: config.CALLS_WAITING,
-});
+// A declaration, not a constant: the first line of this file serves before any constant below it is there.
+function childBounds(config: SupervisorConfig): ChildBounds {
+  return {
+    frameBytes: config.FRAME_BYTES,
+    callsInFlight: config.CALLS_IN_FLIGHT,
+    callsWaiting: config.CALLS_WAITING,
+  };
+}
 
 /** @throws SettingsError where the sandbox is off by accident, or where it would not be the operator's own risk */
 async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
