@@ -70,9 +70,7 @@ export class Intake {
     this.#waitingBytes += bytes;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ delivery, resolve, reject });
-      this.#writing ??= this.#write().finally(() => {
-        this.#writing = null;
-      });
+      this.#writing ??= this.#write();
     });
   }
 
@@ -99,6 +97,8 @@ export class Intake {
         for (const { reject } of group) reject(refusal);
       }
     }
+    // In the same step as the look above: whoever comes next starts anew.
+    this.#writing = null;
   }
 
   #takeGroup(): Waiting[] {

@@ -108,8 +108,11 @@ export class Spool {
     if (!reading) return null;
     const { deliveries, end } = decodeRecords(reading.content, reading.at, maxBytes);
     if (deliveries.length === 0) {
-      // A torn end: its vendor was never answered.
-      await this.#inTurn(() => this.#dropOldest(reading.segment));
+      await this.#inTurn(async () => {
+        // Else it is a torn end, whose vendor was never answered.
+        const hasGrown = reading.segment.bytes > reading.content.byteLength;
+        if (!hasGrown) await this.#dropOldest(reading.segment);
+      });
       return this.take(maxBytes);
     }
     return {

@@ -1,0 +1,157 @@
+/** With the database away webhook requests wait on disk, in order, through kills and torn ends, and within bounds. */
+import { randomBytes, randomUUIDv7 } from 'node:crypto';
+import { appendFile, mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { Intake } from '../../../api/ingress/intake.ts';
+import { Spool } from '../../../api/ingress/spool.ts';
+import type { NewDelivery } from '../../../db/deliveries.ts';
+import { MIB } from '../../../sdk/limits.ts';
+import { temporaryFolder, testDatabase } from '../../harness.ts';
+import { awayPool } from './ground.ts';
+
+const ignore = () => undefined;
+const deliveryOf = (index: number, bytes = 100): NewDelivery => ({
+  ...{
+    id: randomUUIDv7(),
+    channelId: 'c',
+    installationId: 'i',
+    accountId: 'a',
+    routingId: 'r',
+    receivedAt: 1_000 + index,
+  },
+  ...{ method: 'POST', query: `n=${index}`, headers: [['x-ä', 'é']], body: randomBytes(bytes) },
+});
+const open = (folder: string, maxBytes = 100 * MIB) => Spool.open(folder, maxBytes, ignore);
+
+async function everything(spool: Spool): Promise<NewDelivery[]> {
+  const all: NewDelivery[] = [];
+  for (let taken = await spool.take(1_000); taken; taken = await spool.take(1_000)) {
+    all.push(...taken.deliveries);
+    await taken.done();
+  }
+  return all;
+}
+const told = ({ id, query, headers, body }: NewDelivery) => [id, query, headers, body.toString('hex')];
+
+/** As if another process had written it and was killed: its folder names a process that is not there. */
+async function abandon(folder: string): Promise<string> {
+  const { rename } = await import('node:fs/promises');
+  const [name = ''] = await readdir(folder);
+  await rename(join(folder, name), join(folder, '4194999-1'));
+  return join(folder, '4194999-1');
+}
+
+t.test('first in, first out, over many segments', async (t) => {
+  const spool = await open(await temporaryFolder(t));
+  const sent = Array.from({ length: 60 }, (_, index) => deliveryOf(index, MIB));
+  for (const delivery of sent) await spool.append([delivery]);
+  t.same((await everything(spool)).map(told), sent.map(told));
+  t.ok(spool.isEmpty);
+  t.equal(spool.bytes, 0);
+  await spool.close();
+});
+
+t.test('what is appended while the last is taken out is not lost', async (t) => {
+  const spool = await open(await temporaryFolder(t));
+  const sent = Array.from({ length: 300 }, (_, index) => deliveryOf(index));
+  const got: NewDelivery[] = [];
+  const writing = (async () => {
+    for (const delivery of sent) await spool.append([delivery]);
+  })();
+  while (got.length < sent.length) {
+    got.push(...(await everything(spool)));
+    await new Promise(setImmediate);
+  }
+  await writing;
+  t.same(got.map(told), sent.map(told));
+  await spool.close();
+});
+
+t.test('a killed process’s requests are taken over; the torn end is known for what it is', async (t) => {
+  const folder = await temporaryFolder(t);
+  const killed = await open(folder);
+  const sent = Array.from({ length: 5 }, (_, index) => deliveryOf(index));
+  await killed.append(sent);
+  const left = await abandon(folder);
+  const [name = ''] = await readdir(left);
+  const whole = await readFile(join(left, name));
+  for (const cut of [1, 4, 11, 60]) {
+    await truncate(join(left, name), whole.byteLength - cut);
+    const heir = await open(folder);
+    const got = await everything(heir);
+    t.same(got.map(told), sent.slice(0, 4).map(told), `cut by ${cut}`);
+    await heir.close();
+    await mkdir(left, { recursive: true });
+    await writeFile(join(left, name), whole);
+  }
+  await appendFile(join(left, name), randomBytes(40));
+  const heir = await open(folder);
+  t.same((await everything(heir)).map(told), sent.map(told), 'garbage behind it');
+  await heir.close();
+  await killed.close();
+});
+
+t.test('a living process’s folder is left alone', async (t) => {
+  const folder = await temporaryFolder(t);
+  const one = await open(folder);
+  await one.append([deliveryOf(1)]);
+  const [name = ''] = await readdir(folder);
+  await mkdir(join(folder, `1-${(await readFile('/proc/1/stat', 'latin1')).split(') ').at(-1)?.split(' ')[19]}`));
+  t.match(await readdir(folder), [/^1-/, name].sort());
+  const again = await open(folder);
+  t.equal((await readdir(folder)).length, 2);
+  await again.close();
+  await one.close();
+});
+
+t.test('the database away, back, and a kill between: every accepted request is there once, in order', async (t) => {
+  const { pool } = await testDatabase(t);
+  const folder = await temporaryFolder(t);
+  const first = await open(folder);
+  const spooling = new Intake({ pool: awayPool(t), spool: first, onError: ignore });
+  const sent = Array.from({ length: 40 }, (_, index) => deliveryOf(index));
+  for (const delivery of sent.slice(0, 20)) await spooling.accept(delivery);
+  // Killed: nobody closes it.
+  await abandon(folder);
+  const spool = await open(folder);
+  const intake = new Intake({ pool, spool, onError: ignore });
+  await Promise.all(sent.slice(20).map((delivery) => intake.accept(delivery)));
+  while (!spool.isEmpty) await new Promise(setImmediate);
+  const found = await pool.query<{ query: string }>('SELECT query FROM deliveries ORDER BY position');
+  t.same(
+    found.rows.map(({ query }) => query),
+    sent.map(({ query }) => query),
+  );
+  const direct = deliveryOf(99);
+  await intake.accept(direct);
+  while (!spool.isEmpty) await new Promise(setImmediate);
+  t.equal((await pool.query('SELECT 1 FROM deliveries WHERE id = $1', [direct.id])).rowCount, 1);
+  await intake.close();
+  await spooling.close();
+});
+
+t.test('full is said, and nothing more is kept', async (t) => {
+  const spool = await open(await temporaryFolder(t), 1_000);
+  const intake = new Intake({ pool: awayPool(t), spool, onError: ignore });
+  await intake.accept(deliveryOf(1, 2_000));
+  await t.rejects(intake.accept(deliveryOf(2)), { code: 'unavailable', retryAfter: 5 });
+  await intake.close();
+});
+
+t.test('what the database refuses for good is put aside and holds up nobody', async (t) => {
+  const { pool } = await testDatabase(t);
+  const spool = await open(await temporaryFolder(t));
+  const intake = new Intake({ pool, spool, onError: ignore });
+  const good = [deliveryOf(1), deliveryOf(3)];
+  await Promise.all(
+    [good[0], { ...deliveryOf(2), query: 'n=\0' }, good[1]].map((one) => intake.accept(one as NewDelivery)),
+  );
+  while (!spool.isEmpty) await new Promise(setImmediate);
+  const found = await pool.query<{ id: string }>('SELECT id FROM deliveries ORDER BY position');
+  t.same(
+    found.rows.map(({ id }) => id),
+    good.map(({ id }) => id),
+  );
+  await intake.close();
+});
