@@ -5,6 +5,8 @@ export const SECOND = 1000;
 export const limits = {
   /** Largest single message on the wire, bytes: above every row's own cap, so that only an attack reaches it. */
   frameBytes: 4 * MIB,
+  /** Messages read from one child; one that says more waits. */
+  framesPerSecond: 10_000,
   callsInFlight: 16,
   callsWaiting: 64,
   hostCallsPerMinute: 6_000,
@@ -15,6 +17,12 @@ export const limits = {
   storageBytes: MIB,
   heapMegabytes: 128,
   residentMegabytes: 256,
+  /** Of one child: its pipes, epoll and event descriptors take about 20. */
+  openFiles: 64,
+  /** Of one child: Node starts up to 7; the rest is slack. Forking is refused by the system call filter. */
+  threads: 32,
+  /** Of one child, 100 being an ordinary process: plugins wait for the supervisor, not the other way round. */
+  cpuWeight: 50,
   /** One whole chain, milliseconds; each link has its row's own budget besides. */
   chainBudgetMs: 15 * SECOND,
   /** A summary longer than this is oversized and the built-in summarizer takes over. Characters. */

@@ -4,6 +4,7 @@ import { control, type LogLevel, type Registrations, registrations, type Target 
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child/calls.ts';
 import { type ChildEnd, describeEnd } from './child/end.ts';
 import { ChildError, timeoutOf } from './child/errors.ts';
+import type { ReadBounds } from './child/frame-reader.ts';
 import { keepTail, type Tail } from './child/stderr-tail.ts';
 import type { Jail, JailedProcess } from './jail.ts';
 import { Wire, WireRefusal } from './wire.ts';
@@ -48,10 +49,7 @@ export interface Loaded {
 }
 
 /** Operators' bounds of one child. */
-export interface ChildBounds extends CallBounds {
-  /** Largest frame it may send, bytes. */
-  readonly frameBytes: number;
-}
+export type ChildBounds = CallBounds & ReadBounds;
 const defaultBounds: ChildBounds = limits;
 
 /** From spawn to `ready`. It takes 60 ms; a machine that needs 10 s is in trouble anyway. */
@@ -94,7 +92,7 @@ export class Child {
         notice: (method, params) => this.#onNotice(method, params),
         violation: (reason) => this.#onViolation(reason),
       },
-      bounds.frameBytes,
+      bounds,
     );
     this.#calls = new ChildCalls(this.#wire, (why) => this.kill(why), bounds);
     this.ended = this.#end();

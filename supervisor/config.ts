@@ -16,6 +16,12 @@ export const supervisorSettings = {
     'SANDBOX=off starts only with yes here, and only where no plugin of another account is installed.',
   ),
   FRAME_BYTES: wholeNumber(64 * KIB, limits.frameBytes, limits.frameBytes, 'Largest message of a child, bytes.'),
+  FRAMES_PER_SECOND: wholeNumber(
+    100,
+    1_000_000,
+    limits.framesPerSecond,
+    'Messages a second read from a child; one that says more waits.',
+  ),
   CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Calls one child works on at once.'),
   CALLS_WAITING: wholeNumber(0, 10_000, limits.callsWaiting, 'Calls that may wait for one child.'),
   HOST_CALLS_PER_MINUTE: wholeNumber(1, 10_000_000, limits.hostCallsPerMinute, 'Host calls a minute of one child.'),
@@ -28,6 +34,14 @@ export const supervisorSettings = {
   STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation, bytes.'),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child, megabytes.'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child, megabytes.'),
+  OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child; it needs about 20 for itself.'),
+  THREADS: wholeNumber(12, 1_024, limits.threads, 'Threads of one child. Needs a control group.'),
+  CPU_WEIGHT: wholeNumber(
+    1,
+    10_000,
+    limits.cpuWeight,
+    'Share of the processor of one child where all want it; 100 is an ordinary process. Needs a control group.',
+  ),
 } as const;
 
 export type SupervisorConfig = z.output<z.ZodObject<typeof supervisorSettings>>;

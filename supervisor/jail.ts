@@ -34,6 +34,10 @@ export interface JailOptions {
   /** Megabytes of JavaScript heap, and of resident memory on and off the heap. */
   readonly heapMegabytes?: number;
   readonly residentMegabytes?: number;
+  readonly openFiles?: number;
+  /** Threads, and share of the processor (100: an ordinary process), where a control group can be written. */
+  readonly threads?: number;
+  readonly cpuWeight?: number;
   /** User and group that children run as on the host; only root can give its own away. */
   readonly runAs?: number | null;
   /** Absolute path of bubblewrap. */
@@ -63,8 +67,6 @@ const PROGRAM_INSIDE = '/child.cjs';
 const FILTER_FD = 3;
 const PROGRAM_FD = 4;
 const INFO_FD = 5;
-/** Open files of a child: its pipes, epoll and event descriptors take about 20. */
-const OPEN_FILES = 64;
 /** The largest file, in 512-byte blocks: the jail is read-only, but bubblewrap copies the program into it. */
 const FILE_BLOCKS = 4096;
 /**
@@ -74,9 +76,9 @@ const FILE_BLOCKS = 4096;
 const RESERVED_MEGABYTES = 560;
 
 /** Sets resource limits and becomes its arguments. A shell is the one launcher that every Linux has. */
-const launcher = (dataMegabytes: number | null): string =>
+const launcher = (openFiles: number, dataMegabytes: number | null): string =>
   [
-    `ulimit -c 0; ulimit -n ${OPEN_FILES}; ulimit -f ${FILE_BLOCKS}; ulimit -l 0`,
+    `ulimit -c 0; ulimit -n ${openFiles}; ulimit -f ${FILE_BLOCKS}; ulimit -l 0`,
     ...(dataMegabytes === null ? [] : [`ulimit -d ${dataMegabytes * 1024}`]),
     'exec "$@"',
   ].join('; ');
@@ -115,6 +117,7 @@ export function makeJail(options: JailOptions): Jail {
       ]
     : [...bareLauncher(), executable, ...flags, programPath];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
+  const { openFiles, threads, cpuWeight } = { ...limits, ...options };
   const leaks = inheritedDescriptors();
   const watch = watchResident(residentMegabytes * MIB);
   if (walls.os) sweepStuckJails(directory);
@@ -122,13 +125,13 @@ export function makeJail(options: JailOptions): Jail {
     walls,
     limiter: limiter.kind,
     spawn() {
-      const group = limiter.group(residentMegabytes * MIB);
+      const group = limiter.group({ residentBytes: residentMegabytes * MIB, threads, cpuWeight });
       const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
       // What the supervisor itself was started with, by a shell or a service manager, is nothing for a plugin.
       const nothing = leaks.length > 0 ? openSync('/dev/null', 'r') : null;
       const child = spawn(
         '/bin/sh',
-        ['-c', launcher(group ? null : RESERVED_MEGABYTES + residentMegabytes), 'jail', ...command],
+        ['-c', launcher(openFiles, group ? null : RESERVED_MEGABYTES + residentMegabytes), 'jail', ...command],
         {
           ...identity,
           // An own session: a Ctrl-C at the operator's terminal is for the supervisor, which drains first.

@@ -74,6 +74,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
 function childBounds(config: SupervisorConfig): ChildBounds {
   return {
     frameBytes: config.FRAME_BYTES,
+    framesPerSecond: config.FRAMES_PER_SECOND,
     callsInFlight: config.CALLS_IN_FLIGHT,
     callsWaiting: config.CALLS_WAITING,
   };
@@ -100,5 +101,8 @@ async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
     program,
     heapMegabytes: config.HEAP_MEGABYTES,
     residentMegabytes: config.RESIDENT_MEGABYTES,
+    openFiles: config.OPEN_FILES,
+    threads: config.THREADS,
+    cpuWeight: config.CPU_WEIGHT,
   });
 }

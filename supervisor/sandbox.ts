@@ -19,7 +19,10 @@ export interface Sandbox {
   readonly jail: Jail;
 }
 export interface SandboxOptions
-  extends Pick<JailOptions, 'directory' | 'program' | 'heapMegabytes' | 'residentMegabytes'> {
+  extends Pick<
+    JailOptions,
+    'directory' | 'program' | 'heapMegabytes' | 'residentMegabytes' | 'openFiles' | 'threads' | 'cpuWeight'
+  > {
   readonly mode: SandboxMode;
   /** Absolute path; null looks along the search path. */
   readonly bubblewrap?: string | null;

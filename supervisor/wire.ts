@@ -8,7 +8,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { encodeFrame, FRAME_TO_CHILD_MAX_BYTES, frameLength, type Message } from '../sandbox-child/frame.ts';
 import { ChildError } from './child/errors.ts';
-import { FrameReader } from './child/frame-reader.ts';
+import { FrameReader, type ReadBounds } from './child/frame-reader.ts';
 
 export interface WireHandlers {
   /** Answers a request of the child; what it rejects with goes back as an error, if it is a `WireRefusal`. */
@@ -49,15 +49,15 @@ export class Wire {
   #answering = 0;
   #closed: ChildError | null = null;
 
-  /** Starts the conversation. `frameBytes`: the largest frame that may come in. */
-  constructor(input: Readable, output: Writable, handlers: WireHandlers, frameBytes?: number) {
+  /** Starts the conversation. `bounds`: of what may come in. */
+  constructor(input: Readable, output: Writable, handlers: WireHandlers, bounds?: ReadBounds) {
     this.#output = output;
     this.#handlers = handlers;
     this.#reader = new FrameReader(
       input,
       (message) => this.#receive(message),
       (reason) => this.#violate(reason),
-      frameBytes,
+      bounds,
     );
     // As in the reader: a broken pipe is the end of the child.
     output.on('error', () => undefined);

@@ -1,13 +1,6 @@
 /** Cuts a child's output into frames: measured before they are kept, at a bounded rate. */
 import type { Readable } from 'node:stream';
-import {
-  decodeFrame,
-  FRAME_MAX_BYTES,
-  FrameError,
-  HEADER_BYTES,
-  type Message,
-  refuseDeep,
-} from '../../sandbox-child/frame.ts';
+import { decodeFrame, FrameError, HEADER_BYTES, type Message, refuseDeep } from '../../sandbox-child/frame.ts';
 import { limits } from '../../sdk/limits.ts';
 
 /**
@@ -19,15 +12,22 @@ const ASKS_BURST = 500;
 const ASKS_PER_SECOND = (2 * (limits.hostCallsPerMinute + limits.logLinesPerMinute)) / 60;
 /** How long a child that said too much is not read, milliseconds: one look instead of one for each frame. */
 const HUSH_MS = 100;
-/** Frames read from one child in one window; then its pipe is left alone until the next. 10,000 a second. */
-const WINDOW_FRAMES = 1_000;
+/** Frames are counted in windows of this; when one's share is used up, the pipe is left alone until the next. */
 const WINDOW_MS = 100;
+
+/** Operators' bounds of what is read from one child. */
+export interface ReadBounds {
+  /** Largest frame, bytes. */
+  readonly frameBytes: number;
+  readonly framesPerSecond: number;
+}
 
 export class FrameReader {
   readonly #input: Readable;
   readonly #receive: (message: Message) => void;
   readonly #violate: (reason: string) => void;
   readonly #frameBytes: number;
+  readonly #windowFrames: number;
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** Bytes until there is something to do: a header, or the rest of a frame. */
@@ -44,9 +44,10 @@ export class FrameReader {
     input: Readable,
     receive: (message: Message) => void,
     violate: (reason: string) => void,
-    frameBytes: number = FRAME_MAX_BYTES,
+    { frameBytes, framesPerSecond }: ReadBounds = limits,
   ) {
     this.#frameBytes = frameBytes;
+    this.#windowFrames = Math.ceil((framesPerSecond * WINDOW_MS) / 1_000);
     this.#input = input;
     this.#receive = receive;
     this.#violate = violate;
@@ -112,7 +113,7 @@ export class FrameReader {
   #spend({ method }: Message): void {
     if (method !== undefined) this.#spendAsk();
     this.#frames += 1;
-    if (this.#frames < WINDOW_FRAMES) return;
+    if (this.#frames < this.#windowFrames) return;
     const now = performance.now();
     if (now < this.#windowEnds) this.#hush(this.#windowEnds - now);
     this.#windowEnds = Math.max(now, this.#windowEnds) + WINDOW_MS;

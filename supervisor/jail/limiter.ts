@@ -5,6 +5,13 @@ import { join } from 'node:path';
 
 export type LimiterKind = 'cgroup2' | 'cgroup1' | 'rlimit';
 
+/** What one child may use. */
+export interface GroupBounds {
+  readonly residentBytes: number;
+  readonly threads: number;
+  /** Share of the processor, as version 2 counts it: 100 is an ordinary process. */
+  readonly cpuWeight: number;
+}
 /** One child's own group. */
 export interface LimitedGroup {
   /** Moves a process, with its threads, under the limits. Takes the kernel some milliseconds, off this thread. */
@@ -18,15 +25,14 @@ export interface LimitedGroup {
 }
 export interface Limiter {
   readonly kind: LimiterKind;
-  /** One child's group with its memory limit, bytes. @throws where the hierarchy has vanished since start-up */
-  group(residentBytes: number): LimitedGroup | null;
+  /** One child's group with its limits. @throws where the hierarchy has vanished since start-up */
+  group(bounds: GroupBounds): LimitedGroup | null;
 }
 
-/** Threads of one child: Node starts up to 7; the rest is slack. Forking is refused by the system call filter. */
-const MAX_TASKS = 32;
-/** Half the default share: plugins wait for the supervisor, not the other way round. v1 shares and v2 weight. */
-const CPU_SHARES = 512;
-const CPU_WEIGHT = 50;
+/** Version 1 counts shares of the processor, 1024 of them where version 2 has a weight of 100. */
+const SHARES_OF_WEIGHT = 1024 / 100;
+/** The fewest that version 1 knows. */
+const SHARES_MIN = 2;
 /** Groups are named after the supervisor that made them, and counted over all its jails. */
 let serial = 0;
 const nextName = (): string => {
@@ -34,8 +40,8 @@ const nextName = (): string => {
   return `bulkhead-${process.pid}-${serial}`;
 };
 const OWNER = /^bulkhead-(\d+)-/;
-/** Any size a group can be made with. */
-const PROBE_BYTES = 67_108_864;
+/** Anything a group can be made with. */
+const probe: GroupBounds = { residentBytes: 67_108_864, threads: 32, cpuWeight: 100 };
 const ROOT = '/sys/fs/cgroup';
 
 const noLimiter: Limiter = { kind: 'rlimit', group: () => null };
@@ -46,7 +52,7 @@ export function findLimiter(): Limiter {
     try {
       const limiter = candidate();
       if (!limiter) continue;
-      limiter.group(PROBE_BYTES)?.remove();
+      limiter.group(probe)?.remove();
       return limiter;
     } catch {
       // Not writable, or a controller is missing: the next one.
@@ -70,14 +76,14 @@ function groupsOfVersion2(): Limiter | null {
   sweep(base);
   return {
     kind: 'cgroup2',
-    group: (residentBytes) => {
+    group: ({ residentBytes, threads, cpuWeight }) => {
       const path = join(base, nextName());
       mkdirSync(path);
       const rules = [
         [`${path}/memory.max`, residentBytes],
         [`${path}/memory.swap.max`, 0],
-        [`${path}/pids.max`, MAX_TASKS],
-        [`${path}/cpu.weight`, CPU_WEIGHT],
+        [`${path}/pids.max`, threads],
+        [`${path}/cpu.weight`, cpuWeight],
       ] as const;
       return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, rules, path);
     },
@@ -105,8 +111,9 @@ function groupsOfVersion1(): Limiter | null {
   for (const base of bases) if (base) sweep(base);
   return {
     kind: 'cgroup1',
-    group: (residentBytes) => {
+    group: ({ residentBytes, threads, cpuWeight }) => {
       const name = nextName();
+      const shares = Math.max(SHARES_MIN, Math.round(cpuWeight * SHARES_OF_WEIGHT));
       const at = (base: string | null | undefined) => (base ? join(base, name) : null);
       const paths = [at(memory), at(pids), at(cpu)];
       for (const path of paths) if (path) mkdirSync(path);
@@ -117,8 +124,8 @@ function groupsOfVersion1(): Limiter | null {
         [
           [`${paths[0]}/memory.limit_in_bytes`, residentBytes],
           [`${paths[0]}/memory.memsw.limit_in_bytes`, residentBytes],
-          ...(paths[1] ? [[`${paths[1]}/pids.max`, MAX_TASKS] as const] : []),
-          ...(paths[2] ? [[`${paths[2]}/cpu.shares`, CPU_SHARES] as const] : []),
+          ...(paths[1] ? [[`${paths[1]}/pids.max`, threads] as const] : []),
+          ...(paths[2] ? [[`${paths[2]}/cpu.shares`, shares] as const] : []),
         ],
         paths[2] ?? null,
       );

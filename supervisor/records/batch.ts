@@ -1,9 +1,11 @@
 /** Collects rows in memory and writes them together: bounded, never waited for, and patient while the database is away. */
+import { MIB } from '../../sdk/limits.ts';
 
 /** Longest a row waits before it is written, milliseconds: what a reader of the log notices. */
 const FLUSH_AFTER_MS = 200;
-/** Rows of one statement. */
+/** Rows of one statement, and bytes of them: while it is written it is in memory several times over. */
 const BATCH_ROWS = 1_000;
+const BATCH_BYTES = MIB;
 /** Wait after a write that failed, milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
@@ -82,8 +84,18 @@ export class Batch<Row> {
     }
   }
 
+  /** As many as one statement takes; at least one. */
+  #next(): Row[] {
+    let bytes = 0;
+    const end = this.#rows.findIndex((row, index) => {
+      bytes += this.#settings.sizeOf(row);
+      return index === BATCH_ROWS || (index > 0 && bytes > BATCH_BYTES);
+    });
+    return end === -1 ? this.#rows.slice() : this.#rows.slice(0, end);
+  }
+
   async #writeSome(): Promise<boolean> {
-    const rows = this.#rows.slice(0, BATCH_ROWS);
+    const rows = this.#next();
     try {
       await this.#settings.write(rows);
     } catch (error) {

@@ -10,8 +10,8 @@ import { orderedId } from './ordered-id.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
 
 const MINUTE_MS = 60_000;
-/** Lines held while the database is slow or away. */
-const QUEUE_BYTES = 32 * MIB;
+/** Lines held while the database is slow or away: some ten thousand honest ones. */
+const QUEUE_BYTES = 8 * MIB;
 /** What a line takes beside its texts, roughly. */
 const LINE_OVERHEAD_BYTES = 400;
 

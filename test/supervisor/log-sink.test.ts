@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import t from 'tap';
 import { maintainLogs, pageLogs } from '../../db/logs.ts';
+import { Batch } from '../../supervisor/records/batch.ts';
 import { LogSink } from '../../supervisor/records/log-sink.ts';
 import { orderedId } from '../../supervisor/records/ordered-id.ts';
 import { testDatabase } from '../harness.ts';
@@ -92,4 +93,15 @@ t.test('ids sort like they were made', async (t) => {
   t.strictSame([...ids].sort(), ids);
   t.equal(new Set(ids).size, ids.length);
   t.match(ids[0], /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
+t.test('a statement holds no more than a megabyte, and at least one row', async (t) => {
+  const written: string[] = [];
+  const batch = new Batch<number>({
+    ...{ maxBytes: 10_000_000, sizeOf: (size) => size, onError: (error) => t.fail(error.message) },
+    write: async (sizes) => void written.push(sizes.join(' ')),
+  });
+  for (const size of [300_000, 600_000, 300_000, 5_000_000, 100]) batch.add(size);
+  await batch.flush();
+  t.same(written, ['300000 600000', '300000', '5000000', '100']);
 });
