@@ -15,6 +15,7 @@ import { maintainLogs } from '../db/logs.ts';
 import { findLastWord, removeInstallation, requeueRemovals } from '../db/removals.ts';
 import { resetRuntimes } from '../db/runtimes.ts';
 import { deliverHead } from './channels/delivery.ts';
+import { answerAsked } from './channels/handshake.ts';
 import { LaneScheduler } from './channels/lane-scheduler.ts';
 import { ChildError } from './child/errors.ts';
 import { deliverEvent, type EventDeps } from './events/delivery.ts';
@@ -46,6 +47,8 @@ export interface JobDeps extends Omit<EventDeps, 'atWork'> {
 export interface Jobs {
   /** A channel has a new delivery. */
   wakeChannel(channelId: string): void;
+  /** A vendor waits for a plugin's answer. */
+  handshake(id: string): void;
   /** Takes up deliveries that were set aside for an installation. */
   releaseDeliveries(installationId: string): void;
   /** Compares rows and queues now: whatever was under way may be lost. */
@@ -74,6 +77,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   ];
   return {
     wakeChannel: (channelId) => lanes.wake(channelId),
+    handshake: (id) => void answerAsked(deps, id).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, lanes, installationId).catch(deps.onError),
     heal: () => void heal(deps, atWork, lanes).catch(deps.onError),
     stop: (graceMs) => {

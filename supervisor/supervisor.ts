@@ -6,7 +6,7 @@ import { releaseHeldEvents } from '../db/events.ts';
 import type { TokenVerifier } from '../db/identity.ts';
 import { holdLease, newLease } from '../db/leases.ts';
 import { type Listener, openListener } from '../db/listener.ts';
-import { followDeliveries, followInstallations, followSessions } from '../db/notices.ts';
+import { followDeliveries, followHandshakes, followInstallations, followSessions } from '../db/notices.ts';
 import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { openSignIn } from '../db/sign-in.ts';
@@ -166,6 +166,7 @@ async function follow(followed: Followed): Promise<void> {
   };
   await followInstallations(listener, onChange, onEverything);
   await followDeliveries(listener, jobs.wakeChannel, () => undefined);
+  await followHandshakes(listener, jobs.handshake);
   // Another supervisor may clear or delete what this one has in memory.
   await followSessions(
     listener,

@@ -16,6 +16,7 @@ import type { Fleet } from '../fleet.ts';
 import type { SessionServices } from '../sessions/services.ts';
 import { takeMessages } from './messages.ts';
 import { judgeDelivery, REFUSED_WAIT_S } from './policy.ts';
+import { requestOf } from './request.ts';
 
 export interface DeliveryDeps {
   readonly services: SessionServices;
@@ -140,31 +141,6 @@ async function call(
 type Answer = NonNullable<ReturnType<(typeof surfaces)['channel.receive']['result']['parse']>>;
 const messagesOf = ({ answer }: { answer: unknown }): Answer['messages'] =>
   (answer as Answer | undefined)?.messages ?? [];
-
-/** What `channel.receive` gets. `bodyText` is made in the child: the body travels once. */
-function requestOf(delivery: ClaimedDelivery): Record<string, unknown> {
-  const headers: Record<string, string> = {};
-  for (const [name, value] of delivery.headers) {
-    const key = name.toLowerCase();
-    const before = Object.hasOwn(headers, key) ? headers[key] : undefined;
-    // An own key also where it is named `__proto__`.
-    const joined = before === undefined ? value : `${before}, ${value}`;
-    Object.defineProperty(headers, key, { value: joined, enumerable: true, configurable: true, writable: true });
-  }
-  return {
-    deliveryId: delivery.id,
-    attempt: delivery.attempt,
-    channelId: delivery.channelId,
-    routingId: delivery.routingId,
-    receivedAt: delivery.receivedAt.toISOString(),
-    method: delivery.method,
-    query: delivery.query,
-    headers,
-    rawHeaders: delivery.headers,
-    bodyText: '',
-    bodyBytes: delivery.body,
-  };
-}
 
 /** A reply is kept as the JSON that `channel.send` gets. */
 const replyOf = ({ body }: ClaimedDelivery): unknown => JSON.parse(Buffer.from(body).toString('utf8'));

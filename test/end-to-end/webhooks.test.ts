@@ -1,0 +1,134 @@
+/** From a vendor's request to the plugin and back: the webhook address in front of a supervisor, with nothing between. */
+import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { openWebhooks } from '../../api/ingress/webhooks.ts';
+import { insertChannel } from '../../db/channels.ts';
+import { openListener } from '../../db/listener.ts';
+import { inTransaction } from '../../db/pool.ts';
+import { MIB } from '../../sdk/limits.ts';
+import { send } from '../api/ingress/ground.ts';
+import { eventually, startWorld } from '../supervisor/world.ts';
+
+/** Random bodies in CI; `BODIES=10000` for the long run. */
+const BODIES = Number(process.env.BODIES ?? 60);
+
+const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, value) => value));
+
+const world = await startWorld(t);
+const listener = await openListener(world.pool, () => undefined);
+t.teardown(() => listener.close());
+const webhooks = await openWebhooks({
+  ...{ pool: world.pool, listener, metrics: { webhookAnswered: () => undefined } },
+  onError: (error) => t.comment(error.message),
+  config: { DATA_DIR: world.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 100_000, WEBHOOK_BURST: 100_000 },
+});
+const server = createServer(webhooks.serve).listen(0, '127.0.0.1');
+await once(server, 'listening');
+t.teardown(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  await webhooks.close();
+});
+const { port } = server.address() as AddressInfo;
+
+async function connect(code: string, secrets: Record<string, string> = {}) {
+  const { installationId, accountId } = await world.install({ code, secrets });
+  const channel = await inTransaction(world.pool, (tx) => insertChannel(tx, { installationId, accountId, name: 'in' }));
+  const path = `/webhook/plugin/${channel.routingId}`;
+  return {
+    channel,
+    post: (body: Buffer | string, headers: Record<string, string> = {}) => send({ port, path, headers }, body),
+    get: (query: string) => send({ port, path: `${path}?${query}`, method: 'GET' }),
+    settled: (count: number) =>
+      eventually(async () => {
+        const found = await world.pool.query(
+          `SELECT id, state, last_error FROM deliveries WHERE channel_id = $1 AND state <> 'pending' ORDER BY position`,
+          [channel.id],
+        );
+        return found.rows.length >= count && found.rows;
+      }, 60_000),
+  };
+}
+
+/** Texts that the plugin's messages brought into the account's sessions, oldest first. */
+async function transcript(channelId: string): Promise<string[]> {
+  const found = await world.pool.query<{ text: string }>(
+    `SELECT m.text FROM session_messages m JOIN conversations k ON k.session_id = m.session_id
+      WHERE k.channel_id = $1 ORDER BY m.position`,
+    [channelId],
+  );
+  return found.rows.map(({ text }) => text);
+}
+
+t.test('every byte, header and request arrives in the plugin, in order', async (t) => {
+  const { channel, post, settled } = await connect(`channel.receive = async (request) => {
+    const digest = Array.from(new Uint8Array(await crypto.subtle.digest('SHA-256', request.bodyBytes)), (b) => b.toString(16).padStart(2, '0')).join('');
+    const own = request.rawHeaders.filter(([name]) => name.startsWith('X-')).map(([name, value]) => name + '=' + value).join(';');
+    return { messages: [{ conversationKey: 'k', from: 'vendor', text: digest + ' ' + own }] };
+  };`);
+  const expected: string[] = [];
+  for (let index = 0; index < BODIES; index += 1) {
+    // All 256 values first; then mostly small, now and then large.
+    const body = index === 0 ? ALL_BYTES : randomBytes(Math.floor(2 ** (randomInt(0, 1_500) / 100)));
+    const value = randomBytes(4).toString('hex');
+    const answer = await post(body, { 'X-One': value, 'X-Two': 'é' });
+    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+    expected.push(`${createHash('sha256').update(body).digest('hex')} X-One=${value};X-Two=é`);
+  }
+  const large = Buffer.alloc(5 * MIB, 'x');
+  t.equal((await post(large)).status, 200);
+  expected.push(`${createHash('sha256').update(large).digest('hex')} `);
+  await settled(BODIES + 1);
+  t.same(await transcript(channel.id), expected);
+});
+
+t.test('a vendor’s signature is checked inside the plugin, over the exact bytes', async (t) => {
+  const { channel, post, settled } = await connect(
+    `channel.receive = async (request) => {
+      const ok = await webhooks.verifyGitHub(request, await host.secrets.get('key'));
+      return { messages: [{ conversationKey: 'k', from: 'github', text: ok ? 'genuine' : 'forged' }] };
+    };`,
+    { key: 'hush' },
+  );
+  const body = Buffer.concat([Buffer.from('{"a":"ü"}'), Buffer.of(0, 255)]);
+  const sign = (key: string) => `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+  await post(body, { 'x-hub-signature-256': sign('hush') });
+  await post(body, { 'x-hub-signature-256': sign('other') });
+  await settled(2);
+  t.same(await transcript(channel.id), ['genuine', 'forged']);
+});
+
+t.test('a check of the address is answered at once, and nothing is queued', async (t) => {
+  const { post, get, settled } = await connect(`
+    channel.receive = () => undefined;
+    channel.handshakeOn = { jsonType: 'url_verification' };
+    channel.handshake = (request) => {
+      if (request.method === 'GET') {
+        const challenge = new URL('http://x/?' + request.query).searchParams.get('challenge');
+        return challenge ? { status: 200, headers: { 'Content-Type': 'text/html', 'Set-Cookie': 'a=b', 'X-Own': '1' }, body: challenge } : undefined;
+      }
+      return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify({ challenge: JSON.parse(request.bodyText).challenge }) };
+    };`);
+  const checked = await get('challenge=abc');
+  t.match(checked, { status: 200, body: 'abc', headers: { 'x-own': '1', 'content-security-policy': /sandbox/ } });
+  t.notOk('set-cookie' in checked.headers, 'the console shares this origin');
+  t.match(await post(JSON.stringify({ type: 'url_verification', challenge: 'q' })), { body: { challenge: 'q' } });
+  t.match(await get('nothing=1'), { status: 200, body: { ok: true } }, 'no answer: queued as usual');
+  t.match(await post(JSON.stringify({ type: 'message' })), { status: 200, body: { ok: true } });
+  t.match(await post('{"type":"url_verification"'), { status: 200, body: { ok: true } }, 'no JSON is no handshake');
+  t.equal((await settled(3)).length, 3);
+});
+
+t.test('a plugin that is late or wrong does not keep the vendor', async (t) => {
+  const { get, settled } = await connect(`
+    channel.receive = () => undefined;
+    channel.handshake = (request) => request.query === 'late' ? new Promise(() => undefined) : { status: 7 };`);
+  const started = performance.now();
+  t.match(await get('late'), { status: 200, body: { ok: true } });
+  t.ok(performance.now() - started < 4_000);
+  t.match(await get('wrong'), { status: 200, body: { ok: true } });
+  await settled(2);
+});
