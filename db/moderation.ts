@@ -1,6 +1,8 @@
-/** An operator's word on authors and plugins. */
+/** An operator's word on authors and plugins. Each is recorded with whoever said it. */
 import type { Pool } from 'pg';
+import { type Account, setOperator } from './accounts.ts';
 import { announcePlugin } from './notices.ts';
+import { recordAction } from './operator-actions.ts';
 import { inTransaction, type Transaction } from './pool.ts';
 
 /**
@@ -8,12 +10,25 @@ import { inTransaction, type Transaction } from './pool.ts';
  *
  * @returns false: nobody of that name has signed in yet
  */
-export async function verifyAuthor(pool: Pool, name: string, verified: boolean): Promise<boolean> {
-  const changed = await pool.query(
-    'UPDATE accounts SET verified_at = CASE WHEN $2 THEN coalesce(verified_at, now()) END WHERE name = $1',
-    [name, verified],
-  );
-  return changed.rowCount === 1;
+export function verifyAuthor(pool: Pool, name: string, verified: boolean): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const changed = await tx.query(
+      'UPDATE accounts SET verified_at = CASE WHEN $2 THEN coalesce(verified_at, now()) END WHERE name = $1',
+      [name, verified],
+    );
+    if (changed.rowCount !== 1) return false;
+    await recordAction(tx, { action: verified ? 'verify' : 'unverify', subject: name });
+    return true;
+  });
+}
+
+/** Makes an account an operator's. One that is already stays as it is. */
+export function appointOperator(pool: Pool, account: Account): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    if (account.operator) return;
+    await setOperator(tx, account.id, true);
+    await recordAction(tx, { action: 'appoint', subject: account.name });
+  });
 }
 
 export interface Moderated {
@@ -46,6 +61,7 @@ function setBlock(pool: Pool, slug: string, reason: string | null): Promise<Mode
     );
     const id = found.rows[0]?.id;
     if (id === undefined) return null;
+    await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason });
     await announcePlugin(tx, id);
     return { slug, reason, installations: await countLive(tx, id) };
   });

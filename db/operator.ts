@@ -1,19 +1,23 @@
-/** `npm run -s operator -- verify|unverify <user>`, `block <slug> --reason …`, `unblock <slug>`: an operator's word. */
+/** `npm run -s operator -- verify|unverify <user>`, `block <slug> --reason …`, `unblock <slug>`, `actions`: an operator's word. */
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { locateDatabase } from './command-database.ts';
 import { migrate } from './migrate.ts';
 import { blockPlugin, unblockPlugin, verifyAuthor } from './moderation.ts';
+import { listActions } from './operator-actions.ts';
 import { openPool } from './pool.ts';
 import { parseSettings, readEnvironment, sharedSettings } from './settings.ts';
 import { isStorable } from './storable.ts';
 
+/** Actions shown at once. */
+const ACTIONS_MAX = 1_000;
 const USAGE = `Usage: npm run -s operator -- <command>
 
   verify <user>                    show the user's identity on everything they publish (tier "verified")
   unverify <user>                  no longer do so
   block <slug> --reason <reason>   take a plugin out of the catalog and stop it in every account; users read the reason
   unblock <slug>                   let it run again
+  actions                          what operators did: when, who, what and why; the newest ${ACTIONS_MAX}, newest first
 
   --json    print the outcome, or what went wrong, as one line of JSON
   --help    this text
@@ -42,7 +46,8 @@ async function main(): Promise<void> {
   if (values.help) return console.log(USAGE);
   const [name = '', subject = ''] = positionals;
   const command = commands.get(name);
-  if (!command || subject === '' || positionals.length > 2) {
+  const isAboutSomething = name !== 'actions';
+  if (!command || (subject !== '') !== isAboutSomething || positionals.length > 2) {
     throw new Error(`Give a command and whom or what it is about.\n\n${USAGE}`);
   }
   const reason = readReason(name, values.reason);
@@ -102,11 +107,23 @@ const unblock: Command = async (pool, slug) => {
   return { sentence: `“${slug}” is not blocked; ${told(done.installations)}.`, fields: { ...done } };
 };
 
+const showActions: Command = async (pool) => {
+  const actions = await listActions(pool, ACTIONS_MAX);
+  const lines = actions.map(({ at, by, action, subject, reason }) =>
+    printable(`${at}  ${by}  ${action} ${subject}${reason === null ? '' : `: ${reason}`}`),
+  );
+  return { sentence: lines.length === 0 ? 'No operator did anything yet.' : lines.join('\n'), fields: { actions } };
+};
+
+/** Names come from elsewhere: none may steer the terminal or break its line. */
+const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd');
+
 const commands: ReadonlyMap<string, Command> = new Map([
   ['verify', verification(true)],
   ['unverify', verification(false)],
   ['block', block],
   ['unblock', unblock],
+  ['actions', showActions],
 ]);
 
 const unknownPlugin = (slug: string): Error => new Error(`There is no plugin “${slug}”.`);

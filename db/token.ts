@@ -1,9 +1,10 @@
 /** `npm run -s token -- <user> [--operator]`: prints a bearer token for a user. */
 import { parseArgs } from 'node:util';
-import { accountOf, setOperator } from './accounts.ts';
+import { accountOf } from './accounts.ts';
 import { locateDatabase } from './command-database.ts';
 import { openIssuer, userName } from './identity.ts';
 import { migrate } from './migrate.ts';
+import { appointOperator } from './moderation.ts';
 import { openPool } from './pool.ts';
 import { parseSettings, readEnvironment, sharedSettings } from './settings.ts';
 
@@ -51,7 +52,7 @@ async function makeAccount(url: string, user: string, operator: boolean): Promis
   const database = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     const account = await accountOf(database.pool, user);
-    if (operator && !account.operator) await setOperator(database.pool, account.id, true);
+    if (operator) await appointOperator(database.pool, account);
   } finally {
     await database.close();
   }

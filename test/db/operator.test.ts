@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { hostname, userInfo } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -11,6 +12,7 @@ import { temporaryFolder, testDatabase } from '../harness.ts';
 
 const run = promisify(execFile);
 const SCRIPT = fileURLToPath(new URL('../../db/operator.ts', import.meta.url));
+const TOKEN = fileURLToPath(new URL('../../db/token.ts', import.meta.url));
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 function operator(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
@@ -40,6 +42,37 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, null);
 });
 
+t.test('a record says who did what, when and why', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const say = async (words: string[], env = {}) => (await operator(words, { DATABASE_URL, ...env })).stdout;
+  t.match(await say(['actions']), /^No operator did anything yet\.\n$/);
+  const { id: ownerId } = await accountOf(pool, 'ann');
+  await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
+  await say(['verify', 'ann']);
+  await t.rejects(operator(['verify', 'nobody'], { DATABASE_URL }), { code: 1, stderr: /no account/ });
+  await t.rejects(operator(['block', 'nothing', '--reason', 'x'], { DATABASE_URL }), { code: 1, stderr: /no plugin/ });
+  await say(['block', 'spy', '--reason', 'it phones\nhome\u001b[31m'], { SUDO_USER: 'olga' });
+  await say(['unblock', 'spy']);
+  await run(process.execPath, [TOKEN, 'olga', '--operator'], {
+    ...{ cwd: ROOT, env: { PATH: process.env.PATH, DATABASE_URL, DATA_DIR: await temporaryFolder(t) } },
+  });
+  const { command, actions } = JSON.parse(await say(['actions', '--json']));
+  t.equal(command, 'actions');
+  const me = `${userInfo().username}@${hostname()}`;
+  t.match(actions, [
+    { by: me, action: 'appoint', subject: 'olga', reason: null },
+    { by: me, action: 'unblock', subject: 'spy', reason: null },
+    { by: `olga as ${me}`, action: 'block', subject: 'spy', reason: 'it phones\nhome\u001b[31m' },
+    { by: me, action: 'verify', subject: 'ann', reason: null },
+  ]);
+  t.equal(actions.length, 4, 'what could not be done is not there');
+  const now = Date.now();
+  for (const { at } of actions) t.ok(Math.abs(now - Date.parse(at)) < 60_000, at);
+  const lines = (await say(['actions'])).trimEnd().split('\n');
+  t.equal(lines.length, 4, 'a line each');
+  t.match(lines[2], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
+});
+
 t.test('works beside a running service, and while none runs', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   await t.rejects(operator(['verify', 'ann'], { DATA_DIR }), { code: 1, stderr: /no account “ann”/ });
@@ -60,6 +93,8 @@ t.test('says what is wrong, as JSON where asked to', async (t) => {
     [['verify'], /Give a command/],
     [['verify', 'a', 'b'], /Give a command/],
     [['toString', 'a'], /Give a command/],
+    [['actions', 'a'], /Give a command/],
+    [['actions', '--reason', 'x'], /goes with block only/],
     [['block', 'spy'], /needs --reason/],
     [['block', 'spy', '--reason', '  '], /needs --reason/],
     [['block', 'spy', '--reason', 'x'.repeat(501)], /at most 500/],

@@ -1,0 +1,15 @@
+-- Up Migration
+
+-- What operators did by their command, for good. No foreign keys: it outlives what it is about.
+CREATE TABLE operator_actions (
+  id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at      timestamptz NOT NULL DEFAULT now(),
+  by      text NOT NULL,                         -- the operating system's user and machine
+  action  text NOT NULL,
+  subject text NOT NULL,                         -- the account's name or the plugin's slug
+  reason  text
+);
+
+-- The sweep of blobs asks which versions name one.
+CREATE INDEX versions_bundle ON versions (bundle_sha256);
+CREATE INDEX versions_source_map ON versions (source_map_sha256) WHERE source_map_sha256 IS NOT NULL;
