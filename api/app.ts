@@ -17,7 +17,7 @@ import { readJsonBodies } from './http/json-body.ts';
 import { landingPage } from './http/landing-page.ts';
 import type { Metrics } from './http/metrics.ts';
 import { noteRoutes } from './http/openapi.ts';
-import { limitRates, type RateLimits } from './http/rate-limits.ts';
+import { limitRates, limitStrangers, openStrangerGate, type RateLimits } from './http/rate-limits.ts';
 import { answerUnknownRoutes } from './http/unknown-routes.ts';
 import { openUploadGate } from './http/uploads-at-once.ts';
 import { isWebhook } from './ingress/ingress.ts';
@@ -89,9 +89,13 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   await app.register(helmet, protectiveHeaders(deps.publicUrl));
   await app.register((scope) => frontPage(scope, deps));
   const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
-  await app.register(signInRoutes(facts), { prefix: API_PREFIX });
   await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
-  await app.register(documentationRoutes(describe), { prefix: API_PREFIX });
+  const openToAll = async (scope: FastifyInstance) => {
+    await limitStrangers(scope, deps.limits);
+    await scope.register(signInRoutes(facts));
+    await scope.register(documentationRoutes(describe));
+  };
+  await app.register(openToAll, { prefix: API_PREFIX });
   return app;
 }
 
@@ -129,9 +133,10 @@ function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
 async function restInterface(app: FastifyInstance, { services, signIn, limits }: AppDeps): Promise<void> {
   readJsonBodies(app);
   await app.register(multipart);
-  requireSignIn(app, signIn);
-  app.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
   await limitRates(app, limits);
+  // Hooks of the scope run before those that the limits add to each route.
+  requireSignIn(app, signIn, openStrangerGate(app, limits));
+  app.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
   const uploads = openUploadGate(limits.uploadsAtOnce);
   await app.register(accountRoutes);
   await app.register(pluginRoutes(services, uploads));

@@ -18,23 +18,29 @@ export interface SignIn {
    * @throws InvalidTokenError (401), IssuerUnavailableError (503), or the database's error
    */
   signIn(token: string): Promise<Account>;
+  /** Whether the token was good when it was last looked at in this process. */
+  knows(token: string): boolean;
 }
 
 interface Remembered {
   readonly account: Promise<Account>;
   until: number;
+  /** It was good at least once. */
+  proven: boolean;
 }
 
 /** @param now clock, milliseconds since 1970 */
 export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => number = Date.now): SignIn {
   // A Map keeps insertion order: deleting and setting again moves an entry to the end, so the first is the oldest used.
   const remembered = new Map<string, Remembered>();
-  const look = (token: string): Remembered => {
-    const entry: Remembered = { account: load(), until: now() + BELIEVED_MS };
+  const look = (token: string, proven: boolean): Remembered => {
+    const entry: Remembered = { account: load(), until: now() + BELIEVED_MS, proven };
     async function load(): Promise<Account> {
       const { subject, expiresAt } = await verifier.verify(token);
       entry.until = Math.min(entry.until, expiresAt);
-      return accountOf(pool, subject);
+      const account = await accountOf(pool, subject);
+      entry.proven = true;
+      return account;
     }
     entry.account.catch(() => {
       if (remembered.get(token) === entry) remembered.delete(token);
@@ -45,11 +51,12 @@ export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => numbe
     signIn(token) {
       const known = remembered.get(token);
       remembered.delete(token);
-      const entry = known !== undefined && known.until > now() ? known : look(token);
+      const entry = known !== undefined && known.until > now() ? known : look(token, known?.proven ?? false);
       remembered.set(token, entry);
       const [oldest] = remembered.keys();
       if (remembered.size > REMEMBERED && oldest !== undefined) remembered.delete(oldest);
       return entry.account;
     },
+    knows: (token) => remembered.get(token)?.proven ?? false,
   };
 }

@@ -1,5 +1,5 @@
 /** Every request under `/api` acts as the account of its bearer token. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { SignIn } from '../../db/sign-in.ts';
 import { Problem } from '../../sdk/errors.ts';
 import type { Caller } from '../services.ts';
@@ -12,11 +12,20 @@ declare module 'fastify' {
   }
 }
 
-/** Adds the check to an app or a scope of it. Runs before the body is read. */
-export function requireSignIn(app: FastifyInstance, { signIn }: SignIn): void {
+/**
+ * Adds the check to an app or a scope of it. Runs before the body is read.
+ *
+ * @param meetStranger counts a request whose token was never good here, before it is looked at
+ */
+export function requireSignIn(
+  app: FastifyInstance,
+  { signIn, knows }: SignIn,
+  meetStranger: (request: FastifyRequest, reply: FastifyReply) => Promise<void>,
+): void {
   app.decorateRequest('caller', null);
-  app.addHook('onRequest', async (request) => {
+  app.addHook('onRequest', async (request, reply) => {
     const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
+    if (token === undefined || !knows(token)) await meetStranger(request, reply);
     if (token === undefined) {
       throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
     }

@@ -161,12 +161,12 @@ function describeBody({ body, multipart }: FastifySchema, book: SchemaBook): Ope
   return { required, content: { [JSON_TYPE]: { schema: book.convert(body, 'request') } } };
 }
 
-function describeAnswers({ response, open }: FastifySchema, book: SchemaBook): Record<string, Answer> {
+function describeAnswers({ response }: FastifySchema, book: SchemaBook): Record<string, Answer> {
   const answers: Record<string, Answer> = {};
   for (const [status, declared] of Object.entries(response ?? {})) {
     const content = describeContent(declared, book);
     const description = STATUS_WORDS[status] ?? 'Done';
-    answers[status] = { description, ...(open ? {} : { headers: rateHeaders }), ...(content ? { content } : {}) };
+    answers[status] = { description, headers: rateHeaders, ...(content ? { content } : {}) };
   }
   return answers;
 }

@@ -1,17 +1,21 @@
-/** How many requests an account may make a minute, reads and writes counted apart. */
-import rateLimit from '@fastify/rate-limit';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+/** How many requests an account may make a minute, reads and writes counted apart, and how many an unknown address. */
+import rateLimit, { normalizeIP } from '@fastify/rate-limit';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/errors.ts';
 import { callerOf } from './authentication.ts';
 
 const WINDOW_MS = 60_000;
 /** Accounts counted at once in this process; beyond, the one unused for the longest time starts anew. */
 const ACCOUNTS_MAX = 50_000;
+/** The same for addresses; of IPv6, networks of 64 bits. */
+const ADDRESSES_MAX = 50_000;
 
 export interface RateLimits {
   /** Requests a minute. */
   readonly reads: number;
   readonly writes: number;
+  /** Of one address: with no token, with one not known to be good, or to what needs none. */
+  readonly strangers: number;
 }
 
 const isRead = (request: FastifyRequest): boolean => request.method === 'GET' || request.method === 'HEAD';
@@ -26,8 +30,41 @@ export async function limitRates(app: FastifyInstance, { reads, writes }: RateLi
     enableDraftSpec: true,
     errorResponseBuilder: (request, { max, ttl }) => {
       const kind = isRead(request) ? 'reads' : 'writes';
-      const detail = `Your account may make ${max} ${kind} a minute, and did. Wait as long as Retry-After says.`;
-      return new Problem('rate_limited', detail, { retryAfter: Math.ceil(ttl / 1000) });
+      return tooMany(`Your account may make ${max} ${kind} a minute, and did.`, ttl);
     },
   });
 }
+
+/** Adds the limit of an address to a scope that anybody may read. */
+export async function limitStrangers(app: FastifyInstance, { strangers }: RateLimits): Promise<void> {
+  await app.register(rateLimit, {
+    ...{ timeWindow: WINDOW_MS, cache: ADDRESSES_MAX, max: strangers, enableDraftSpec: true },
+    errorResponseBuilder: (_request, { max, ttl }) => tooMany(strangersWord(max), ttl),
+  });
+}
+
+/** Counts a request of somebody unknown by its address, before it costs anything. @throws Problem `rate_limited` */
+export type StrangerGate = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+
+/** @param app with `limitRates` */
+export function openStrangerGate(app: FastifyInstance, { strangers }: RateLimits): StrangerGate {
+  const count = app.createRateLimit({
+    ...{ timeWindow: WINDOW_MS, cache: ADDRESSES_MAX, max: strangers },
+    keyGenerator: (request) => normalizeIP(request.ip),
+  });
+  return async (request, reply) => {
+    const counted = await count(request);
+    if (counted.isAllowed) return;
+    const { max, remaining, ttl, ttlInSeconds, isExceeded } = counted;
+    // An account's own numbers take their place where the sign-in succeeds.
+    reply.header('ratelimit-limit', max).header('ratelimit-remaining', remaining);
+    reply.header('ratelimit-reset', ttlInSeconds);
+    if (isExceeded) throw tooMany(strangersWord(max), ttl);
+  };
+}
+
+const strangersWord = (max: number): string =>
+  `Your address may make ${max} requests a minute without a token that is known to be good, and did.`;
+
+const tooMany = (what: string, ttlMs: number): Problem =>
+  new Problem('rate_limited', `${what} Wait as long as Retry-After says.`, { retryAfter: Math.ceil(ttlMs / 1000) });

@@ -41,8 +41,8 @@ export interface RouteFacts {
 /** Every problem a route may answer, by status and in order. */
 export function problemsOf({ method, schema }: RouteFacts): ProblemCode[] {
   const codes = new Set<ProblemCode>(schema.problems ?? []);
-  codes.add('internal');
-  if (!schema.open) for (const code of ['unauthenticated', 'rate_limited', 'unavailable'] as const) codes.add(code);
+  for (const code of ['internal', 'rate_limited'] as const) codes.add(code);
+  if (!schema.open) for (const code of ['unauthenticated', 'unavailable'] as const) codes.add(code);
   // A body that a route has no use for is still read, and refused when it cannot be.
   if (method !== 'GET')
     for (const code of ['bad_request', 'too_large', 'unsupported_media_type'] as const) codes.add(code);

@@ -40,7 +40,13 @@ export async function openCatalog(database: Database, dataDir: string): Promise<
     introspect: () => Promise.reject(new Error('nothing is published here')),
   };
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
-  const limits = { reads: UNLIMITED, writes: UNLIMITED, uploadsAtOnce: 1, installationsPerAccount: 100 };
+  const limits = {
+    reads: UNLIMITED,
+    writes: UNLIMITED,
+    strangers: UNLIMITED,
+    uploadsAtOnce: 1,
+    installationsPerAccount: 100,
+  };
   const app = await buildApp({
     ...{ services, limits, publicUrl: 'http://localhost:4000' },
     ...{ signIn: openSignIn(pool, verifier), metrics: createMetrics(), logger: pino({ level: 'silent' }) },

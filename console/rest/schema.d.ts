@@ -4,23 +4,6 @@
  */
 
 export interface paths {
-    "/sign-in": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** How to sign in, and where the session API is */
-        get: operations["getSignIn"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/me": {
         parameters: {
             query?: never;
@@ -564,6 +547,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How to sign in, and where the session API is */
+        get: operations["getSignIn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openapi.json": {
         parameters: {
             query?: never;
@@ -602,16 +602,11 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description How to sign in, and where the session API is. */
-        SignInFacts: {
-            /** @description Where the session API is reached. */
-            sessionApiUrl: string | null;
-            /** @description The issuer that signs users in (code flow with PKCE). Null: tokens are made by the operator. */
-            oidc: {
-                issuer: string;
-                clientId: string;
-                audience: string;
-            } | null;
+        /** @description The account a request acts as. */
+        Account: {
+            id: string;
+            name: string;
+            operator: boolean;
         };
         /** @description Why a request was refused (RFC 9457). */
         Problem: {
@@ -633,12 +628,6 @@ export interface components {
                 field?: string;
                 message: string;
             }[];
-        };
-        /** @description The account a request acts as. */
-        Account: {
-            id: string;
-            name: string;
-            operator: boolean;
         };
         /** @description A plugin as its owner sees it in lists. */
         Plugin: {
@@ -994,6 +983,17 @@ export interface components {
             semVer: string | null;
             truncated: boolean;
         };
+        /** @description How to sign in, and where the session API is. */
+        SignInFacts: {
+            /** @description Where the session API is reached. */
+            sessionApiUrl: string | null;
+            /** @description The issuer that signs users in (code flow with PKCE). Null: tokens are made by the operator. */
+            oidc: {
+                issuer: string;
+                clientId: string;
+                audience: string;
+            } | null;
+        };
     };
     responses: never;
     parameters: never;
@@ -1012,38 +1012,6 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    getSignIn: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SignInFacts"];
-                };
-            };
-            /** @description internal: Something went wrong in Bulkhead */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "internal";
-                    };
-                };
-            };
-        };
-    };
     getMe: {
         parameters: {
             query?: never;
@@ -5483,6 +5451,54 @@ export interface operations {
             };
         };
     };
+    getSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
+                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
+                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInFacts"];
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    "retry-after": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Something went wrong in Bulkhead */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+        };
+    };
     getOpenapiJson: {
         parameters: {
             query?: never;
@@ -5495,10 +5511,26 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
+                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
+                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
+                    "ratelimit-reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    "retry-after": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
                 };
             };
             /** @description internal: Something went wrong in Bulkhead */
@@ -5527,10 +5559,26 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
+                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
+                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
+                    "ratelimit-reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "text/html": string;
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    "retry-after": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
                 };
             };
             /** @description internal: Something went wrong in Bulkhead */

@@ -47,10 +47,18 @@ export interface Client {
   send(options: InjectOptions): Promise<Answer>;
 }
 export interface ApiOptions {
-  readonly limits?: { reads?: number; writes?: number; uploadsAtOnce?: number; installationsPerAccount?: number };
+  readonly limits?: {
+    reads?: number;
+    writes?: number;
+    strangers?: number;
+    uploadsAtOnce?: number;
+    installationsPerAccount?: number;
+  };
   readonly bundler?: { threads?: number; queue?: number };
   /** In place of the jailed child, where a test is about something else than packages. */
   readonly introspect?: Introspect;
+  /** A token is about to be verified. */
+  readonly onVerify?: () => void;
   /** Replaces parts of what the API works with. */
   readonly prepare?: (services: Services) => Services;
 }
@@ -73,12 +81,23 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
     introspect: options.introspect ?? (await jailedIntrospect(await temporaryFolder(t), blobs)),
   });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  const watched: typeof verifier.verify = (token) => {
+    options.onVerify?.();
+    return verifier.verify(token);
+  };
   const app = await buildApp({
     services,
-    signIn: openSignIn(pool, verifier),
+    signIn: openSignIn(pool, { ...verifier, verify: watched }),
     metrics: createMetrics(),
     logger: pino({ level: 'silent' }),
-    limits: { reads: 100_000, writes: 100_000, uploadsAtOnce: 100, installationsPerAccount: 100, ...options.limits },
+    limits: {
+      reads: 100_000,
+      writes: 100_000,
+      strangers: 100_000,
+      uploadsAtOnce: 100,
+      installationsPerAccount: 100,
+      ...options.limits,
+    },
     publicUrl: 'http://localhost:4000',
   });
   t.teardown(() => app.close());

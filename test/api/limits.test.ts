@@ -41,6 +41,41 @@ t.test('every answer says how much is left, and the refusal when to come back', 
   t.ok(Number(refused['retry-after']) > 0 && Number(refused['retry-after']) <= 60);
 });
 
+t.test('an address that nobody knows is held up before its token is looked at; who is signed in is not', async (t) => {
+  let verified = 0;
+  const api = await startApi(t, { introspect, limits: { strangers: 3 }, onVerify: () => (verified += 1) });
+  const ann = await api.user('ann');
+  t.equal((await ann.get('/me')).headers['ratelimit-limit'], '100000', 'the account’s own limit');
+  const ask = (remoteAddress: string, token?: string, url = '/api/me') =>
+    ann.send({ method: 'GET', url, remoteAddress, headers: { authorization: token ? `Bearer ${token}` : '' } });
+  const first = await ask('192.0.2.1', 'nonsense');
+  t.match(first, { status: 401, headers: { 'ratelimit-limit': 3, 'ratelimit-remaining': 2 } });
+  t.equal((await ask('192.0.2.1')).status, 401, 'no token counts too');
+  t.equal((await ask('192.0.2.1', 'nonsense')).status, 401);
+  const before = verified;
+  const refused = await Promise.all(Array.from({ length: 20 }, (_, index) => ask('192.0.2.1', `more${index}`)));
+  for (const answer of refused) {
+    t.match(answer, { status: 429, body: { code: 'rate_limited', detail: /^Your address may make 3 requests/ } });
+    t.ok(Number(answer.headers['retry-after']) > 0 && Number(answer.headers['retry-after']) <= 60);
+    t.match(answer.headers, { 'ratelimit-remaining': 0 });
+  }
+  t.equal(verified, before, 'no token was looked at');
+  t.equal((await ask('192.0.2.1', ann.token)).status, 200, 'a token that was good passes from the same address');
+  t.equal((await ask('192.0.2.2', 'nonsense')).status, 401, 'another address is not held up');
+  t.equal((await ask('2001:db8::1', 'a')).status, 401);
+  for (const end of ['2', '3']) await ask(`2001:db8::${end}`, 'a');
+  t.equal((await ask('2001:db8::4', 'a')).status, 429, 'a network of IPv6 counts as one');
+});
+
+t.test('what anybody may read is limited by address', async (t) => {
+  const api = await startApi(t, { introspect, limits: { strangers: 2 } });
+  const ann = await api.user('ann');
+  const ask = (url: string) => ann.send({ method: 'GET', url });
+  t.match((await ask('/api/docs')).headers, { 'ratelimit-limit': '2' });
+  t.equal((await ask('/api/sign-in')).status, 429, 'startApi has read the document');
+  t.equal((await ann.get('/me')).status, 200);
+});
+
 t.test('browsers are told to trust nothing, and other sites get no say', async (t) => {
   const api = await startApi(t, { introspect });
   const ann = await api.user('ann');
