@@ -13,7 +13,7 @@ const BIG = ['plugins', 'versions', 'version_files', 'installations', 'install_c
 const PLUGINS = 20_000;
 const INSTALLATIONS = 40_000;
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 const api = await startApi(t, { introspect: () => Promise.reject(new Error('nothing is published here')) });
 const loading = await api.pool.connect();
 await loading.query('SET statement_timeout = 0');
