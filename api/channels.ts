@@ -1,7 +1,8 @@
 /** Connecting and disconnecting channels, and replaying what came through them. */
 import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../db/channels.ts';
-import { setChannelAgent } from '../db/conversations.ts';
+import { deleteConversations, setChannelAgent } from '../db/conversations.ts';
 import { type Delivery, findDelivery, replayDeliveries } from '../db/delivery-history.ts';
+import { endOrphanedDeliveries } from '../db/delivery-lanes.ts';
 import { type RecordedEvent, replayEvent } from '../db/event-history.ts';
 import { lockInstallation } from '../db/installations.ts';
 import { announceInstallation } from '../db/notices.ts';
@@ -59,7 +60,7 @@ export async function replaceChannelAddress(
   return channel;
 }
 
-/** Disconnects a channel. What was not delivered yet stays, dead, to be looked at. */
+/** Disconnects a channel; its chats go with it. What was not delivered yet stays, dead, to be looked at. */
 export async function disconnectChannel(
   services: Services,
   caller: Caller,
@@ -67,7 +68,12 @@ export async function disconnectChannel(
   channelId: string,
 ): Promise<void> {
   await requireInstallation(services, caller, installationId);
-  const gone = await inTransaction(services.pool, (tx) => deleteChannel(tx, installationId, channelId));
+  const gone = await inTransaction(services.pool, async (tx) => {
+    await deleteConversations(tx, { installationId, channelId });
+    const deleted = await deleteChannel(tx, installationId, channelId);
+    if (deleted) await endOrphanedDeliveries(tx);
+    return deleted;
+  });
   if (!gone) throw unknownChannel();
 }
 

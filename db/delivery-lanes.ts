@@ -124,10 +124,31 @@ export async function releaseHeldDeliveries(pool: Pool, installationId: string |
 }
 
 /** Ends what is left for channels that are gone: disconnected or uninstalled while a request was on its way in. */
-export async function endOrphanedDeliveries(pool: Pool): Promise<void> {
-  await pool.query(
+export async function endOrphanedDeliveries(tx: ClientBase | Pool): Promise<void> {
+  await tx.query(
     `UPDATE deliveries d SET state = 'dead', last_error = 'the channel is disconnected', claimed_by = NULL,
             finished_at = now()
       WHERE d.state = 'pending' AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)`,
   );
+}
+
+/** Deleted by one statement: few enough that its locks are short. */
+const SWEPT_AT_ONCE = 2_000;
+
+/**
+ * Removes deliveries, with their bodies, that ended so long ago.
+ *
+ * @returns how many
+ */
+export async function sweepDeliveries(pool: Pool, retentionDays: number): Promise<number> {
+  for (let swept = 0; ; ) {
+    const { rowCount } = await pool.query(
+      `DELETE FROM deliveries WHERE id IN (
+         SELECT id FROM deliveries WHERE state <> 'pending' AND finished_at < now() - make_interval(days => $1)
+          ORDER BY finished_at LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`,
+      [retentionDays],
+    );
+    swept += rowCount ?? 0;
+    if ((rowCount ?? 0) < SWEPT_AT_ONCE) return swept;
+  }
 }

@@ -15,6 +15,7 @@ export const limits = {
   logDataBytes: 16 * KIB,
   toolResultBytes: 256 * KIB,
   storageBytes: MIB,
+  deliveryDays: 14,
   heapMegabytes: 128,
   residentMegabytes: 256,
   /** Of one child: its pipes, epoll and event descriptors take about 20. */

@@ -31,6 +31,12 @@ export const supervisorSettings = {
   TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool, bytes.'),
   CHILDREN: wholeNumber(1, 10_000, 100, 'Plugin processes at once; the one unused longest is stopped for the next.'),
   IDLE_STOP_SECONDS: wholeNumber(1, 86_400, 600, 'A plugin process nobody called for this long is stopped.'),
+  DELIVERY_DAYS: wholeNumber(
+    1,
+    3_650,
+    limits.deliveryDays,
+    'Webhook requests and replies that ended are kept this long, with their bodies, days.',
+  ),
   STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation, bytes.'),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child, megabytes.'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child, megabytes.'),

@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { maintainAudit } from '../db/audit.ts';
 import type { Blobs } from '../db/blobs.ts';
-import { endOrphanedDeliveries, findReadyLanes, releaseHeldDeliveries } from '../db/delivery-lanes.ts';
+import { endOrphanedDeliveries, findReadyLanes, releaseHeldDeliveries, sweepDeliveries } from '../db/delivery-lanes.ts';
 import { releaseHeldEvents, requeueStrandedEvents } from '../db/events.ts';
 import {
   answerIntrospection,
@@ -41,6 +41,8 @@ export interface JobDeps extends Omit<EventDeps, 'atWork'> {
   readonly blobs: Blobs;
   readonly fleet: Fleet;
   readonly jail: Jail;
+  /** How long deliveries that ended are kept, with their bodies, days. */
+  readonly deliveryDays: number;
   onError(error: Error): void;
 }
 
@@ -59,7 +61,7 @@ export interface Jobs {
 
 /** Heals, then starts the workers. */
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
-  await upkeep(deps.pool);
+  await upkeep(deps);
   const lanes = new LaneScheduler({
     ...{ concurrency: LANES, perInstallation: LANES_PER_INSTALLATION, pollMs: LANE_POLL_MS, onError: deps.onError },
     find: (channelIds) => findReadyLanes(deps.pool, deps.lease, channelIds),
@@ -73,7 +75,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await heal(deps, atWork, lanes);
   const timers = [
     setInterval(() => heal(deps, atWork, lanes).catch(deps.onError), HEAL_MS),
-    setInterval(() => upkeep(deps.pool).catch(deps.onError), UPKEEP_MS),
+    setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
   ];
   return {
     wakeChannel: (channelId) => lanes.wake(channelId),
@@ -102,9 +104,10 @@ async function release({ pool }: JobDeps, lanes: LaneScheduler, installationId: 
   for (const channelId of await releaseHeldDeliveries(pool, installationId)) lanes.wake(channelId);
 }
 
-async function upkeep(pool: Pool): Promise<void> {
+async function upkeep({ pool, deliveryDays }: Pick<JobDeps, 'pool' | 'deliveryDays'>): Promise<void> {
   await maintainLogs(pool);
   await maintainAudit(pool);
+  await sweepDeliveries(pool, deliveryDays);
 }
 
 async function answer(deps: JobDeps, introspectionId: string): Promise<void> {

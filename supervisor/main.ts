@@ -46,6 +46,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
     storageBytes: config.STORAGE_BYTES,
+    deliveryDays: config.DELIVERY_DAYS,
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
     consoleOrigin: new URL(publicUrl(config)).origin,

@@ -44,6 +44,7 @@ export interface SupervisorOptions {
   readonly logCaps?: LogCaps;
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
+  readonly deliveryDays?: number;
   readonly toolResultBytes?: number;
   /** What one child may say at once and be asked at once. */
   readonly childBounds?: ChildBounds;
@@ -86,7 +87,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const passes = options.passes ?? (() => undefined);
   const jobs = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },
-    ...{ services, passes },
+    ...{ services, passes, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
   });
   await follow({ listener, rosters, fleet, sessions, pool, queues, onError, jobs });
   const stop = async () => {

@@ -63,6 +63,36 @@ t.test('a channel has an address nobody guesses, which its installation shows', 
   t.equal((await ann.post(`${at}/channels/${made.body.id}/replace-address`)).status, 404);
 });
 
+t.test('with a channel go its chats, and what was not delivered yet is dead at once', async (t) => {
+  const { body: channel } = await ann.post(`${at}/channels`, { name: 'desk' });
+  const me = (await ann.get('/me')).body.id;
+  const installationId = at.split('/').at(-1) ?? '';
+  await api.pool.query(`INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('chat', $1, 'a', 'A')`, [
+    me,
+  ]);
+  await api.pool.query(
+    `INSERT INTO conversations (channel_id, conversation_key, session_id) VALUES ($1, 'k', 'chat')`,
+    [channel.id],
+  );
+  await insertDeliveries(api.pool, [
+    {
+      ...{
+        id: 'waiting',
+        channelId: channel.id,
+        installationId,
+        accountId: me,
+        routingId: 'r',
+        receivedAt: Date.now(),
+      },
+      ...{ method: 'POST', query: '', headers: [], body: Buffer.from('x') },
+    },
+  ]);
+  t.equal((await ann.delete(`${at}/channels/${channel.id}`)).status, 204);
+  t.equal((await api.pool.query(`SELECT 1 FROM sessions WHERE id = 'chat'`)).rowCount, 0);
+  const left = await api.pool.query(`SELECT state, last_error FROM deliveries WHERE id = 'waiting'`);
+  t.same(left.rows, [{ state: 'dead', last_error: 'the channel is disconnected' }]);
+});
+
 t.test('another account sees and changes none of it', async (t) => {
   const channel = await connect();
   const id = await take(channel, 'x');

@@ -4,6 +4,7 @@ import t from 'tap';
 import { accountOf } from '../../db/accounts.ts';
 import { deleteChannel, findAddress, insertChannel, listChannels, replaceAddress } from '../../db/channels.ts';
 import { insertDeliveries, type NewDelivery } from '../../db/deliveries.ts';
+import { sweepDeliveries } from '../../db/delivery-lanes.ts';
 import { inTransaction } from '../../db/pool.ts';
 import { testDatabase } from '../harness.ts';
 
@@ -59,4 +60,21 @@ t.test('an address lives as long as it is the channel’s', async (t) => {
   t.equal(await inTransaction(pool, (tx) => deleteChannel(tx, 'i', channel.id)), true);
   t.equal(await findAddress(pool, replaced?.routingId ?? ''), 'retired');
   t.equal(await findAddress(pool, 'A'.repeat(22)), 'unknown');
+});
+
+t.test('what ended long ago is swept, what is pending never', async (t) => {
+  const channel = await connect();
+  const [old, fresh, pending] = [1, 2, 3].map(() => deliveryOf(channel.id, Buffer.from('x')));
+  await insertDeliveries(pool, [old, fresh, pending] as NewDelivery[]);
+  await pool.query(`UPDATE deliveries SET state = 'dead', finished_at = now() - interval '3 days' WHERE id = $1`, [
+    old?.id,
+  ]);
+  await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE id = $1`, [fresh?.id]);
+  await pool.query(`UPDATE deliveries SET received_at = now() - interval '9 days' WHERE id = $1`, [pending?.id]);
+  t.equal(await sweepDeliveries(pool, 2), 1);
+  const left = await pool.query('SELECT id FROM deliveries WHERE channel_id = $1 ORDER BY position', [channel.id]);
+  t.same(
+    left.rows.map(({ id }) => id),
+    [fresh?.id, pending?.id],
+  );
 });
