@@ -52,6 +52,8 @@ export interface Loaded {
 export type ChildBounds = CallBounds & ReadBounds;
 const defaultBounds: ChildBounds = limits;
 
+/** From being asked to go to SIGKILL, milliseconds: a child that listens takes ten on a quiet machine. */
+const GO_WITHIN_MS = 250;
 /** From spawn to `ready`. It takes 60 ms; a machine that needs 10 s is in trouble anyway. */
 const READY_WITHIN_MS = 10_000;
 /** Of a malformed method's name, what goes into the reason of the end. Characters. */
@@ -78,6 +80,8 @@ export class Child {
   readonly #startedAt = performance.now();
   #state: ChildState = 'spawning';
   #why: string | null = null;
+  /** It was asked to go and has not gone yet. */
+  #going = false;
 
   /** Takes over a spawned process; see `startChild`. */
   constructor(jailed: JailedProcess, handlers: ChildHandlers, bounds = defaultBounds) {
@@ -154,24 +158,39 @@ export class Child {
     this.#calls.resume(invocationId);
   }
 
-  /** Takes no new calls, lets running ones finish within the grace, milliseconds, then ends the child. */
+  /**
+   * Takes no new calls, lets running ones finish within the grace, milliseconds, and asks the child to go, before it is
+   * killed. Without a grace it is killed at once.
+   */
   async stop({ graceMs }: { graceMs: number }): Promise<ChildEnd> {
     if (this.#state === 'loaded') {
       this.#state = 'draining';
       await Promise.race([this.#calls.settle(graceMs), this.ended]);
     }
-    return this.kill('it was stopped');
+    if (graceMs === 0 || this.#state === 'dead') return this.kill('it was stopped');
+    this.#leave('it was stopped');
+    this.#going = true;
+    this.#jailed.terminate();
+    const killer = setTimeout(() => this.#jailed.kill(), GO_WITHIN_MS);
+    return this.ended.finally(() => {
+      this.#going = false;
+      clearTimeout(killer);
+    });
   }
 
   /** Ends the child now. `why`, one sentence, becomes the reason of its end. */
   kill(why: string): Promise<ChildEnd> {
-    if (this.#state !== 'dead') {
-      this.#why ??= why;
-      this.#state = 'dead';
-      this.#wire.close(new ChildError('dead', this.#why));
-      this.#jailed.kill();
-    }
+    // Also where it was asked to go and takes its time.
+    if (this.#state !== 'dead' || this.#going) this.#jailed.kill();
+    this.#leave(why);
     return this.ended;
+  }
+
+  #leave(why: string): void {
+    if (this.#state === 'dead') return;
+    this.#why ??= why;
+    this.#state = 'dead';
+    this.#wire.close(new ChildError('dead', this.#why));
   }
 
   /** The last 8 kB of what the process said on stderr. */

@@ -22,6 +22,8 @@ export interface BoxedProcess {
   readonly exited: Promise<ExitInfo>;
   /** Process id on the host of the Node inside; 0 until it is confined. */
   readonly pid: number;
+  /** The polite way: closes its stdin, at whose end a child leaves by itself, and sends SIGTERM. It may do neither. */
+  terminate(): void;
   /** SIGKILL to everything. Safe at any time, any number of times. */
   kill(): void;
   /** Resident bytes of the Node inside, shared pages included; 0 when it is gone. */
@@ -47,16 +49,23 @@ export function watchProcess(child: ChildProcess, info: Readable | null, group: 
   let inside = 0;
   let born = '';
   let killed = false;
+  let asked = false;
   const confined = (async () => {
     const pid = info ? await childOf(info) : (child.pid ?? 0);
     await group?.add(pid);
     born = startTime(pid);
     inside = pid;
     if (killed) kill();
+    else if (asked) terminate();
   })();
   // A child that dies before it is confined is reported by `exited`; the promise is for who waits to send.
   confined.catch(() => kill());
   const alive = () => inside !== 0 && startTime(inside) === born && born !== '';
+  function terminate(): void {
+    asked = true;
+    child.stdin?.end();
+    if (alive()) signal(inside, 'SIGTERM');
+  }
   function kill(): void {
     killed = true;
     if (!info) child.kill('SIGKILL');
@@ -81,6 +90,7 @@ export function watchProcess(child: ChildProcess, info: Readable | null, group: 
   return {
     confined,
     exited,
+    terminate,
     kill,
     get pid() {
       return inside;
@@ -115,9 +125,9 @@ async function childOf(info: Readable): Promise<number> {
   return Number(pid);
 }
 
-function signal(pid: number): void {
+function signal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {
   try {
-    process.kill(pid, 'SIGKILL');
+    process.kill(pid, name);
   } catch {
     // Gone between the look and the blow.
   }

@@ -101,6 +101,33 @@ t.test('audit pages', async (t) => {
   });
 });
 
+t.test('audit entries are kept for thirty days, and gone a day later', async (t) => {
+  const { pool } = await testDatabase(t);
+  const now = Date.now();
+  await maintainAudit(pool, now);
+  const entry = {
+    id: 'a1',
+    at: new Date(now).toISOString(),
+    installationId: 'i1',
+    sessionId: null,
+    invocationId: null,
+  };
+  const call = {
+    member: 'storage.get',
+    outcome: 'denied' as const,
+    durationMs: 1,
+    argumentsSha256: null,
+    detail: null,
+  };
+  await insertAudit(pool, [{ ...entry, ...call }]);
+  const kept = async (days: number) => {
+    await maintainAudit(pool, now + days * 24 * HOUR);
+    return (await pageAudit(pool, { installationId: 'i1', limit: 5 })).items.map(({ id }) => id);
+  };
+  t.same(await kept(30), ['a1']);
+  t.same(await kept(32), []);
+});
+
 t.test('cursors are ours or refused', async (t) => {
   t.equal(decodeCursor(encodeCursor('ä/1')), 'ä/1');
   t.equal(decodeCursor(undefined), null);

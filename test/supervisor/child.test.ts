@@ -48,6 +48,27 @@ t.test('a stop lets running calls finish, within its grace', async (t) => {
   await slow;
 });
 
+t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
+  const polite = testChild(t, jail);
+  await polite.load(bundleOf(toolOf('return 1;')));
+  t.match(await polite.stop({ graceMs: 1_000 }), { code: 0, signal: null, asked: true, gone: true });
+  const deaf = testChild(t, jail);
+  await deaf.load(bundleOf(toolOf('for (;;);')));
+  callTool(deaf, 'run').catch(() => undefined);
+  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGKILL', asked: true, gone: true, reason: 'it was stopped' });
+  const blocked = testChild(t, jail);
+  await blocked.load(bundleOf(toolOf('return 1;')));
+  t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'no grace, no courtesy');
+});
+
+t.test('without the jail SIGTERM ends what does not listen', async (t) => {
+  const bare = await testJail(t, { walls: { node: true, os: false } });
+  const deaf = testChild(t, bare);
+  await deaf.load(bundleOf(toolOf('for (;;);')));
+  callTool(deaf, 'run').catch(() => undefined);
+  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGTERM', asked: true, gone: true });
+});
+
 t.test('what a handler throws and vetoes', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('return (0, eval)(args)(ctx);')));

@@ -134,6 +134,16 @@ t.test('who crashes again and again is failed, with the reason, until something 
   const refused = performance.now();
   t.equal((await outcomeOf(world, session)).outcome, 'skipped_unavailable');
   t.ok(performance.now() - refused < 200, 'at once');
+  await world.supervisor.logs.flush();
+  const told = "SELECT data FROM plugin_logs WHERE installation_id = $1 AND level = 'error' AND message ~ $2";
+  t.equal((await world.pool.query(told, [made.installationId, '^It failed too often and is stopped: '])).rowCount, 1);
+  // As configure and resume do it.
+  await world.pool.query('UPDATE installations SET updated_at = clock_timestamp() WHERE id = $1', [
+    made.installationId,
+  ]);
+  await announceInstallation(world.pool, made.installationId);
+  await eventually(async () => (await outcomeOf(world, session)).outcome !== 'skipped_unavailable');
+  await eventually(async () => (await row()).status === 'ready');
   await world.update(made, { semVer: '2.0.0', code: suffix(' well') });
   await eventually(async () => (await prompt(world, session)) === 'a well');
   await eventually(async () => (await row()).status === 'ready');

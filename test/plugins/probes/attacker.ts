@@ -56,8 +56,8 @@ export class Attacker {
   }
 
   /** What code answered, or null where it was stopped: by an exception, by its death, or by having nothing to say. */
-  async run(code: string): Promise<string | null> {
-    const outcome = await this.#call(await this.#ready(), code, PROBE_MS);
+  async run(code: string, budgetMs: number = PROBE_MS): Promise<string | null> {
+    const outcome = await this.#call(await this.#ready(), code, budgetMs);
     const answer = outcome?.outcome === 'answered' ? outcome.answer : undefined;
     return answer === undefined || answer === '' || answer === null || answer === false ? null : words(answer);
   }
