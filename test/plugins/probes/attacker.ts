@@ -14,6 +14,8 @@ const EXHAUST_MS = 100;
 const EXHAUST_MAX_MS = 3_000;
 /** A load that never ends is ended after this. Milliseconds. */
 const LOAD_MS = 600;
+/** In an open realm the first look makes Node load what its globals stand for: half a second on a busy machine. */
+const FIRST_LOOK_MS = 10_000;
 /** Ids that the harness gives to its calls; another one is foreign. */
 const OWN_ID = /^call-\d+$/;
 /** One tool that runs code it is given, so that many probes share a child. */
@@ -114,9 +116,9 @@ export class Attacker {
     return recorded;
   }
 
-  async #isIntact(): Promise<boolean> {
+  async #isIntact(budgetMs: number = LOAD_MS): Promise<boolean> {
     if (this.#child?.state !== 'loaded') return false;
-    const outcome = await this.#call(this.#child, INTACT, LOAD_MS, '');
+    const outcome = await this.#call(this.#child, INTACT, budgetMs, '');
     return outcome?.outcome === 'answered' && outcome.answer === true;
   }
 
@@ -135,7 +137,7 @@ export class Attacker {
     await this.#drop();
     this.#child = this.#spawn();
     await this.#child.load(bundleOf(EVALUATOR, { members: ['secrets.get'] }));
-    await this.#isIntact();
+    await this.#isIntact(FIRST_LOOK_MS);
     return this.#child;
   }
 
