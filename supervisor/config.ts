@@ -1,7 +1,10 @@
 /** Settings of the supervisor process. */
-import type { z } from 'zod';
+import { z } from 'zod';
 import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../db/settings.ts';
 import { KIB, limits, MIB } from '../sdk/limits.ts';
+
+/** A name and a port. */
+const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;
 
 export const supervisorSettings = {
   ...sharedSettings,
@@ -38,6 +41,19 @@ export const supervisorSettings = {
     'Webhook requests and replies that ended are kept this long, with their bodies, days.',
   ),
   STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation, bytes.'),
+  HTTP_ALLOW_PRIVATE: z
+    .string()
+    .transform((list) => list.split(',').map((target) => target.trim().toLowerCase()))
+    .transform((targets) => targets.filter((target) => target !== ''))
+    .refine(
+      (targets) => targets.every((target) => PRIVATE_TARGET.test(target)),
+      'must be host:port, separated by commas',
+    )
+    .transform((targets): ReadonlySet<string> => new Set(targets))
+    .prefault('')
+    .describe(
+      'Targets of host.http that may have private addresses: host:port, separated by commas. Plugins that were granted the host reach them inside your network. Empty: none.',
+    ),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child, megabytes.'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child, megabytes.'),
   OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child; it needs about 20 for itself.'),

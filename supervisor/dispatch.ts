@@ -12,6 +12,8 @@ import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
 import type { HostRow } from '../sdk/rows.ts';
 import { type HeldGrant, holdGrant } from './host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
+import type { Exchange } from './host/http/exchange.ts';
+import { httpCalls } from './host/http.ts';
 import { secretCalls } from './host/secrets.ts';
 import { sessionCalls } from './host/session.ts';
 import type { Standing } from './host/standing.ts';
@@ -36,6 +38,7 @@ export interface DispatchDeps {
   readonly invocations: Invocations;
   readonly callsPerMinute?: number;
   readonly storageBytes?: number;
+  readonly http?: Partial<Exchange>;
 }
 export interface HostRequest {
   readonly member: string;
@@ -56,6 +59,7 @@ export interface Dispatch {
 
 function createTable(deps: DispatchDeps): Table {
   return {
+    ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }),
     ...secretCalls(deps.pool, deps.keys),
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
@@ -76,7 +80,6 @@ function createTable(deps: DispatchDeps): Table {
     'media.remove': notYet,
     'ssh.hosts': notYet,
     'ssh.run': notYet,
-    'http.fetch': notYet,
   } satisfies Table;
 }
 

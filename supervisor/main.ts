@@ -47,6 +47,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
     storageBytes: config.STORAGE_BYTES,
     deliveryDays: config.DELIVERY_DAYS,
+    http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
     consoleOrigin: new URL(publicUrl(config)).origin,

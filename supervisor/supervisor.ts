@@ -16,6 +16,7 @@ import { createDispatch } from './dispatch.ts';
 import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
 import { Fleet } from './fleet.ts';
+import type { Exchange } from './host/http/exchange.ts';
 import { Invocations } from './invocations.ts';
 import { type Jobs, startJobs } from './jobs.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -45,6 +46,8 @@ export interface SupervisorOptions {
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly deliveryDays?: number;
+  /** Of `host.http`. */
+  readonly http?: Partial<Exchange>;
   readonly toolResultBytes?: number;
   /** What one child may say at once and be asked at once. */
   readonly childBounds?: ChildBounds;
@@ -120,11 +123,12 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
   const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines, stacks });
   const audit = new AuditSink(pool, { onError });
   const invocations = new Invocations();
-  const { hostCallsPerMinute, storageBytes } = options;
+  const { hostCallsPerMinute, storageBytes, http } = options;
   const dispatch = createDispatch({
     ...{ pool, keys, audit, logs, metrics, invocations },
     ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
     ...(storageBytes === undefined ? {} : { storageBytes }),
+    ...(http === undefined ? {} : { http }),
   });
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },

@@ -34,7 +34,7 @@ t.test('members whose back end is not here yet are absent too', async (t) => {
       'return Object.keys(host).sort().join() + " " + Object.keys(host.storage).sort().join() + " " + Object.keys(host.session).sort().join();',
     ),
   });
-  t.equal(await run(world, 'wants'), 'log,secrets,session,settings,storage get,list get,messages,notice,post');
+  t.equal(await run(world, 'wants'), 'http,log,secrets,session,settings,storage get,list get,messages,notice,post');
 });
 
 t.test('storage keeps exact JSON within its quota, each installation its own', async (t) => {

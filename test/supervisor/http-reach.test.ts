@@ -28,6 +28,7 @@ const outside = [
   'https://evil.test/#api.example.com',
   'https://evil.test\\@api.example.com/',
   'http://127.0.0.1/',
+  'http://127.0.0.1./',
   'http://2130706433/',
   'http://0x7f.1/',
   'http://0177.0.0.1/',

@@ -1,4 +1,5 @@
 /** Whether an address that a plugin gives lies within its grants. Pure; asked again for every redirect. */
+import { isIP } from 'node:net';
 import { HostError } from '../host-call.ts';
 
 const PREFIX = 'host.http:';
@@ -19,6 +20,10 @@ export function readTarget(address: string, granted: readonly string[]): URL {
   if (url.username !== '' || url.password !== '')
     throw new HostError('the address has a user name or password in it; send an authorization header instead');
   const host = nameOf(url);
+  url.hostname = host;
+  // A connection to an address asks for no name, and would pass by the check of addresses.
+  if (isIP(host.replace(/^\[|\]$/g, '')) !== 0)
+    throw new HostError('the address names no host but an IP address; hosts are granted by name');
   if (!granted.some((capability) => capability.startsWith(PREFIX) && covers(capability.slice(PREFIX.length), host)))
     throw new HostError(`${host} is not a granted host; declare ${PREFIX}${host} in the readme and publish again`);
   return url;
