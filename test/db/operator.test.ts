@@ -15,6 +15,9 @@ const SCRIPT = fileURLToPath(new URL('../../db/operator.ts', import.meta.url));
 const TOKEN = fileURLToPath(new URL('../../db/token.ts', import.meta.url));
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
+// Each word to an operator's command is a process that starts.
+t.setTimeout(180_000);
+
 function operator(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
   return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { PATH: process.env.PATH, ...env } });
 }
