@@ -5,8 +5,8 @@ import type { Answer, OpenApiDocument, Operation, Parameter } from './openapi.ts
 export const STYLE = `
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
-pre { background: var(--soft); padding: .7rem; border-radius: .3rem; overflow-x: auto; }
+code, pre { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap: anywhere; }
+pre { background: var(--soft); padding: .7rem; border-radius: .3rem; white-space: pre-wrap; }
 details { border: 1px solid var(--line); border-radius: .3rem; margin: .4rem 0; padding: .3rem .7rem; }
 summary { cursor: pointer; }
 summary:focus-visible, a:focus-visible { outline: 3px solid Highlight; outline-offset: 2px; }
