@@ -1,5 +1,4 @@
 /** The queue workers, and the healing of whatever a killed supervisor left behind. */
-import type { Pool } from 'pg';
 import { maintainAudit } from '../db/audit.ts';
 import type { Blobs } from '../db/blobs.ts';
 import { endOrphanedDeliveries, findReadyLanes, releaseHeldDeliveries, sweepDeliveries } from '../db/delivery-lanes.ts';

@@ -1,0 +1,140 @@
+/**
+ * How many webhook requests a second are accepted, which means committed, as a share of raw single-row INSERTs a second
+ * over the same pool in the same run? 2 KB bodies over real HTTP, the webhook address in this process and its vendors in
+ * another. Then how long an answer takes at half that load, and how long it is from the answer to `channel.receive` on an
+ * idle system.
+ *
+ *   node bench/webhook-intake.ts [--seconds 4]
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes, randomUUIDv7 } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import type { Pool } from 'pg';
+import { openWebhooks } from '../api/ingress/webhooks.ts';
+import { accountOf } from '../db/accounts.ts';
+import { insertChannel } from '../db/channels.ts';
+import { openListener } from '../db/listener.ts';
+import { inTransaction, openPool } from '../db/pool.ts';
+import { startTestServer, TEMPLATE, withDatabase } from '../test/server.ts';
+import { percentile } from './percentiles.ts';
+
+const CONNECTIONS = 20;
+const BODY = randomBytes(2_048);
+const ROUNDS = 3;
+const GOALS = { share: 0.6, p99Ms: 50 };
+const VENDORS = fileURLToPath(new URL('webhook-intake/vendors.ts', import.meta.url));
+
+const { values } = parseArgs({ options: { seconds: { type: 'string', default: '4' } } });
+const seconds = Number(values.seconds);
+
+export interface Load {
+  readonly port: number;
+  readonly path: string;
+  readonly connections: number;
+  readonly seconds: number;
+  /** Requests a second in all; null: as many as are answered. */
+  readonly rate: number | null;
+  readonly bodyBytes: number;
+}
+export interface LoadResult {
+  readonly accepted: number;
+  readonly refused: number;
+  readonly ms: readonly number[];
+}
+
+/** Raw INSERTs of the same row, one a statement, by as many at once as the pool has connections. */
+async function rawInserts(pool: Pool): Promise<number> {
+  const until = performance.now() + seconds * 1_000;
+  let count = 0;
+  const worker = async () => {
+    while (performance.now() < until) {
+      await pool.query({
+        name: 'raw',
+        text: `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
+                 headers, body) VALUES ($1, 'raw', 'raw', 'raw', 'raw', now(), 'POST', '', '[]', $2)`,
+        values: [randomUUIDv7(), BODY],
+      });
+      count += 1;
+    }
+  };
+  const started = performance.now();
+  await Promise.all(Array.from({ length: CONNECTIONS }, worker));
+  return (count / (performance.now() - started)) * 1_000;
+}
+
+async function load(vendors: ChildProcess, load: Load): Promise<LoadResult> {
+  vendors.send(load);
+  const [result] = (await once(vendors, 'message')) as [LoadResult];
+  return result;
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const server = await startTestServer();
+let isOver = false;
+const onError = (error: Error): void => {
+  if (!isOver) console.error(error.message);
+};
+const database = openPool(withDatabase(server.url, TEMPLATE), {
+  ...{ name: 'bulkhead-bench', connections: CONNECTIONS, onError },
+});
+const { pool } = database;
+const account = await accountOf(pool, 'ann');
+await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', $1, 'p', 'P')`, [account.id]);
+await pool.query(
+  `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
+   VALUES ('i', $1, 'p', 'Latest', '{}', 'ready', 1)`,
+  [account.id],
+);
+const channel = await inTransaction(pool, (tx) =>
+  insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }),
+);
+const listener = await openListener(pool, onError);
+const webhooks = await openWebhooks({
+  ...{ pool, listener, onError, metrics: { webhookAnswered: () => undefined } },
+  config: { DATA_DIR: directory, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
+});
+const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
+await once(http, 'listening');
+const vendors = fork(VENDORS);
+const aim = {
+  ...{ port: (http.address() as AddressInfo).port, path: `/webhook/plugin/${channel.routingId}`, seconds },
+  ...{ connections: 64, bodyBytes: BODY.byteLength },
+};
+
+await load(vendors, { ...aim, rate: null, seconds: 1 });
+const shares: number[] = [];
+let accepted = 0;
+for (let round = 0; round < ROUNDS; round += 1) {
+  const raw = await rawInserts(pool);
+  const result = await load(vendors, { ...aim, rate: null });
+  accepted = result.accepted / seconds;
+  shares.push(accepted / raw);
+  console.log(
+    `raw INSERT ${raw.toFixed(0)}/s   accepted ${accepted.toFixed(0)}/s   share ${(accepted / raw).toFixed(2)}   refused ${result.refused}`,
+  );
+}
+const share = percentile(shares, 0.5);
+const half = await load(vendors, { ...aim, rate: accepted / 2 });
+const [p50, p99] = [percentile(half.ms, 0.5), percentile(half.ms, 0.99)];
+console.log(`at half that load (${(accepted / 2).toFixed(0)}/s): p50 ${p50.toFixed(1)} ms   p99 ${p99.toFixed(1)} ms`);
+const met = share >= GOALS.share && p99 <= GOALS.p99Ms;
+console.log(
+  `webhook intake: ${share.toFixed(2)} of raw INSERTs, p99 ${p99.toFixed(1)} ms; goal ≥ ${GOALS.share} and ≤ ${GOALS.p99Ms} ms: ${met ? 'met' : 'missed'}`,
+);
+isOver = true;
+vendors.kill();
+http.closeAllConnections();
+http.close();
+await webhooks.close();
+await listener.close();
+await database.close();
+await server.stop();
+rmSync(directory, { recursive: true });
+process.exit(0);
