@@ -61,8 +61,9 @@ function processesOf(child: Child): number[] {
   return parent === undefined || Number(parent) === process.pid ? [child.pid] : [child.pid, Number(parent)];
 }
 
-async function weighChildren(count: number): Promise<void> {
-  const children = Array.from({ length: count }, () => start(sandbox.jail));
+/** Answers the median weight of one, megabytes. */
+async function weighChildren(jail: Jail, name: string, count: number): Promise<number> {
+  const children = Array.from({ length: count }, () => start(jail));
   const bundle = { bundle: PLUGIN, sourceName: 'bench.js', members: [], settings: {}, secretNames: [], expected: null };
   await Promise.all(children.map((child) => child.load(bundle)));
   await sleep(SETTLE_MS);
@@ -72,10 +73,11 @@ async function weighChildren(count: number): Promise<void> {
       all.reduce((total, each) => total + pick(each), 0);
     return { pss: sum((each) => each.pss) / 1024, own: sum((each) => each.own) / 1024 };
   });
-  const pss = median(weights.map((weight) => weight.pss)).toFixed(1);
+  const pss = median(weights.map((weight) => weight.pss));
   const own = median(weights.map((weight) => weight.own)).toFixed(1);
-  console.log(`  ${String(count).padStart(2)} running: PSS ${pss} MB each, of it private ${own} MB`);
+  console.log(`  ${String(count).padStart(2)} ${name}: PSS ${pss.toFixed(1)} MB each, of it private ${own} MB`);
   await Promise.all(children.map((child) => child.kill('the bench is over')));
+  return pss;
 }
 
 const samples = { node: [] as number[], bare: [] as number[], jailed: [] as number[] };
@@ -95,7 +97,11 @@ for (const [name, found] of Object.entries(samples)) {
   );
 }
 console.log('idle and loaded; goal PSS ≤ 18 MB');
-await weighChildren(1);
-await weighChildren(HANDFUL);
+await weighChildren(sandbox.jail, 'jailed', 1);
+const jailedMb = await weighChildren(sandbox.jail, 'jailed', HANDFUL);
+const bareMb = await weighChildren(bareJail, 'bare', HANDFUL);
+const ms = median(samples.jailed.map((jailed, index) => jailed - (samples.bare[index] ?? 0)));
+console.log('the jail over a bare child; goals ≤ 10 ms, ≤ 1 MB');
+console.log(`  ${ms.toFixed(1)} ms (median of pairs)   ${(jailedMb - bareMb).toFixed(1)} MB (PSS)`);
 rmSync(directory, { recursive: true });
 process.exit(0);
