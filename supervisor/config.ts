@@ -32,6 +32,11 @@ export const supervisorSettings = {
   LOG_MESSAGE_BYTES: wholeNumber(256, MIB, limits.logMessageBytes, 'Longest log message, bytes; more is cut off.'),
   LOG_DATA_BYTES: wholeNumber(256, MIB, limits.logDataBytes, 'Largest data of a log line, bytes; more is cut off.'),
   TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool, bytes.'),
+  MODELS_FILE: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('JSON file of the model endpoints plugins may ask (docs/models.md). Empty: none but those of plugins.'),
   CHILDREN: wholeNumber(1, 10_000, 100, 'Plugin processes at once; the one unused longest is stopped for the next.'),
   IDLE_STOP_SECONDS: wholeNumber(1, 86_400, 600, 'A plugin process nobody called for this long is stopped.'),
   DELIVERY_DAYS: wholeNumber(

@@ -14,6 +14,7 @@ import { type HeldGrant, holdGrant } from './host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import { httpCalls } from './host/http.ts';
+import type { Llm } from './host/llm.ts';
 import { secretCalls } from './host/secrets.ts';
 import { sessionCalls } from './host/session.ts';
 import type { Standing } from './host/standing.ts';
@@ -36,6 +37,7 @@ export interface DispatchDeps {
   readonly logs: LogSink;
   readonly metrics: Metrics;
   readonly invocations: Invocations;
+  readonly llm: Llm;
   readonly callsPerMinute?: number;
   readonly storageBytes?: number;
   readonly http?: Partial<Exchange>;
@@ -63,13 +65,12 @@ function createTable(deps: DispatchDeps): Table {
     ...secretCalls(deps.pool, deps.keys),
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
+    ...deps.llm.calls,
     'agents.list': notYet,
     'agents.create': notYet,
     'agents.update': notYet,
     'agents.remove': notYet,
     'agents.send': notYet,
-    'models.list': notYet,
-    'llm.complete': notYet,
     'workspace.list': notYet,
     'workspace.read': notYet,
     'workspace.readText': notYet,

@@ -29,6 +29,11 @@ export class Invocations {
     this.#running.delete(id);
   }
 
+  /** What runs in an installation's children. */
+  of(installationId: string): Invocation[] {
+    return [...this.#running.values()].filter((running) => running.installationId === installationId);
+  }
+
   /** A running invocation of this very installation: another one's id finds nothing. */
   find(id: string | null, installationId: string): Invocation | null {
     const found = id === null ? undefined : this.#running.get(id);

@@ -16,19 +16,22 @@ import { SECOND } from '../sdk/limits.ts';
 import type { ChildBounds } from './child.ts';
 import { readConfig, type SupervisorConfig } from './config.ts';
 import { buildHealth } from './health.ts';
+import { readModels } from './host/llm/configuration.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import { startSupervisor } from './supervisor.ts';
 
 try {
-  await serve(readConfig(readEnvironment()));
+  const env = readEnvironment();
+  await serve(readConfig(env), env);
 } catch (error) {
   refuseToStart(error);
 }
 
-async function serve(config: SupervisorConfig): Promise<void> {
+async function serve(config: SupervisorConfig, env: Readonly<Record<string, string | undefined>>): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
   const logger = pino({ level: config.LOG_LEVEL, name: 'supervisor' });
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
   await confirmSandboxOff(config, database.pool);
@@ -42,6 +45,7 @@ async function serve(config: SupervisorConfig): Promise<void> {
     verifier: await openVerifier(config),
     sandbox,
     logger,
+    models,
     childrenMax: config.CHILDREN,
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,

@@ -14,6 +14,12 @@ export interface Metrics {
   childStarted(seconds: number): void;
   logLines(written: number, dropped: number): void;
   eventAttempted(type: string, outcome: string): void;
+  /** What a configured model was asked for by a plugin; the cost in the operator's currency. */
+  modelAnswered(slug: string, provider: string, usage: ModelUsage, cost: number): void;
+}
+export interface ModelUsage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
 }
 export interface Gauges {
   children(): Record<string, number>;
@@ -61,7 +67,22 @@ export function createMetrics(gauges: Gauges): Metrics {
       if (written) lines.inc({ fate: 'written' }, written);
       if (dropped) lines.inc({ fate: 'dropped' }, dropped);
     },
+    modelAnswered: modelRecorder(counter),
     eventAttempted: (type, outcome) => attempts.inc({ type, outcome }),
+  };
+}
+
+type MakeCounter = (name: string, help: string, labelNames: string[]) => Counter;
+
+function modelRecorder(counter: MakeCounter): Metrics['modelAnswered'] {
+  const answers = counter('model_answers_total', 'Answers of configured models to plugins.', ['slug', 'provider']);
+  const tokens = counter('model_tokens_total', 'Tokens of those answers.', ['slug', 'provider', 'direction']);
+  const costs = counter('model_cost_total', 'Cost of those answers, by the configured prices.', ['slug', 'provider']);
+  return (slug, provider, { inputTokens, outputTokens }, cost) => {
+    answers.inc({ slug, provider });
+    tokens.inc({ slug, provider, direction: 'input' }, inputTokens);
+    tokens.inc({ slug, provider, direction: 'output' }, outputTokens);
+    costs.inc({ slug, provider }, cost);
   };
 }
 

@@ -17,6 +17,8 @@ import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
 import { Fleet } from './fleet.ts';
 import type { Exchange } from './host/http/exchange.ts';
+import type { ModelProvider } from './host/llm/configuration.ts';
+import { type Llm, openLlm } from './host/llm.ts';
 import { Invocations } from './invocations.ts';
 import { type Jobs, startJobs } from './jobs.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -49,6 +51,8 @@ export interface SupervisorOptions {
   /** Of `host.http`. */
   readonly http?: Partial<Exchange>;
   readonly toolResultBytes?: number;
+  /** The model endpoints plugins may ask. */
+  readonly models?: readonly ModelProvider[];
   /** What one child may say at once and be asked at once. */
   readonly childBounds?: ChildBounds;
   /** Told at each step of a delivery; a test's may end the process there. */
@@ -77,7 +81,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const lease = newLease();
   const listener = await openListener(pool, onError, [holdLease(lease)]);
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
-  const { fleet, rosters, logs, audit, metrics, stacks } = assembleFleet(options, lease, onError);
+  const { fleet, rosters, logs, audit, metrics, stacks, llm } = assembleFleet(options, lease, onError);
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
     ...{ pool, queues, blobs, rosters, logs, metrics, sessions, plugins: fleet },
@@ -98,6 +102,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await Promise.all([within(closed, DRAIN_MS), jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
     // Whoever is still waiting for a plugin is answered by its end.
     await fleet.close(STOP_GRACE_MS);
+    await llm.close();
     await closed;
     await logs.close();
     await stacks.close();
@@ -107,7 +112,10 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   return { app, fleet, rosters, queues, listener, logs, audit, metrics, stop };
 }
 
-type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics'> & { readonly stacks: Stacks };
+type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics'> & {
+  readonly stacks: Stacks;
+  readonly llm: Llm;
+};
 
 /** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
 function assembleFleet(options: SupervisorOptions, lease: number, onError: (error: Error) => void): Assembled {
@@ -124,8 +132,13 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
   const audit = new AuditSink(pool, { onError });
   const invocations = new Invocations();
   const { hostCallsPerMinute, storageBytes, http } = options;
+  const llm = openLlm({
+    ...{ models: options.models ?? [], logs, metrics, invocations },
+    plugins: { invoke: (entry, call) => fleet.invoke(entry, call) },
+    rosters: { get: (accountId) => rosters.get(accountId) },
+  });
   const dispatch = createDispatch({
-    ...{ pool, keys, audit, logs, metrics, invocations },
+    ...{ pool, keys, audit, logs, metrics, invocations, llm },
     ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
     ...(storageBytes === undefined ? {} : { storageBytes }),
     ...(http === undefined ? {} : { http }),
@@ -139,7 +152,7 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
     onServing: (accountId) => rosters.drop(accountId),
   });
   const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
-  return { fleet, rosters, logs, audit, metrics, stacks };
+  return { fleet, rosters, logs, audit, metrics, stacks, llm };
 }
 
 interface Followed {

@@ -8,6 +8,8 @@ import type { LinkResult } from '../chain.ts';
 import { stackOf } from '../plugin-call.ts';
 import type { SessionServices } from './services.ts';
 
+export type SurfaceServices = Pick<SessionServices, 'plugins' | 'metrics' | 'logs'>;
+
 /** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
 export const fullName = (entry: RosterEntry, name: string): string => `${entry.slug}__${name}`;
 
@@ -15,28 +17,31 @@ export interface SurfaceRequest {
   readonly kind: 'tools' | 'commands' | 'providers';
   readonly name: string;
   readonly entry: RosterEntry;
-  readonly session: Session;
+  /** Null where nobody's session is known: a provider that another plugin asks. */
+  readonly session: Session | null;
+  /** Made here when the caller does not say. */
+  readonly invocationId?: string;
   /** The fields of the row's params beside those every call has. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
 /** Calls a handler with its row's budget. What went wrong is in the plugin's log; the caller decides what it means. */
-export async function callSurface(services: SessionServices, request: SurfaceRequest): Promise<LinkResult> {
+export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
   const { kind, name, entry, session } = request;
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;
-  const invocationId = randomUUIDv7();
-  const sessionScoped = 'session' in surfaces[kind].params.shape;
+  const invocationId = request.invocationId ?? randomUUIDv7();
+  const scoped = 'session' in surfaces[kind].params.shape ? session : null;
   const result = await services.plugins.invoke(entry, {
     target: { kind, name },
     invocationId,
-    session: sessionScoped ? session : null,
+    session: scoped,
     deadlineAt,
     context: {
       invocationId,
       settings: entry.settings,
       deadlineAt: new Date(deadlineAt).toISOString(),
-      ...(sessionScoped ? sessionFields(session) : {}),
+      ...(scoped ? sessionFields(scoped) : {}),
       ...request.fields,
     },
   });
@@ -45,9 +50,9 @@ export async function callSurface(services: SessionServices, request: SurfaceReq
   return result;
 }
 
-function tell({ logs }: SessionServices, request: SurfaceRequest, invocationId: string, result: LinkResult): void {
+function tell({ logs }: SurfaceServices, request: SurfaceRequest, invocationId: string, result: LinkResult): void {
   const { kind, name, entry, session } = request;
-  const details = { sessionId: session.id, invocationId };
+  const details = { sessionId: session?.id ?? null, invocationId };
   if (result.kind === 'cancelled') logs.system(entry, 'info', `${kind}.${name} cancelled: ${result.reason}`, details);
   else if (result.kind !== 'answered') {
     const text = `${kind}.${name} (${result.kind}): ${result.message}`;

@@ -29,7 +29,7 @@ t.test('members whose back end is not here yet are absent too', async (t) => {
   const world = await startWorld(t);
   await world.install({
     slug: 'wants',
-    capabilities: ['host.llm', 'host.storage:read', 'host.session', 'host.http:example.com'],
+    capabilities: ['host.storage:read', 'host.session', 'host.http:example.com'],
     code: tool(
       'return Object.keys(host).sort().join() + " " + Object.keys(host.storage).sort().join() + " " + Object.keys(host.session).sort().join();',
     ),

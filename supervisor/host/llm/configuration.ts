@@ -1,0 +1,83 @@
+/** The models an operator configured: a JSON file, read once at start-up. Its keys stay in this process. */
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { SettingsError } from '../../../db/settings.ts';
+
+/** The full name `provider/model` must be an id of the protocol. */
+const MODEL_ID_MAX_CHARS = 150;
+const MODELS_MAX = 200;
+const price = z.strictObject({
+  /** For a million tokens, in whatever currency the operator counts. */
+  inputPerMillion: z.number().min(0),
+  outputPerMillion: z.number().min(0),
+});
+const modelId = z.string().min(1).max(MODEL_ID_MAX_CHARS);
+const configuredModel = z.union([
+  modelId.transform((id) => ({ id, name: id, contextWindow: undefined, price: undefined })),
+  z
+    .strictObject({
+      id: modelId,
+      name: z.string().min(1).max(200).optional(),
+      contextWindow: z.number().int().positive().optional(),
+      price: price.optional(),
+    })
+    .transform((model) => ({ ...model, name: model.name ?? model.id })),
+]);
+const provider = z
+  .strictObject({
+    name: z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be 1-32 small letters, digits or -, starting with a letter'),
+    kind: z.enum(['openai', 'anthropic']),
+    baseUrl: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }),
+    apiKey: z.string().min(1).optional(),
+    apiKeyEnv: z.string().min(1).optional(),
+    /** Whether an `openai` endpoint takes `response_format` of the kind `json_schema`. */
+    structuredOutputs: z.boolean().default(true),
+    models: z.array(configuredModel).min(1).max(MODELS_MAX),
+  })
+  .refine(({ apiKey, apiKeyEnv }) => apiKey === undefined || apiKeyEnv === undefined, {
+    error: 'has both apiKey and apiKeyEnv; give one',
+  });
+const file = z.array(provider).max(50);
+
+export type ModelProvider = Omit<z.output<typeof provider>, 'apiKeyEnv'>;
+export type ConfiguredModel = ModelProvider['models'][number];
+
+/**
+ * Reads the file that `MODELS_FILE` names; without one there are no models.
+ *
+ * @param env where the variables that `apiKeyEnv` names are looked up
+ * @throws SettingsError naming what is wrong; no value of the file is repeated, since it may be a key
+ */
+export async function readModels(
+  path: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<readonly ModelProvider[]> {
+  if (path === undefined) return [];
+  const text = await readFile(path, 'utf8').catch(() => {
+    throw new SettingsError(`MODELS_FILE cannot be read: ${path}.`);
+  });
+  const parsed = file.safeParse(asJson(text));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const where = issue?.path.join('.') || 'the file';
+    throw new SettingsError(`MODELS_FILE: ${where}: ${issue?.message ?? 'is not valid'}.`);
+  }
+  const names = parsed.data.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) throw new SettingsError(`MODELS_FILE: two providers are called ${twice}.`);
+  return parsed.data.map(({ apiKeyEnv, ...rest }) => {
+    if (apiKeyEnv === undefined) return rest;
+    const apiKey = env[apiKeyEnv];
+    if (!apiKey)
+      throw new SettingsError(`MODELS_FILE: ${rest.name} wants the variable ${apiKeyEnv}, which is not set.`);
+    return { ...rest, apiKey };
+  });
+}
+
+function asJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SettingsError('MODELS_FILE is not valid JSON.');
+  }
+}

@@ -1,0 +1,44 @@
+/** How model endpoints are reached: few connections, no redirects, and no answer without end. */
+import { Agent, fetch } from 'undici';
+import { MIB } from '../../../sdk/limits.ts';
+
+/** An answer's bytes after decoding. The text in it is bounded much lower; this ends what is no text at all. */
+export const RESPONSE_MAX_BYTES = 16 * MIB;
+const CONNECTIONS_PER_ENDPOINT = 64;
+/** The longest silence; the row's own time ends most calls before. Milliseconds. */
+const SILENCE_MS = 120_000;
+
+export interface EndpointFetch {
+  readonly fetch: typeof globalThis.fetch;
+  /** Ends every connection. */
+  close(): Promise<void>;
+}
+
+/** Opens the pool. Nothing is connected until somebody asks. */
+export function openEndpointFetch(maxBytes: number = RESPONSE_MAX_BYTES): EndpointFetch {
+  const dispatcher = new Agent({
+    connections: CONNECTIONS_PER_ENDPOINT,
+    headersTimeout: SILENCE_MS,
+    bodyTimeout: SILENCE_MS,
+  });
+  const ask = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
+    // A redirect would carry the operator's key to whoever it names: it is an answer like any other, and a wrong one.
+    const options = { ...init, dispatcher, redirect: 'manual' } as Parameters<typeof fetch>[1];
+    const answer = (await fetch(input as string | URL, options)) as unknown as Response;
+    if (!answer.body) return answer;
+    const { status, statusText } = answer;
+    return new Response(answer.body.pipeThrough(bounded(maxBytes)), { status, statusText, headers: answer.headers });
+  };
+  return { fetch: ask, close: () => dispatcher.destroy() };
+}
+
+function bounded(maxBytes: number): TransformStream<Uint8Array, Uint8Array> {
+  let bytes = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      bytes += chunk.byteLength;
+      if (bytes > maxBytes) controller.error(new Error(`the answer is larger than ${maxBytes} bytes`));
+      else controller.enqueue(chunk);
+    },
+  });
+}

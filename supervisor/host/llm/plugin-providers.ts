@@ -1,0 +1,74 @@
+/** Models that the account's other plugins offer, and how one is asked. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { RosterEntry } from '../../../db/rosters.ts';
+import { surfaces } from '../../../sdk/protocol.ts';
+import type { RosterCache } from '../../fleet/roster-cache.ts';
+import type { Invocations } from '../../invocations.ts';
+import { callSurface, fullName, type SurfaceServices } from '../../sessions/surface-call.ts';
+import { HostError } from '../host-call.ts';
+import type { CompletionRequest, ModelAnswer } from './model.ts';
+
+/** A provider may ask models itself, which other plugins may provide: at most so many of them one inside the other. */
+export const PROVIDERS_DEEP_MAX = 3;
+
+export interface OfferedModel {
+  /** `<slug>__<provider>/<model>` */
+  readonly id: string;
+  readonly entry: RosterEntry;
+  readonly provider: string;
+  readonly model: { readonly id: string; readonly name: string; readonly contextWindow?: number | undefined };
+}
+export interface PluginProviderDeps extends SurfaceServices {
+  readonly rosters: Pick<RosterCache, 'get'>;
+  readonly invocations: Invocations;
+}
+
+export class PluginProviders {
+  readonly #deps: PluginProviderDeps;
+  /** How deep the running calls are that were made here. Those of the session API are the first. */
+  readonly #depths = new Map<string, number>();
+
+  constructor(deps: PluginProviderDeps) {
+    this.#deps = deps;
+  }
+
+  /** What the account's other installations offer. */
+  async list(asking: RosterEntry): Promise<OfferedModel[]> {
+    const { entries } = await this.#deps.rosters.get(asking.accountId);
+    return entries
+      .filter(({ installationId }) => installationId !== asking.installationId)
+      .flatMap((entry) =>
+        Object.entries(entry.registrations.providers).flatMap(([provider, { models }]) =>
+          models.map((model) => ({ id: `${fullName(entry, provider)}/${model.id}`, entry, provider, model })),
+        ),
+      );
+  }
+
+  /** Asks one. @throws HostError with nothing of the other plugin's words in it but a veto's reason */
+  async ask(asking: RosterEntry, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
+    const depth = this.#depthOf(asking) + 1;
+    if (depth > PROVIDERS_DEEP_MAX)
+      throw new HostError(`more than ${PROVIDERS_DEEP_MAX} plugin providers ask each other; the call ends here`);
+    const { entry, provider: name, model } = offered;
+    const invocationId = randomUUIDv7();
+    this.#depths.set(invocationId, depth);
+    const fields = { request: { ...request, model: model.id } };
+    const call = { kind: 'providers', name, entry, session: null, fields, invocationId } as const;
+    const result = await callSurface(this.#deps, call).finally(() => this.#depths.delete(invocationId));
+    if (result.kind === 'cancelled') throw new HostError(`${fullName(entry, name)} refused: ${result.reason}`);
+    if (result.kind === 'unavailable') throw new HostError(`${fullName(entry, name)} cannot be asked right now`);
+    if (result.kind === 'timeout') throw new HostError(`${fullName(entry, name)} took too long`);
+    const checked = result.kind === 'answered' ? surfaces.providers.result.safeParse(result.answer) : null;
+    if (!checked?.success) throw new HostError(`${fullName(entry, name)} failed; its own log says why`);
+    return checked.data;
+  }
+
+  /**
+   * A child's word for what it is doing would let it deny that it answers for somebody: whatever it asks for while it
+   * runs as a provider counts as asked for that.
+   */
+  #depthOf({ installationId }: RosterEntry): number {
+    const running = this.#deps.invocations.of(installationId).filter(({ source }) => source.startsWith('providers.'));
+    return Math.max(0, ...running.map(({ id }) => this.#depths.get(id) ?? 1));
+  }
+}
