@@ -1,6 +1,7 @@
 /** `host.models` and `host.llm` against servers that speak the vendors' wire formats. */
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
+import { announceInstallation } from '../../db/notices.ts';
 import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
 import {
   anthropic,
@@ -32,8 +33,13 @@ const asker = { slug: 'asker', capabilities: ['host.llm', 'host.models'], code: 
 const hello = { messages: [{ role: 'user', text: 'hello' }] };
 
 async function run(world: World, slug: string, args: unknown = {}) {
-  const answer = await world.call('POST', `/sessions/${await world.session()}/tools/${slug}__run`, { arguments: args });
-  return answer.body.content?.[0]?.json ?? answer.body.content?.[0]?.text ?? answer.body;
+  const path = `/sessions/${await world.session()}/tools/${slug}__run`;
+  // A first start may be late on a busy machine; the answer says so and asks to come again.
+  const body = await eventually(async () => {
+    const answer = await world.call('POST', path, { arguments: args });
+    return answer.status === 503 ? null : answer.body;
+  });
+  return body.content?.[0]?.json ?? body.content?.[0]?.text ?? body;
 }
 const descriptors = async () => (await readdir('/proc/self/fd')).length;
 
@@ -162,6 +168,21 @@ t.test('a child that dies while a model thinks leaves no connection', async (t) 
   await asking;
   await eventually(async () => server.sockets.size === 0);
   t.ok((await descriptors()) <= before + 1);
+});
+
+t.test('a grant that goes ends the question with its connection', async (t) => {
+  const held = await world.install({ ...asker, slug: 'held' });
+  server.answers = [(response) => void stream(response).write(openAiDelta('and then'))];
+  server.asked.length = 0;
+  const asking = run(world, 'held', hello);
+  await eventually(async () => server.asked.length === 1);
+  await world.pool.query(
+    `UPDATE installations SET granted_capabilities = '{tools.run}', updated_at = clock_timestamp() WHERE id = $1`,
+    [held.installationId],
+  );
+  await announceInstallation(world.pool, held.installationId);
+  t.match((await asking).refused, /host\.llm\.complete is not granted any more/);
+  await eventually(async () => server.sockets.size === 0);
 });
 
 t.test('a structured answer is checked against the schema that asked for it', async (t) => {
