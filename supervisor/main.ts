@@ -17,6 +17,7 @@ import type { ChildBounds } from './child.ts';
 import { readConfig, type SupervisorConfig } from './config.ts';
 import { buildHealth } from './health.ts';
 import { readModels } from './host/llm/configuration.ts';
+import type { LogCaps } from './records/log-sink.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import { startSupervisor } from './supervisor.ts';
 
@@ -55,11 +56,7 @@ async function serve(config: SupervisorConfig, env: Readonly<Record<string, stri
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
     consoleOrigin: new URL(publicUrl(config)).origin,
-    logCaps: {
-      linesPerMinute: config.LOG_LINES_PER_MINUTE,
-      messageBytes: config.LOG_MESSAGE_BYTES,
-      dataBytes: config.LOG_DATA_BYTES,
-    },
+    logCaps: logCaps(config),
   });
   let stopping = false;
   const { listener, metrics, app } = supervisor;
@@ -74,6 +71,14 @@ async function serve(config: SupervisorConfig, env: Readonly<Record<string, stri
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
+}
+
+function logCaps(config: SupervisorConfig): LogCaps {
+  return {
+    linesPerMinute: config.LOG_LINES_PER_MINUTE,
+    messageBytes: config.LOG_MESSAGE_BYTES,
+    dataBytes: config.LOG_DATA_BYTES,
+  };
 }
 
 // A declaration, not a constant: the first line of this file serves before any constant below it is there.
