@@ -45,6 +45,7 @@ export const pinned = (addresses: readonly string[]): LookupFunction => {
 };
 
 async function ask(host: string, servers: readonly string[], signal: AbortSignal): Promise<string[]> {
+  signal.throwIfAborted();
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   if (servers.length > 0) resolver.setServers(servers);
   const cancel = () => resolver.cancel();
