@@ -1,12 +1,10 @@
 /** The real API process over a real socket, with a stand-in for the supervisor that knows one answer. */
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openIssuer } from '../../db/identity.ts';
 import { answerIntrospection, type Introspection } from '../../db/introspections.ts';
+import { forkProcess, freePort } from '../forked-process.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
 
 const MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
@@ -29,21 +27,9 @@ export async function startApiProcess(test: Teardown, introspection: Introspecti
   const database = await testDatabase(test);
   answerQuestions(test, database, introspection);
   const [port, opsPort] = [await freePort(), await freePort()];
-  const child = fork(MAIN, [], {
-    execArgv: [],
-    env: {
-      ...{ PATH: process.env.PATH, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'error' },
-      ...{ PORT: String(port), API_OPS_PORT: String(opsPort) },
-    },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  const gone = once(child, 'exit');
-  test.teardown(async () => {
-    child.kill();
-    await gone;
-  });
-  const [message] = (await Promise.race([once(child, 'message'), gone])) as [{ ready?: boolean }];
-  if (message?.ready !== true) throw new Error('the API did not start');
+  const settings = { DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'error' };
+  const ports = { PORT: String(port), API_OPS_PORT: String(opsPort) };
+  const { process: child } = await forkProcess(test, MAIN, { ...settings, ...ports }, 'SIGTERM');
   const token = await (await openIssuer(dataDir)).issue('ann');
   return {
     ...{ port, dataDir, database, token },
@@ -77,13 +63,4 @@ function answerQuestions(test: Teardown, { pool }: TestDatabase, introspection: 
     stopped = true;
     await answering;
   });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address ? address.port : 0;
 }

@@ -1,9 +1,9 @@
 /** API and supervisor as the processes they are, over one database, with everything they write kept. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { openIssuer } from '../../db/identity.ts';
+import { freePort } from '../forked-process.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
 
 export interface ServiceProcesses extends TestDatabase {
@@ -20,7 +20,8 @@ export async function startProcesses(t: Teardown): Promise<ServiceProcesses> {
   const database = await testDatabase(t);
   const dataDir = await temporaryFolder(t);
   const issuer = await openIssuer(dataDir);
-  const [api, ops, session, sessionOps] = [await freePort(), await freePort(), await freePort(), await freePort()];
+  const ports = [await freePort(), await freePort(), await freePort(), await freePort()].map(String);
+  const [api, ops, session, sessionOps] = ports;
   const chunks: string[] = [];
   const env = {
     ...{ PATH: process.env.PATH, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'debug' },
@@ -53,13 +54,4 @@ async function start(t: Teardown, main: string, env: NodeJS.ProcessEnv, chunks: 
   });
   const [message] = await Promise.race([once(child, 'message'), gone]);
   if (message?.ready !== true) throw new Error(`${main} did not start: ${chunks.join('')}`);
-}
-
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return String(typeof address === 'object' && address ? address.port : 0);
 }

@@ -1,8 +1,7 @@
 /** The real supervisor process, so that it can be killed. */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
+import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { forkProcess, freePort } from '../forked-process.ts';
 import type { Teardown } from '../harness.ts';
 import type { Ground } from './world.ts';
 
@@ -24,28 +23,9 @@ export async function startProcess(
   ground: Pick<Ground, 'url' | 'dataDir'>,
 ): Promise<SupervisorProcess> {
   const [port, opsPort] = [await freePort(), await freePort()];
-  const child = fork(MAIN, [], {
-    // Not the runner's: the leak guard has nothing to look for in there.
-    execArgv: [],
-    env: {
-      PATH: process.env.PATH,
-      DATABASE_URL: ground.url,
-      DATA_DIR: ground.dataDir,
-      LOG_LEVEL: 'error',
-      SUPERVISOR_PORT: String(port),
-      SUPERVISOR_OPS_PORT: String(opsPort),
-    },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  const gone = once(child, 'exit');
-  const end = async (signal: NodeJS.Signals) => {
-    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
-    const [code] = await gone;
-    return code as number | null;
-  };
-  test.teardown(() => end('SIGKILL'));
-  const [message] = (await Promise.race([once(child, 'message'), gone])) as [{ ready?: boolean }];
-  if (message?.ready !== true) throw new Error('the supervisor did not start');
+  const settings = { DATABASE_URL: ground.url, DATA_DIR: ground.dataDir, LOG_LEVEL: 'error' };
+  const ports = { SUPERVISOR_PORT: String(port), SUPERVISOR_OPS_PORT: String(opsPort) };
+  const { process: child, end } = await forkProcess(test, MAIN, { ...settings, ...ports }, 'SIGKILL');
   return {
     process: child,
     url: `http://127.0.0.1:${port}`,
@@ -53,13 +33,4 @@ export async function startProcess(
     kill: async () => void (await end('SIGKILL')),
     stop: () => end('SIGTERM'),
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address ? address.port : 0;
 }
