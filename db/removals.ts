@@ -2,18 +2,20 @@
 import type { Pool } from 'pg';
 import { deleteConversations } from './conversations.ts';
 import { abandonEvents } from './events.ts';
+import { dropMediaOf } from './media.ts';
 import { sweepDeletedPlugins } from './plugins.ts';
 import { inTransaction } from './pool.ts';
 import type { Queues } from './queues.ts';
 
 /**
- * Removes an installation that is being uninstalled, with secrets, storage and runtime state, and the row of a deleted
+ * Removes an installation that is being uninstalled, with secrets, storage, media and runtime state, and the row of a deleted
  * plugin with its last one. Log lines and audit entries stay until their time is over: nobody can ask for them by an
  * installation that is gone.
  */
 export async function removeInstallation(pool: Pool, installationId: string): Promise<void> {
   await inTransaction(pool, async (tx) => {
     await deleteConversations(tx, { installationId });
+    await dropMediaOf(tx, installationId);
     await tx.query(`DELETE FROM installations WHERE id = $1 AND status = 'uninstalling'`, [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');
     await sweepDeletedPlugins(tx);

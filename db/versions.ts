@@ -171,7 +171,8 @@ export async function findUsedBlobs(pool: ClientBase | Pool, names: readonly str
   const found = await pool.query<{ name: string }>(
     `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)
      UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 = ANY ($1)
-     UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 = ANY ($1)`,
+     UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 = ANY ($1)
+     UNION SELECT sha256 FROM media WHERE sha256 = ANY ($1)`,
     [names],
   );
   return new Set(found.rows.map(({ name }) => name));

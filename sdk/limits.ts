@@ -16,6 +16,14 @@ export const limits = {
   toolResultBytes: 256 * KIB,
   storageBytes: MIB,
   deliveryDays: 14,
+  /** Of one account. Files: directories count too. */
+  workspaceBytes: 256 * MIB,
+  workspaceFiles: 10_000,
+  /** Of one account. */
+  mediaBytes: 256 * MIB,
+  mediaFiles: 10_000,
+  /** One media file. As base64 it fits into a message. */
+  mediaItemBytes: 2 * MIB,
   heapMegabytes: 128,
   residentMegabytes: 256,
   /** Of one child: its pipes, epoll and event descriptors take about 20. */

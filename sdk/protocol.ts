@@ -519,7 +519,7 @@ export const hostCalls = {
     result: z.object({ id: p.id, mediaType: z.string(), sizeBytes: z.number().int() }),
   },
   'media.get': {
-    ...read, capability: 'media', doc: 'The bytes and the type of a media file.', params: { mediaId: p.id },
+    ...read, capability: 'media', maxBytes: 3 * MIB, doc: 'The bytes and the type of a media file.', params: { mediaId: p.id },
     result: z.object({ content: p.bytes, mediaType: z.string() }),
   },
   'media.remove': {

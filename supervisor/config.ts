@@ -59,6 +59,15 @@ export const supervisorSettings = {
     .describe(
       'Targets of host.http that may have private addresses: host:port, separated by commas. Plugins that were granted the host reach them inside your network. Empty: none.',
     ),
+  WORKSPACE_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.workspaceBytes, 'host.workspace of one account, bytes.'),
+  WORKSPACE_FILES: wholeNumber(
+    100,
+    1_000_000,
+    limits.workspaceFiles,
+    'Files and directories in the workspace of one account.',
+  ),
+  MEDIA_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.mediaBytes, 'host.media of one account, bytes.'),
+  MEDIA_FILES: wholeNumber(1, 1_000_000, limits.mediaFiles, 'Media files of one account.'),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child, megabytes.'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child, megabytes.'),
   OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child; it needs about 20 for itself.'),

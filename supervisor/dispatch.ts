@@ -4,6 +4,8 @@
  */
 import type { Pool } from 'pg';
 import type { AuditOutcome } from '../db/audit.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { MediaQuota } from '../db/media.ts';
 import type { RosterEntry } from '../db/rosters.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { grantedMembers, isGranted } from '../sdk/capabilities.ts';
@@ -15,16 +17,19 @@ import { HostError, type HostHandlers, type HostScope } from './host/host-call.t
 import type { Exchange } from './host/http/exchange.ts';
 import { httpCalls } from './host/http.ts';
 import type { Llm } from './host/llm.ts';
+import { mediaCalls } from './host/media.ts';
 import { secretCalls } from './host/secrets.ts';
 import { sessionCalls } from './host/session.ts';
 import type { Standing } from './host/standing.ts';
 import { storageCalls } from './host/storage.ts';
+import { workspaceCalls } from './host/workspace.ts';
 import type { Invocation, Invocations } from './invocations.ts';
 import type { Metrics } from './metrics.ts';
 import type { AuditSink } from './records/audit-sink.ts';
 import type { LogSink } from './records/log-sink.ts';
 import { MinuteRate } from './records/rate.ts';
 import { WireRefusal } from './wire.ts';
+import type { Workspaces } from './workspace/workspaces.ts';
 
 /** A row whose back end this server does not have yet: refused with a sentence, and absent from the child's `host`. */
 const notYet = Symbol('not available on this server yet');
@@ -38,6 +43,9 @@ export interface DispatchDeps {
   readonly metrics: Metrics;
   readonly invocations: Invocations;
   readonly llm: Llm;
+  readonly workspaces: Workspaces;
+  readonly blobs: Blobs;
+  readonly mediaQuota: MediaQuota;
   readonly callsPerMinute?: number;
   readonly storageBytes?: number;
   readonly http?: Partial<Exchange>;
@@ -66,19 +74,13 @@ function createTable(deps: DispatchDeps): Table {
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,
+    ...mediaCalls(deps.pool, deps.blobs, deps.mediaQuota),
+    ...workspaceCalls(deps.workspaces),
     'agents.list': notYet,
     'agents.create': notYet,
     'agents.update': notYet,
     'agents.remove': notYet,
     'agents.send': notYet,
-    'workspace.list': notYet,
-    'workspace.read': notYet,
-    'workspace.readText': notYet,
-    'workspace.write': notYet,
-    'workspace.remove': notYet,
-    'media.put': notYet,
-    'media.get': notYet,
-    'media.remove': notYet,
     'ssh.hosts': notYet,
     'ssh.run': notYet,
   } satisfies Table;

@@ -42,6 +42,7 @@ async function serve(config: SupervisorConfig, env: Readonly<Record<string, stri
   const supervisor = await startSupervisor({
     pool: database.pool,
     blobs: await openBlobs(config.DATA_DIR),
+    dataDir: config.DATA_DIR,
     keys: await openSecretKeys(config.DATA_DIR),
     verifier: await openVerifier(config),
     sandbox,
@@ -49,10 +50,9 @@ async function serve(config: SupervisorConfig, env: Readonly<Record<string, stri
     models,
     childrenMax: config.CHILDREN,
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
-    hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
-    storageBytes: config.STORAGE_BYTES,
     deliveryDays: config.DELIVERY_DAYS,
     http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },
+    ...quotas(config),
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
     consoleOrigin: new URL(publicUrl(config)).origin,
@@ -100,6 +100,15 @@ async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<
     throw new SettingsError(
       'SANDBOX=off is refused: plugins of other accounts are installed. Uninstall them, or use auto or require.',
     );
+}
+
+function quotas(config: SupervisorConfig) {
+  return {
+    hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
+    storageBytes: config.STORAGE_BYTES,
+    workspaceQuota: { bytes: config.WORKSPACE_BYTES, files: config.WORKSPACE_FILES },
+    mediaQuota: { bytes: config.MEDIA_BYTES, files: config.MEDIA_FILES },
+  };
 }
 
 async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {

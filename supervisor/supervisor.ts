@@ -6,6 +6,7 @@ import { releaseHeldEvents } from '../db/events.ts';
 import type { TokenVerifier } from '../db/identity.ts';
 import { holdLease, newLease } from '../db/leases.ts';
 import { type Listener, openListener } from '../db/listener.ts';
+import type { MediaQuota } from '../db/media.ts';
 import { followDeliveries, followHandshakes, followInstallations, followSessions } from '../db/notices.ts';
 import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
@@ -19,6 +20,7 @@ import { Fleet } from './fleet.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { type Llm, openLlm } from './host/llm.ts';
+import { defaultMediaQuota } from './host/media.ts';
 import { Invocations } from './invocations.ts';
 import { type Jobs, startJobs } from './jobs.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -31,6 +33,7 @@ import { ArgumentChecks } from './sessions/argument-checks.ts';
 import type { SessionServices } from './sessions/services.ts';
 import { SessionCache } from './sessions/session-cache.ts';
 import { openSessionStreams } from './sessions/stream.ts';
+import { defaultQuota, type WorkspaceQuota, Workspaces } from './workspace/workspaces.ts';
 
 /** Calls and jobs under way may end within this time of a stop, milliseconds. */
 const DRAIN_MS = 10_000;
@@ -38,6 +41,8 @@ const DRAIN_MS = 10_000;
 export interface SupervisorOptions {
   readonly pool: Pool;
   readonly blobs: Blobs;
+  /** `DATA_DIR`: workspaces lie below it. */
+  readonly dataDir: string;
   readonly keys: SecretKeys;
   readonly verifier: TokenVerifier;
   readonly sandbox: Sandbox;
@@ -50,6 +55,8 @@ export interface SupervisorOptions {
   readonly deliveryDays?: number;
   /** Of `host.http`. */
   readonly http?: Partial<Exchange>;
+  readonly workspaceQuota?: WorkspaceQuota;
+  readonly mediaQuota?: MediaQuota;
   readonly toolResultBytes?: number;
   /** The model endpoints plugins may ask. */
   readonly models?: readonly ModelProvider[];
@@ -137,8 +144,10 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
     plugins: { invoke: (entry, call) => fleet.invoke(entry, call) },
     rosters: { get: (accountId) => rosters.get(accountId) },
   });
+  const workspaces = openWorkspaces(options, onError);
   const dispatch = createDispatch({
-    ...{ pool, keys, audit, logs, metrics, invocations, llm },
+    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs },
+    mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
     ...(storageBytes === undefined ? {} : { storageBytes }),
     ...(http === undefined ? {} : { http }),
@@ -153,6 +162,12 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
   });
   const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
   return { fleet, rosters, logs, audit, metrics, stacks, llm };
+}
+
+function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => void): Workspaces {
+  const workspaces = new Workspaces(options.dataDir, options.workspaceQuota ?? defaultQuota);
+  workspaces.sweep().catch(onError);
+  return workspaces;
 }
 
 interface Followed {

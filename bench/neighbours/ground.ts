@@ -38,6 +38,7 @@ export async function openGround(directory: string): Promise<Ground> {
   const program = await buildChild();
   const sandbox = await openSandbox({ mode: 'auto', directory: join(directory, 'sandbox'), program });
   const supervisor = await startSupervisor({
+    dataDir,
     ...{ pool: database.pool, blobs, sandbox, logger: pino({ level: 'silent' }), childrenMax: 50, idleStopMs: 600_000 },
     keys: await openSecretKeys(dataDir),
     verifier: await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined }),

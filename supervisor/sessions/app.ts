@@ -7,6 +7,7 @@ import { MIB } from '../../sdk/limits.ts';
 import { installCommands } from './commands.ts';
 import { installHooks } from './hooks.ts';
 import { installLifecycle } from './lifecycle.ts';
+import { installMedia } from './media.ts';
 import { installProblems } from './problems.ts';
 import { installProviders } from './providers.ts';
 import { installReplies } from './replies.ts';
@@ -76,5 +77,6 @@ export function buildSessionApi(
   installCommands(app, services);
   installSkills(app, services);
   installProviders(app, services);
+  installMedia(app, services);
   return app;
 }

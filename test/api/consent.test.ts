@@ -114,6 +114,7 @@ t.test('a supervisor starts with a consent pending, runs the old version, and th
   const logger = pino({ level: 'silent' });
   const supervisor = await startSupervisor({
     ...{ pool, blobs, keys, verifier, sandbox, logger, childrenMax: 10, idleStopMs: 60_000 },
+    dataDir: api.dataDir,
   });
   t.teardown(() => supervisor.stop());
   const headers = { authorization: `Bearer ${cleo.token}` };

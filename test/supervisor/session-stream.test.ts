@@ -131,9 +131,19 @@ t.test('a message that commits late is not passed over', async (t) => {
 
 t.test('what another supervisor adds, clears and deletes', async (t) => {
   const world = await startWorld(t);
-  const { pool, blobs, keys, verifier, sandbox } = world;
+  const { pool, blobs, keys, verifier, sandbox, dataDir } = world;
   const second = await startSupervisor({
-    ...{ pool, blobs, keys, verifier, sandbox, logger: pino({ level: 'silent' }), childrenMax: 5, idleStopMs: 60_000 },
+    ...{
+      pool,
+      blobs,
+      keys,
+      verifier,
+      sandbox,
+      dataDir,
+      logger: pino({ level: 'silent' }),
+      childrenMax: 5,
+      idleStopMs: 60_000,
+    },
   });
   t.teardown(() => second.stop());
   const session = await world.session();

@@ -102,10 +102,10 @@ export async function openGround(test: Teardown): Promise<Ground> {
 /** Starts a world; it ends with the test. */
 export async function startWorld(test: Teardown, options: Partial<SupervisorOptions> = {}): Promise<World> {
   const ground = await openGround(test);
-  const { pool, blobs, keys, verifier, sandbox } = ground;
+  const { pool, blobs, keys, verifier, sandbox, dataDir } = ground;
   const logger = pino({ level: process.env.TEST_LOG ?? 'silent' });
   const supervisor = await startSupervisor({
-    ...{ pool, blobs, keys, verifier, sandbox, logger, childrenMax: 50, idleStopMs: 60_000 },
+    ...{ pool, blobs, keys, verifier, sandbox, dataDir, logger, childrenMax: 50, idleStopMs: 60_000 },
     ...options,
   });
   test.teardown(() => supervisor.stop());
@@ -230,6 +230,25 @@ function tokenOf(issuer: TokenIssuer, account: string): Promise<string> {
   const token = known.get(account) ?? issuer.issue(account);
   known.set(account, token);
   return token;
+}
+
+/** A plugin's code whose command `run` answers the JSON of what the body returns for `args`; refusals answer their words. */
+export const asCommand = (body: string): string =>
+  `commands.run = { description: 'd', handler: async (input) => {
+    const work = async (args) => { ${body} };
+    return JSON.stringify((await work(JSON.parse(input)).catch((error) => error.message)) ?? null);
+  } };`;
+
+/** Runs such a command, in a new session if none is given. */
+export async function runCommand(
+  world: World,
+  slug: string,
+  args: object = {},
+  { account = 'ann', session }: { account?: string; session?: string } = {},
+): Promise<Reply['body']> {
+  const path = `/sessions/${session ?? (await world.session(account))}/commands/${slug}__run`;
+  const { body } = await world.call('POST', path, { input: JSON.stringify(args) }, account);
+  return typeof body.text === 'string' ? JSON.parse(body.text) : body;
 }
 
 /** Repeats a look until it answers something, at most for `ms`. */

@@ -1,0 +1,50 @@
+/** `host.media`: small files by content, their type told from their bytes. */
+import { isUtf8 } from 'node:buffer';
+import { fileTypeFromBuffer } from 'file-type';
+import type { Pool } from 'pg';
+import type { Blobs } from '../../db/blobs.ts';
+import { dropMedia, findMedia, keepMedia, type MediaQuota } from '../../db/media.ts';
+import { isStorable } from '../../db/storable.ts';
+import { limits } from '../../sdk/limits.ts';
+import { HostError, type HostHandlers } from './host-call.ts';
+
+type Calls = 'media.put' | 'media.get' | 'media.remove';
+/** What the detector is shown: what it asks for at least, and too little for a crafted file to keep it busy. */
+const SNIFFED_BYTES = 4_100;
+const NO_SUCH = 'there is no such media file';
+
+export const defaultMediaQuota: MediaQuota = { bytes: limits.mediaBytes, files: limits.mediaFiles };
+
+export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<HostHandlers, Calls> => ({
+  'media.put': async ({ entry, signal }, { content, name }) => {
+    if (content.byteLength > limits.mediaItemBytes)
+      throw new HostError(`a media file has ${limits.mediaItemBytes} bytes at most`);
+    if (name !== undefined && !isStorable(name))
+      throw new HostError('a name holds no U+0000 and no half surrogate pair');
+    const mediaType = await sniff(content);
+    const blob = await blobs.put(content);
+    signal.throwIfAborted();
+    const { accountId, installationId } = entry;
+    const kept = await keepMedia(pool, { ...blob, accountId, installationId, mediaType, name: name ?? null }, quota);
+    if (!kept)
+      throw new HostError(`no room: an account keeps ${quota.bytes} bytes in ${quota.files} media files; remove some`);
+    return { id: kept.id, mediaType: kept.mediaType, sizeBytes: kept.sizeBytes };
+  },
+  'media.get': async ({ entry }, { mediaId }) => {
+    const found = isStorable(mediaId) ? await findMedia(pool, entry.accountId, mediaId) : null;
+    if (!found) throw new HostError(NO_SUCH);
+    return { content: new Uint8Array(await blobs.read(found.sha256)), mediaType: found.mediaType };
+  },
+  'media.remove': async ({ entry: { accountId, installationId } }, { mediaId: id }) => {
+    const isDropped = isStorable(id) && (await dropMedia(pool, { accountId, installationId, id }));
+    if (!isDropped) throw new HostError(`${NO_SUCH} of this installation`);
+    return undefined;
+  },
+});
+
+/** The type of a file by its bytes alone: what a plugin says of them is never believed. */
+export async function sniff(content: Uint8Array): Promise<string> {
+  const found = await fileTypeFromBuffer(content.subarray(0, SNIFFED_BYTES)).catch(() => undefined);
+  if (found) return found.mime;
+  return isUtf8(content) && !content.includes(0) ? 'text/plain' : 'application/octet-stream';
+}

@@ -1,0 +1,76 @@
+/** What lies in a workspace: listed and measured, regular files only, through directories that are held open. */
+import { type FileHandle, lstat, opendir } from 'node:fs/promises';
+import { codeOf, DEPTH_MAX, listable, openDirectory, within } from './anchored-paths.ts';
+
+export interface TreeFile {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly updatedAt: string;
+}
+export interface Usage {
+  readonly bytes: number;
+  /** Files and directories, and whatever else somebody put there. */
+  readonly entries: number;
+}
+interface Visitor {
+  /** False ends the walk. */
+  file(path: string, found: { readonly size: number; readonly mtime: Date }): boolean;
+  /** Anything with a name. False ends the walk. */
+  entry(): boolean;
+}
+
+/** The files below a directory, sorted by path; null: there are more than `max`, or more than as many names by far. */
+export async function listTree(directory: FileHandle, prefix: string, max: number): Promise<TreeFile[] | null> {
+  const files: TreeFile[] = [];
+  let names = 0;
+  const complete = await walk(directory, prefix, 0, {
+    entry: () => ++names <= max * DEPTH_MAX,
+    file: (path, { size, mtime }) => files.push({ path, sizeBytes: size, updatedAt: mtime.toISOString() }) <= max,
+  });
+  return complete ? files.sort((a, b) => (a.path < b.path ? -1 : 1)) : null;
+}
+
+/** What a workspace holds. It stops counting beyond `maxEntries`. */
+export async function measureTree(root: FileHandle, maxEntries: number): Promise<Usage> {
+  let [bytes, entries] = [0, 0];
+  await walk(root, '', 0, {
+    entry: () => ++entries <= maxEntries,
+    file: (_path, { size }) => {
+      bytes += size;
+      return true;
+    },
+  });
+  return { bytes, entries };
+}
+
+async function walk(directory: FileHandle, prefix: string, depth: number, visitor: Visitor): Promise<boolean> {
+  // opendir closes by itself when the loop ends, however it ends.
+  for await (const found of await opendir(listable(directory))) {
+    if (!visitor.entry()) return false;
+    const path = `${prefix}${found.name}`;
+    if (found.isDirectory()) {
+      if (depth >= DEPTH_MAX) continue;
+      const below = await unlessGone(() => openDirectory(directory, found.name));
+      if (!below) continue;
+      try {
+        if (!(await walk(below, `${path}/`, depth + 1, visitor))) return false;
+      } finally {
+        await below.close();
+      }
+    } else if (found.isFile()) {
+      const stats = await unlessGone(() => lstat(within(directory, found.name)));
+      if (stats?.isFile() && !visitor.file(path, stats)) return false;
+    }
+  }
+  return true;
+}
+
+/** Between its name being read and its being opened it may have gone, or become something else. */
+async function unlessGone<T>(work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(codeOf(error) ?? '')) return null;
+    throw error;
+  }
+}
