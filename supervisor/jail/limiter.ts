@@ -179,10 +179,16 @@ function sweep(base: string): void {
   }
 }
 
-function removeGroup(path: string): void {
+/** The kernel may not quite have let go of the last process, as with one group of a thousand: asked again, and again. */
+const TRY_AGAIN_MS = 250;
+const TRIES = 40;
+
+function removeGroup(path: string, tries = TRIES): void {
   try {
     rmdirSync(path);
-  } catch {
-    // Gone already, or busy: swept at the next start.
+  } catch (error) {
+    // Gone already; or busy for good, and then a later start sweeps it.
+    if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || tries === 0) return;
+    setTimeout(removeGroup, TRY_AGAIN_MS, path, tries - 1).unref();
   }
 }
