@@ -9,8 +9,8 @@ import { KIB } from '../../sdk/limits.ts';
 
 /** Larger schemas are refused: no tool's arguments need them. */
 const SCHEMA_MAX_BYTES = 64 * KIB;
-/** Compiling takes a few milliseconds; this ends schemas that explode. */
-const COMPILE_BUDGET_MS = 250;
+/** Compiling takes a few milliseconds, many times that on a busy machine; this ends schemas that explode. Once a version. */
+const COMPILE_BUDGET_MS = 1_000;
 /** Checking takes microseconds; this ends catastrophic patterns. The supervisor stands still meanwhile, so it is short. */
 const CHECK_BUDGET_MS = 20;
 /** After this many exhausted budgets the schema is not tried again: each one held up everybody. */
