@@ -1,8 +1,8 @@
 /** What the catalog says about a plugin. */
 import { z } from 'zod';
 import type { Plugin } from '../db/plugins.ts';
-import type { Version } from '../db/versions.ts';
-import { reachOf } from '../sdk/capabilities.ts';
+import type { PublishedVersion, Version } from '../db/versions.ts';
+import { configurationFields, reachRow, showFields, showReach } from './manifest-resource.ts';
 import { discovered, tierOf } from './plugin-resource.ts';
 import { moment } from './resource.ts';
 
@@ -16,9 +16,7 @@ const summary = z.strictObject({
   author: z.strictObject({ name: z.string(), verified: z.boolean() }),
   latest: z.strictObject({ versionId: z.string(), semVer: z.string(), publishedAt: moment }).nullable(),
   capabilities: z.array(z.string()),
-  reach: z.array(
-    z.strictObject({ capability: z.string(), sentence: z.string(), risk: z.enum(['low', 'medium', 'high']) }),
-  ),
+  reach: z.array(reachRow),
   installed: z.boolean(),
   installationId: z.string().nullable(),
   installCount: z.number(),
@@ -29,7 +27,14 @@ const summary = z.strictObject({
 });
 export const catalogSummary = summary.meta({ id: 'CatalogSummary', description: 'A plugin in the catalog.' });
 export const catalogEntry = summary
-  .extend({ readme: z.string(), discovered: discovered.nullable() })
+  .extend({
+    readme: z.string(),
+    discovered: discovered.nullable(),
+    configuration: configurationFields.describe('Of the latest version.'),
+    versions: z
+      .array(z.strictObject({ versionId: z.string(), semVer: z.string(), publishedAt: moment }))
+      .describe('Those that can be pinned, the last published first, 100 at most.'),
+  })
   .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
 
 /** What an entry says beside the plugin itself. */
@@ -53,10 +58,7 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
       ? { versionId: latest.id, semVer: latest.semVer, publishedAt: latest.createdAt.toISOString() }
       : null,
     capabilities: [...(latest?.capabilities ?? [])],
-    reach: (latest?.capabilities ?? []).map((capability) => {
-      const { sentence, risk } = reachOf(capability);
-      return { capability, sentence, risk };
-    }),
+    reach: showReach(latest?.capabilities ?? []),
     installed: installationId !== null,
     installationId,
     installCount,
@@ -66,7 +68,26 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
   };
 }
 
-export function showEntry(plugin: Plugin, facts: CatalogFacts, readme: string): z.output<typeof catalogEntry> {
+/** The long parts of an entry. */
+export interface CatalogDetail {
+  readonly readme: string;
+  /** Not yanked, the last published first. */
+  readonly versions: readonly PublishedVersion[];
+}
+
+export function showEntry(
+  plugin: Plugin,
+  facts: CatalogFacts,
+  { readme, versions }: CatalogDetail,
+): z.output<typeof catalogEntry> {
   const found = facts.latest ? discovered.parse(facts.latest.discovered) : null;
-  return { ...showSummary(plugin, facts), readme, discovered: found };
+  return {
+    ...showSummary(plugin, facts),
+    readme,
+    discovered: found,
+    configuration: showFields(facts.latest?.manifest ?? null),
+    versions: versions.map(({ id, semVer, createdAt }) => ({
+      ...{ versionId: id, semVer, publishedAt: createdAt.toISOString() },
+    })),
+  };
 }

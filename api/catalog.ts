@@ -4,10 +4,13 @@ import { searchCatalog } from '../db/catalog-search.ts';
 import type { Page } from '../db/cursors.ts';
 import { countInstallations, findInstallationOf, findInstalled } from '../db/installations.ts';
 import { findPluginBySlug, type Plugin } from '../db/plugins.ts';
-import { findVersion, findVersions, readReadme } from '../db/versions.ts';
-import type { CatalogFacts } from './catalog-entry.ts';
+import { findVersion, findVersions, lastPublished, readReadme } from '../db/versions.ts';
+import type { CatalogDetail, CatalogFacts } from './catalog-entry.ts';
 import { requireVisible } from './ownership.ts';
 import type { Caller, Services } from './services.ts';
+
+/** Who wants an older one pins it by its id. */
+const VERSIONS_SHOWN = 100;
 
 export interface CatalogRow {
   readonly plugin: Plugin;
@@ -47,7 +50,7 @@ export async function readCatalogEntry(
   { pool }: Pick<Services, 'pool'>,
   caller: Caller,
   slug: string,
-): Promise<CatalogRow & { readme: string }> {
+): Promise<CatalogRow & CatalogDetail> {
   const found = await findPluginBySlug(pool, slug);
   const installation = found ? await findInstallationOf(pool, caller.id, found.id) : null;
   const plugin = requireVisible(found, caller, { installed: installation !== null, access: 'read' });
@@ -55,5 +58,6 @@ export async function readCatalogEntry(
   const counts = await countInstallations(pool, [plugin.id]);
   const readme = latest ? await readReadme(pool, latest.id) : '';
   const facts = { latest, installationId: installation?.id ?? null, installCount: counts.get(plugin.id) ?? 0 };
-  return { plugin, facts, readme };
+  const versions = await lastPublished(pool, plugin.id, VERSIONS_SHOWN);
+  return { plugin, facts, readme, versions };
 }

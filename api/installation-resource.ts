@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Installation } from '../db/installations.ts';
 import { accessDiff } from './access.ts';
 import { channelResource, showChannel } from './channel-resource.ts';
+import { configurationFields, reachRow, showFields, showReach } from './manifest-resource.ts';
 import { anyJson, moment } from './resource.ts';
 import { versionPolicy } from './schemas.ts';
 
@@ -27,6 +28,8 @@ export const installationResource = z
       .nullable(),
     settings: z.record(z.string(), z.string()),
     secretNames: z.array(z.string()),
+    configuration: configurationFields.describe('Of the version that runs.'),
+    reach: z.array(reachRow).describe('What the capabilities mean that are granted or asked for.'),
     status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
     statusReason: z.string().nullable(),
     runtime: z.strictObject({
@@ -46,6 +49,7 @@ export const installationResource = z
 
 /** @param webhookUrl the base address of webhooks, without a slash at the end */
 export function showInstallation(row: Installation, webhookUrl: string): z.output<typeof installationResource> {
+  const pendingUpdate = showPending(row);
   return {
     id: row.id,
     pluginId: row.pluginId,
@@ -56,9 +60,11 @@ export function showInstallation(row: Installation, webhookUrl: string): z.outpu
     currentVersionId: row.currentVersionId,
     currentSemVer: row.currentSemVer,
     grantedCapabilities: [...row.grantedCapabilities],
-    pendingUpdate: showPending(row),
+    pendingUpdate,
     settings: { ...row.settings },
     secretNames: [...row.secretNames],
+    configuration: showFields(row.currentManifest),
+    reach: showReach(new Set([...row.grantedCapabilities, ...(pendingUpdate?.added ?? [])])),
     status: row.status,
     statusReason: reasonOf(row),
     runtime: {

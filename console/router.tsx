@@ -7,6 +7,7 @@ import {
   Navigate,
   type RouteComponent,
 } from '@tanstack/react-router';
+import { type Tab, tabOf } from './installations/tabs.ts';
 import { Frame } from './shell/frame.tsx';
 import { NotFound } from './shell/not-found.tsx';
 import { PageFailure } from './shell/page-failure.tsx';
@@ -30,6 +31,16 @@ const routes = [
     '/catalog/$slug',
     lazyRouteComponent(() => import('./catalog/entry-page.tsx'), 'EntryPage'),
   ),
+  page(
+    '/installations',
+    lazyRouteComponent(() => import('./installations/installations-page.tsx'), 'InstallationsPage'),
+  ),
+  createRoute({
+    getParentRoute: () => top,
+    path: '/installations/$id',
+    validateSearch: ({ tab }: Record<string, unknown>): { tab?: Tab } => ({ tab: tabOf(tab) }),
+    component: lazyRouteComponent(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
+  }),
 ] as const;
 
 export const router = createRouter({

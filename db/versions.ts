@@ -117,6 +117,23 @@ export async function listVersions(pool: ClientBase | Pool, pluginId: string): P
   return found.rows;
 }
 
+/** A version that can be installed by its number. */
+export interface PublishedVersion {
+  readonly id: string;
+  readonly semVer: string;
+  readonly createdAt: Date;
+}
+
+/** Versions of a plugin that are not yanked, the last published first. */
+export async function lastPublished(pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> {
+  const found = await pool.query<PublishedVersion>(
+    `SELECT id, semver AS "semVer", created_at AS "createdAt" FROM versions
+      WHERE plugin_id = $1 AND status = 'published' ORDER BY id DESC LIMIT $2`,
+    [pluginId, limit],
+  );
+  return found.rows;
+}
+
 /** Whether a number was ever used for a plugin, yanked ones included. */
 export async function versionExists(pool: ClientBase | Pool, pluginId: string, semVer: string): Promise<boolean> {
   const found = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer]);

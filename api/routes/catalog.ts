@@ -36,8 +36,8 @@ export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
         },
       },
       async (request) => {
-        const { plugin, facts, readme } = await readCatalogEntry(services, callerOf(request), request.params.slug);
-        return showEntry(plugin, facts, readme);
+        const { plugin, facts, ...detail } = await readCatalogEntry(services, callerOf(request), request.params.slug);
+        return showEntry(plugin, facts, detail);
       },
     );
   };

@@ -1,9 +1,8 @@
 /** How far a plugin reaches, as a colour and a word; each badge's text says it in full. */
 import { Badge, Group, Text, Tooltip } from '@mantine/core';
-import type { components } from '../rest/schema.d.ts';
 
-type Reach = components['schemas']['CatalogSummary']['reach'];
-const COLOURS = { low: 'teal', medium: 'yellow', high: 'red' } as const;
+import { type Reach, RISK_COLOURS } from './reach-list.tsx';
+
 const RISKS = ['high', 'medium', 'low'] as const;
 
 export function ReachBadges({ reach }: { readonly reach: Reach }) {
@@ -21,7 +20,7 @@ export function ReachBadges({ reach }: { readonly reach: Reach }) {
         if (sentences.length === 0) return null;
         return (
           <Tooltip key={risk} multiline maw={360} label={sentences.join(' ')}>
-            <Badge size="sm" variant="light" color={COLOURS[risk]} tabIndex={0}>
+            <Badge size="sm" variant="light" color={RISK_COLOURS[risk]} tabIndex={0}>
               {sentences.length} {risk} risk
             </Badge>
           </Tooltip>

@@ -817,6 +817,32 @@ export interface components {
             updatedAt: string;
             readme: string;
             discovered: components["schemas"]["Discovered"] | null;
+            /** @description Of the latest version. */
+            configuration: components["schemas"]["ConfigurationFields"];
+            /** @description Those that can be pinned, the last published first, 100 at most. */
+            versions: {
+                versionId: string;
+                semVer: string;
+                /** Format: date-time */
+                publishedAt: string;
+            }[];
+        };
+        /** @description The settings and secrets that the frontmatter names. */
+        ConfigurationFields: {
+            settings: {
+                name: string;
+                label: string;
+                description: string | null;
+                required: boolean;
+                default: string | null;
+                enum: string[] | null;
+            }[];
+            secrets: {
+                name: string;
+                label: string;
+                description: string | null;
+                required: boolean;
+            }[];
         };
         /** @description One plugin installed by one account. Secrets are names only. */
         Installation: {
@@ -840,6 +866,15 @@ export interface components {
                 [key: string]: string;
             };
             secretNames: string[];
+            /** @description Of the version that runs. */
+            configuration: components["schemas"]["ConfigurationFields"];
+            /** @description What the capabilities mean that are granted or asked for. */
+            reach: {
+                capability: string;
+                sentence: string;
+                /** @enum {string} */
+                risk: "low" | "medium" | "high";
+            }[];
             /** @enum {string} */
             status: "ready" | "needs_configuration" | "paused" | "failed" | "uninstalling";
             statusReason: string | null;

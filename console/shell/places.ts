@@ -1,4 +1,7 @@
 /** Where one can go from everywhere. */
-import { IconBuildingStore } from '@tabler/icons-react';
+import { IconBuildingStore, IconPlug } from '@tabler/icons-react';
 
-export const places = [{ to: '/catalog', label: 'Catalog', icon: IconBuildingStore }] as const;
+export const places = [
+  { to: '/catalog', label: 'Catalog', icon: IconBuildingStore },
+  { to: '/installations', label: 'Installations', icon: IconPlug },
+] as const;

@@ -1,0 +1,51 @@
+/** What a version registers: found by running it, not claimed by its author. */
+import { Code, List, Stack, Text, Title } from '@mantine/core';
+import type { components } from '../rest/schema.d.ts';
+
+type Discovered = components['schemas']['Discovered'];
+interface Row {
+  readonly name: string;
+  readonly description?: string;
+}
+
+export function DiscoveredList({ discovered }: { readonly discovered: Discovered }) {
+  const groups = groupsOf(discovered).filter(([, rows]) => rows.length > 0);
+  if (groups.length === 0) return <Text>It registers nothing.</Text>;
+  return (
+    <Stack gap="sm">
+      {groups.map(([title, rows]) => (
+        <div key={title}>
+          <Title order={3} fz="sm">
+            {title}
+          </Title>
+          <List listStyleType="none" spacing={4}>
+            {rows.map(({ name, description }) => (
+              <List.Item key={name}>
+                <Code className="foreign">{name}</Code>{' '}
+                <Text span size="sm" className="foreign">
+                  {description}
+                </Text>
+              </List.Item>
+            ))}
+          </List>
+        </div>
+      ))}
+    </Stack>
+  );
+}
+
+function groupsOf(found: Discovered): [string, Row[]][] {
+  const named = (names: readonly string[]) => names.map((name) => ({ name }));
+  const channel = Object.entries(found.channel ?? {}).flatMap(([name, has]) =>
+    has ? [{ name: `channel.${name}` }] : [],
+  );
+  return [
+    ['Hooks', named(found.middleware)],
+    ['Tools for agents', found.tools],
+    ['Commands', found.commands],
+    ['Skills', found.skills],
+    ['Events', named(found.lifecycle)],
+    ['Model providers', found.providers.map(({ name, models }) => ({ name, description: `${models.length} models` }))],
+    ['Channel', channel],
+  ];
+}

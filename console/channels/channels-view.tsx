@@ -1,0 +1,119 @@
+/** The channels of an installation with their addresses, and what came in through them. */
+import { Button, Card, CopyButton, Group, Stack, Text, TextInput, Title } from '@mantine/core';
+import { type FormEvent, useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { rest } from '../rest/client.ts';
+import type { Installation } from '../rest/installations.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { Moment } from '../shell/moment.tsx';
+import { DeliveriesView } from './deliveries-view.tsx';
+
+type Channel = Installation['channels'][number];
+interface OfChannel {
+  readonly installationId: string;
+  readonly channel: Channel;
+}
+
+export function ChannelsView({ installation }: { readonly installation: Installation }) {
+  const { id, channels, grantedCapabilities } = installation;
+  const receives = grantedCapabilities.some((capability) => capability.startsWith('channel'));
+  if (!receives && channels.length === 0)
+    return <Text>This plugin has no channel: nothing can be sent to it from outside.</Text>;
+  return (
+    <Stack>
+      <Connect installationId={id} />
+      {channels.length === 0 ? <Text>No channel is connected. Connect one to get its webhook address.</Text> : null}
+      {channels.map((channel) => (
+        <ChannelCard key={channel.id} installationId={id} channel={channel} />
+      ))}
+      <Title order={2}>Deliveries</Title>
+      <DeliveriesView installationId={id} channels={channels} />
+    </Stack>
+  );
+}
+
+function Connect({ installationId }: { readonly installationId: string }) {
+  const [name, setName] = useState('');
+  const connect = useAction<void, void>(async () => {
+    const target = { params: { path: { id: installationId } } };
+    await rest.POST('/installations/{id}/channels', { ...target, body: { name: name.trim() } });
+    setName('');
+  }, 'The channel is connected');
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    connect.mutate();
+  };
+  return (
+    <form onSubmit={onSubmit}>
+      <Group align="flex-end">
+        <TextInput
+          label="New channel"
+          placeholder="Support inbox"
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        <Button type="submit" variant="default" disabled={name.trim() === ''} loading={connect.isPending}>
+          Connect
+        </Button>
+      </Group>
+    </form>
+  );
+}
+
+function ChannelCard({ installationId, channel }: OfChannel) {
+  return (
+    <Card withBorder>
+      <Stack gap="xs">
+        <Group justify="space-between">
+          <Text fw={650} className="foreign">
+            {channel.name}
+          </Text>
+          <Text size="sm" c="dimmed">
+            connected <Moment at={channel.connectedAt} />
+          </Text>
+        </Group>
+        <TextInput label="Webhook address for the vendor" readOnly value={channel.webhookUrl} />
+        <ChannelButtons installationId={installationId} channel={channel} />
+      </Stack>
+    </Card>
+  );
+}
+
+function ChannelButtons({ installationId, channel }: OfChannel) {
+  const target = { params: { path: { id: installationId, channelId: channel.id } } };
+  const replace = useAction<void, unknown>(
+    () => rest.POST('/installations/{id}/channels/{channelId}/replace-address', target),
+    'The channel has a new address',
+  );
+  const remove = useAction<void, unknown>(
+    () => rest.DELETE('/installations/{id}/channels/{channelId}', target),
+    'The channel is removed',
+  );
+  return (
+    <Group gap="xs">
+      <CopyButton value={channel.webhookUrl}>
+        {({ copied, copy }) => (
+          <Button variant="default" size="xs" onClick={copy}>
+            {copied ? 'Copied' : 'Copy address'}
+          </Button>
+        )}
+      </CopyButton>
+      <ConfirmButton
+        label="Replace address"
+        title={`Replace the address of ${channel.name}`}
+        onConfirm={() => replace.mutate()}
+        button={{ size: 'xs' }}
+      >
+        <Text>The old address stops working at once. Give the new one to the vendor.</Text>
+      </ConfirmButton>
+      <ConfirmButton
+        label="Disconnect"
+        title={`Disconnect ${channel.name}`}
+        onConfirm={() => remove.mutate()}
+        button={{ size: 'xs' }}
+      >
+        <Text>Its address stops working at once, and its deliveries are removed.</Text>
+      </ConfirmButton>
+    </Group>
+  );
+}

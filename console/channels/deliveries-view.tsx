@@ -1,0 +1,119 @@
+/** What came in and went out through channels, with attempts, payloads and replay. */
+import { Badge, Button, Group, NativeSelect, Stack, Table, Text } from '@mantine/core';
+import { useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { bodyOf, rest } from '../rest/client.ts';
+import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
+import type { components } from '../rest/schema.d.ts';
+import { Dialog } from '../shell/dialog.tsx';
+import { Moment } from '../shell/moment.tsx';
+import { Pages } from '../shell/pages.tsx';
+import { DeliveryDetail } from './delivery-detail.tsx';
+
+type Delivery = components['schemas']['Delivery'];
+type State = Delivery['state'];
+export const STATE_COLOURS = { pending: 'yellow', delivered: 'teal', dead: 'red', skipped: 'gray' } as const;
+const PAGE = 50;
+
+interface Shown {
+  readonly installationId: string;
+  readonly channels: Installation['channels'];
+}
+
+export function DeliveriesView({ installationId, channels }: Shown) {
+  const [state, setState] = useState<State | ''>('');
+  const [opened, setOpened] = useState<string | null>(null);
+  const target = { params: { path: { id: installationId } } };
+  const replayDead = useAction<void, unknown>(
+    () => rest.POST('/installations/{id}/deliveries/replay', { ...target, body: { state: 'dead' } }),
+    'Dead deliveries are tried again',
+  );
+  return (
+    <Stack gap="sm">
+      <Group align="flex-end">
+        <NativeSelect
+          label="Deliveries"
+          value={state}
+          onChange={(event) => setState(event.currentTarget.value as State | '')}
+          data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'dead']}
+        />
+        <Button variant="default" loading={replayDead.isPending} onClick={() => replayDead.mutate()}>
+          Replay all dead ones
+        </Button>
+      </Group>
+      <Pages
+        of={['deliveries', installationId, state]}
+        read={(cursor) => readPage(installationId, state, cursor)}
+        every={FOLLOW_MS}
+        none="Nothing here yet. What the vendor sends to a channel’s address appears here."
+      >
+        {(items) => <DeliveryTable {...{ items, channels }} onOpen={setOpened} />}
+      </Pages>
+      <Dialog title="Delivery" opened={opened !== null} onClose={() => setOpened(null)}>
+        {opened === null ? null : <DeliveryDetail installationId={installationId} deliveryId={opened} />}
+      </Dialog>
+    </Stack>
+  );
+}
+
+const readPage = (id: string, state: State | '', cursor: string | undefined) =>
+  bodyOf(
+    rest.GET('/installations/{id}/deliveries', {
+      params: {
+        path: { id },
+        query: { limit: PAGE, ...(state === '' ? {} : { state }), ...(cursor === undefined ? {} : { cursor }) },
+      },
+    }),
+  );
+
+interface TableProps {
+  readonly items: readonly Delivery[];
+  readonly channels: Installation['channels'];
+  readonly onOpen: (id: string) => void;
+}
+
+function DeliveryTable({ items, channels, onOpen }: TableProps) {
+  const nameOf = (id: string) => channels.find((channel) => channel.id === id)?.name ?? 'a removed channel';
+  return (
+    <Table.ScrollContainer minWidth={640}>
+      <Table aria-label="Deliveries">
+        <Table.Thead>
+          <Table.Tr>
+            {['Received', 'Channel', 'State', 'Attempts', 'Size', 'Payload'].map((title) => (
+              <Table.Th key={title}>{title}</Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {items.map((delivery) => (
+            <Table.Tr key={delivery.id}>
+              <Table.Td>
+                <Moment at={delivery.receivedAt} />
+              </Table.Td>
+              <Table.Td className="foreign">
+                {delivery.direction === 'in' ? 'from' : 'to'} {nameOf(delivery.channelId)}
+              </Table.Td>
+              <Table.Td>
+                <Badge variant="light" color={STATE_COLOURS[delivery.state]}>
+                  {delivery.state}
+                </Badge>
+                {delivery.lastError && delivery.state !== 'delivered' ? (
+                  <Text size="xs" className="foreign">
+                    {delivery.lastError}
+                  </Text>
+                ) : null}
+              </Table.Td>
+              <Table.Td>{delivery.attempts}</Table.Td>
+              <Table.Td>{delivery.bodyBytes} bytes</Table.Td>
+              <Table.Td>
+                <Button size="xs" variant="default" onClick={() => onOpen(delivery.id)}>
+                  Open
+                </Button>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}

@@ -1,0 +1,71 @@
+/** Inputs for what a plugin's frontmatter asks for. */
+import { NativeSelect, PasswordInput, Stack, TextInput } from '@mantine/core';
+import type { Fields, Filled } from './filled.ts';
+
+interface Form {
+  readonly fields: Fields;
+  readonly filled: Filled;
+  readonly setFilled: (filled: Filled) => void;
+  /** Secrets that have a value already. */
+  readonly secretNames: readonly string[];
+}
+type Setting = Fields['settings'][number];
+
+export function FieldInputs({ fields, filled, setFilled, secretNames }: Form) {
+  return (
+    <Stack>
+      {fields.settings.map((field) => (
+        <SettingInput
+          key={field.name}
+          field={field}
+          value={filled.settings[field.name] ?? ''}
+          onValue={(value) => setFilled({ ...filled, settings: { ...filled.settings, [field.name]: value } })}
+        />
+      ))}
+      {fields.secrets.map(({ name, label, description, required }) => {
+        const isSet = secretNames.includes(name);
+        return (
+          <PasswordInput
+            key={name}
+            label={label}
+            description={description}
+            withAsterisk={required}
+            placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
+            value={filled.secrets[name] ?? ''}
+            onChange={(event) =>
+              setFilled({ ...filled, secrets: { ...filled.secrets, [name]: event.currentTarget.value } })
+            }
+            autoComplete="off"
+          />
+        );
+      })}
+    </Stack>
+  );
+}
+
+interface Input {
+  readonly field: Setting;
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+}
+
+function SettingInput({ field, value, onValue }: Input) {
+  const common = { label: field.label, description: field.description, withAsterisk: field.required, value };
+  if (field.enum === null) {
+    return (
+      <TextInput
+        {...common}
+        placeholder={field.default === null ? 'Not set' : `Default: ${field.default}`}
+        onChange={(event) => onValue(event.currentTarget.value)}
+      />
+    );
+  }
+  const none = field.default === null ? [{ value: '', label: 'Not set' }] : [];
+  return (
+    <NativeSelect
+      {...common}
+      data={[...none, ...field.enum.map((option) => ({ value: option, label: option }))]}
+      onChange={(event) => onValue(event.currentTarget.value)}
+    />
+  );
+}

@@ -1,0 +1,115 @@
+/** The installations as a list whose order is the order of their hooks: changed by dragging a card or by its buttons. */
+import { ActionIcon, Card, Group, Stack, Text } from '@mantine/core';
+import { IconArrowDown, IconArrowUp } from '@tabler/icons-react';
+import { type ReactNode, useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { rest } from '../rest/client.ts';
+import type { Installation } from '../rest/installations.ts';
+import { PageLink } from '../shell/page-link.tsx';
+import { StatusBadge } from './status-badge.tsx';
+
+export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
+  const [dragged, setDragged] = useState<number | null>(null);
+  const sorted = installations.toSorted((a, b) => a.hookOrder - b.hookOrder || a.id.localeCompare(b.id));
+  const { mutate: move } = useAction(({ from, to }: Move) => reorder(sorted, from, to), 'The order is changed');
+  return (
+    <>
+      {sorted.length > 1 ? (
+        <Text size="sm">Hooks run from the top to the bottom, each on what the one above left.</Text>
+      ) : null}
+      <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: 'none' }}>
+        {sorted.map((installation, at) => (
+          <li
+            key={installation.id}
+            className="drop-place"
+            data-dragged={dragged === at || undefined}
+            draggable={sorted.length > 1}
+            onDragStart={() => setDragged(at)}
+            onDragEnd={() => setDragged(null)}
+            onDragOver={(event) => event.preventDefault()}
+            onDrop={() => {
+              if (dragged !== null && dragged !== at) move({ from: dragged, to: at });
+            }}
+          >
+            <InstallationCard installation={installation}>
+              <MoveButton
+                {...{ way: 'up', name: installation.displayName, disabled: at === 0 }}
+                onClick={() => move({ from: at, to: at - 1 })}
+              />
+              <MoveButton
+                {...{ way: 'down', name: installation.displayName, disabled: at === sorted.length - 1 }}
+                onClick={() => move({ from: at, to: at + 1 })}
+              />
+            </InstallationCard>
+          </li>
+        ))}
+      </Stack>
+    </>
+  );
+}
+
+interface Move {
+  readonly from: number;
+  readonly to: number;
+}
+
+async function reorder(sorted: readonly Installation[], from: number, to: number): Promise<void> {
+  const moved = sorted[from];
+  if (!moved) return;
+  const next = sorted.toSpliced(from, 1).toSpliced(to, 0, moved);
+  for (const [at, { id, hookOrder }] of next.entries()) {
+    if (hookOrder === at + 1) continue;
+    await rest.PATCH('/installations/{id}', { params: { path: { id } }, body: { hookOrder: at + 1 } });
+  }
+}
+
+function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
+  const { id, displayName, status, statusReason, currentSemVer, runtime, pendingUpdate } = installation;
+  return (
+    <Card withBorder padding="sm">
+      <Group justify="space-between" wrap="nowrap">
+        <Stack gap={4}>
+          <Group gap="xs">
+            <PageLink to="/installations/$id" params={{ id }} fw={650} className="foreign">
+              {displayName}
+            </PageLink>
+            <StatusBadge status={status} />
+          </Group>
+          <Text size="sm" c="dimmed">
+            {currentSemVer ?? 'draft'} · {runtime.state}
+            {pendingUpdate ? ` · ${pendingUpdate.semVer ?? 'a draft'} asks for more access` : ''}
+          </Text>
+          {statusReason ? (
+            <Text size="sm" className="foreign">
+              {statusReason}
+            </Text>
+          ) : null}
+        </Stack>
+        <Group gap={4} wrap="nowrap">
+          {children}
+        </Group>
+      </Group>
+    </Card>
+  );
+}
+
+interface MoveProps {
+  readonly way: 'up' | 'down';
+  readonly name: string;
+  readonly disabled: boolean;
+  readonly onClick: () => void;
+}
+
+function MoveButton({ way, name, disabled, onClick }: MoveProps) {
+  const Icon = way === 'up' ? IconArrowUp : IconArrowDown;
+  return (
+    <ActionIcon
+      variant="default"
+      size="lg"
+      aria-label={`Run ${name} ${way === 'up' ? 'earlier' : 'later'}`}
+      {...{ disabled, onClick }}
+    >
+      <Icon size={18} aria-hidden />
+    </ActionIcon>
+  );
+}

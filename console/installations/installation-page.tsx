@@ -1,0 +1,95 @@
+/** One installation: how it does and why, what it may, and everything it did. */
+import { Alert, Group, Skeleton, Stack, Tabs, Text, Title } from '@mantine/core';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { EventsView } from '../activity/events-view.tsx';
+import { HostCallsView } from '../activity/host-calls-view.tsx';
+import { ChannelsView } from '../channels/channels-view.tsx';
+import { LogView } from '../logs/log-view.tsx';
+import { type Installation, useInstallation } from '../rest/installations.ts';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { Overview } from './overview.tsx';
+import { SettingsForm } from './settings-form.tsx';
+import { StatusBadge } from './status-badge.tsx';
+import { tabs } from './tabs.ts';
+import { UpdateConsent } from './update-consent.tsx';
+
+export function InstallationPage() {
+  const { id } = useParams({ from: '/installations/$id' });
+  const found = useInstallation(id);
+  if (found.error && !found.data) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
+  return (
+    <Stack>
+      <Head installation={found.data} />
+      <UpdateConsent installation={found.data} />
+      <Parts installation={found.data} />
+    </Stack>
+  );
+}
+
+function Head({ installation }: { readonly installation: Installation }) {
+  const { displayName, slug, status, statusReason, currentSemVer, deprecationMessage } = installation;
+  const isTrouble = status === 'failed';
+  return (
+    <>
+      <Group gap="sm">
+        <Title order={1} className="foreign">
+          {displayName}
+        </Title>
+        <StatusBadge status={status} />
+        <Text c="dimmed">{currentSemVer ?? 'draft'}</Text>
+        <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
+          In the catalog
+        </PageLink>
+      </Group>
+      {statusReason ? (
+        <Alert
+          color={isTrouble ? 'red' : 'yellow'}
+          title={isTrouble ? 'It does not run' : 'To know'}
+          className="foreign"
+        >
+          {statusReason}
+        </Alert>
+      ) : null}
+      {deprecationMessage ? (
+        <Alert color="yellow" title="No longer in the catalog" className="foreign">
+          {deprecationMessage}
+        </Alert>
+      ) : null}
+    </>
+  );
+}
+
+function Parts({ installation }: { readonly installation: Installation }) {
+  const { tab = 'overview' } = useSearch({ from: '/installations/$id' });
+  const navigate = useNavigate({ from: '/installations/$id' });
+  const show = (next: string | null) => {
+    const known = tabs.find(({ name }) => name === next);
+    if (known) void navigate({ search: { tab: known.name }, replace: true });
+  };
+  const views = {
+    overview: <Overview installation={installation} />,
+    settings: <SettingsForm installation={installation} key={installation.currentVersionId} />,
+    logs: <LogView installationId={installation.id} />,
+    channels: <ChannelsView installation={installation} />,
+    events: <EventsView installationId={installation.id} />,
+    calls: <HostCallsView installationId={installation.id} />,
+  };
+  return (
+    <Tabs value={tab} onChange={show} keepMounted={false}>
+      <Tabs.List aria-label="Parts of the installation">
+        {tabs.map(({ name, label }) => (
+          <Tabs.Tab key={name} value={name}>
+            {label}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      {tabs.map(({ name }) => (
+        <Tabs.Panel key={name} value={name} pt="md">
+          {views[name]}
+        </Tabs.Panel>
+      ))}
+    </Tabs>
+  );
+}

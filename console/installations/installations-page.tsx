@@ -1,0 +1,23 @@
+/** What the account has installed, in the order in which the hooks run. */
+import { Skeleton, Stack, Text, Title } from '@mantine/core';
+import { useInstallations } from '../rest/installations.ts';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { HookOrder } from './hook-order.tsx';
+
+export function InstallationsPage() {
+  const found = useInstallations();
+  return (
+    <Stack>
+      <Title order={1}>Installations</Title>
+      {found.error ? <PageFailure error={found.error} reset={() => void found.refetch()} /> : null}
+      {found.isPending ? <Skeleton height={160} aria-label="Loading" /> : null}
+      {found.data?.items.length === 0 ? (
+        <Text>
+          Nothing is installed yet. <PageLink to="/catalog">Choose something from the catalog</PageLink>.
+        </Text>
+      ) : null}
+      {found.data && found.data.items.length > 0 ? <HookOrder installations={found.data.items} /> : null}
+    </Stack>
+  );
+}

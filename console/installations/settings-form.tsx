@@ -1,0 +1,51 @@
+/** What the plugin asks for, as a form. */
+import { Button, Group, Stack, Text } from '@mantine/core';
+import { type FormEvent, useState } from 'react';
+import { FieldInputs } from '../configuration/field-inputs.tsx';
+import { filledFrom, saveConfiguration } from '../configuration/filled.ts';
+import { useAction } from '../rest/action.ts';
+import { rest } from '../rest/client.ts';
+import type { Installation } from '../rest/installations.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+
+export function SettingsForm({ installation }: { readonly installation: Installation }) {
+  const { id, configuration, settings, secretNames } = installation;
+  const [filled, setFilled] = useState(filledFrom(configuration, settings));
+  const save = useAction<void, void>(async () => {
+    await saveConfiguration(id, filled, settings);
+    setFilled({ ...filled, secrets: {} });
+  }, 'Saved');
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    save.mutate();
+  };
+  if (configuration.settings.length + configuration.secrets.length === 0)
+    return <Text>This plugin asks for no settings and no secrets.</Text>;
+  return (
+    <form onSubmit={onSubmit}>
+      <Stack maw={560}>
+        <FieldInputs fields={configuration} {...{ filled, setFilled, secretNames }} />
+        <Group>
+          <Button type="submit" loading={save.isPending}>
+            Save
+          </Button>
+          {secretNames.map((name) => (
+            <ForgetSecret key={name} id={id} name={name} />
+          ))}
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+function ForgetSecret({ id, name }: { readonly id: string; readonly name: string }) {
+  const forget = useAction<void, unknown>(
+    () => rest.POST('/installations/{id}/configure', { params: { path: { id } }, body: { secrets: { [name]: null } } }),
+    `${name} is forgotten`,
+  );
+  return (
+    <ConfirmButton label={`Forget ${name}`} title={`Forget the secret ${name}`} onConfirm={() => forget.mutate()}>
+      <Text>The stored value is removed. A plugin that needs it stops until you set a new one.</Text>
+    </ConfirmButton>
+  );
+}

@@ -1,0 +1,12 @@
+/** The parts of an installation's page, as its address names them. */
+export const tabs = [
+  { name: 'overview', label: 'Overview' },
+  { name: 'settings', label: 'Settings' },
+  { name: 'logs', label: 'Logs' },
+  { name: 'channels', label: 'Channels' },
+  { name: 'events', label: 'Events' },
+  { name: 'calls', label: 'Host calls' },
+] as const;
+export type Tab = (typeof tabs)[number]['name'];
+
+export const tabOf = (given: unknown): Tab => tabs.find(({ name }) => name === given)?.name ?? 'overview';

@@ -1,0 +1,78 @@
+/** Which versions the installation follows: the newest, one and no other (also an earlier one), or the owner's draft. */
+import { Button, Group, NativeSelect } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { bodyOf, rest } from '../rest/client.ts';
+import { type Installation, useEntry } from '../rest/installations.ts';
+import { Problem } from '../rest/problem.ts';
+
+type Policy = Installation['versionPolicy'];
+
+export function VersionPolicy({ installation }: { readonly installation: Installation }) {
+  const now = installation.versionPolicy === 'Pinned' ? `${installation.pinnedVersionId}` : installation.versionPolicy;
+  const [chosen, setChosen] = useState(now);
+  const options = useOptions(installation);
+  const save = useAction<void, unknown>(
+    () => rest.PATCH('/installations/{id}', { params: { path: { id: installation.id } }, body: changeTo(chosen) }),
+    'The version policy is saved',
+  );
+  return (
+    <Group align="flex-end">
+      <NativeSelect
+        label="Runs"
+        description="To roll back, stay on an earlier version. One that asks for more access waits for your consent."
+        data={options}
+        value={chosen}
+        onChange={(event) => setChosen(event.currentTarget.value)}
+        style={{ flex: '1 1 16rem' }}
+      />
+      <Button variant="default" disabled={chosen === now} loading={save.isPending} onClick={() => save.mutate()}>
+        Save
+      </Button>
+    </Group>
+  );
+}
+
+function changeTo(chosen: string): { versionPolicy: Policy; pinnedVersionId?: string } {
+  if (chosen === 'Latest' || chosen === 'Draft') return { versionPolicy: chosen };
+  return { versionPolicy: 'Pinned', pinnedVersionId: chosen };
+}
+
+function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSemVer, pinnedVersionId }: Installation) {
+  const entry = useEntry(slug);
+  const isOwn = useIsOwn(pluginId);
+  const versions = (entry.data?.versions ?? []).map(({ versionId, semVer }) => ({ versionId, semVer }));
+  const isListed = versions.some(({ versionId }) => versionId === currentVersionId);
+  // What runs may be yanked by now, and then it is in no list.
+  if (currentVersionId !== null && currentSemVer !== null && !isListed)
+    versions.push({ versionId: currentVersionId, semVer: currentSemVer });
+  const isPinListed = pinnedVersionId === null || versions.some(({ versionId }) => versionId === pinnedVersionId);
+  if (!isPinListed) versions.push({ versionId: pinnedVersionId, semVer: 'the version it waits for' });
+  return [
+    { value: 'Latest', label: 'The newest version' },
+    ...versions.map(({ versionId, semVer }) => ({
+      value: versionId,
+      label: versionId === currentVersionId ? `Only ${semVer} (runs now)` : `Only ${semVer}`,
+    })),
+    ...(isOwn || versionPolicy === 'Draft' ? [{ value: 'Draft', label: 'My saved draft' }] : []),
+  ];
+}
+
+/** Only an owner can read a plugin through the authoring endpoints. */
+function useIsOwn(id: string): boolean {
+  const found = useQuery({
+    queryKey: ['plugins', id, 'own'],
+    queryFn: async () => {
+      try {
+        await bodyOf(rest.GET('/plugins/{id}', { params: { path: { id } } }));
+        return true;
+      } catch (error) {
+        if (error instanceof Problem && (error.code === 'not_owner' || error.code === 'not_found')) return false;
+        throw error;
+      }
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  return found.data ?? false;
+}

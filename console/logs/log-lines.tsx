@@ -1,0 +1,78 @@
+/** Log lines, only those in sight in the page: a hundred thousand scroll as ten do. */
+import { Text } from '@mantine/core';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useEffect, useRef } from 'react';
+import { shortMoment } from '../shell/moment.tsx';
+import { saidIn } from './line-text.ts';
+import type { LogLine } from './live-lines.ts';
+
+const LINE_PX = 22;
+/** Whoever is this close to the end wants to see what comes. */
+const END_PX = 60;
+
+interface Shown {
+  readonly lines: readonly LogLine[];
+  /** Whether it goes along with new lines while its end is in sight. */
+  readonly follows: boolean;
+}
+
+export function LogLines({ lines, follows }: Shown) {
+  const view = useRef<HTMLElement>(null);
+  const isAtEnd = useRef(true);
+  const virtual = useVirtualizer({
+    count: lines.length,
+    getScrollElement: () => view.current,
+    estimateSize: () => LINE_PX,
+    getItemKey: (at) => lines[at]?.id ?? at,
+    overscan: 20,
+  });
+  useEffect(() => {
+    if (follows && isAtEnd.current && lines.length > 0) virtual.scrollToIndex(lines.length - 1, { align: 'end' });
+  }, [lines.length, follows, virtual]);
+  const onScroll = () => {
+    const { scrollHeight, scrollTop, clientHeight } = view.current ?? {
+      scrollHeight: 0,
+      scrollTop: 0,
+      clientHeight: 0,
+    };
+    isAtEnd.current = scrollHeight - scrollTop - clientHeight < END_PX;
+  };
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <section className="log-view" aria-label="Log lines" tabIndex={0} ref={view} onScroll={onScroll}>
+      {lines.length === 0 ? (
+        <Text p="md" size="sm">
+          No line fits yet. Lines appear here as the plugin writes them with host.log.
+        </Text>
+      ) : null}
+      <div style={{ height: virtual.getTotalSize(), position: 'relative' }}>
+        {virtual.getVirtualItems().map(({ index, key, start }) => {
+          const line = lines[index];
+          return line ? (
+            <div
+              key={key}
+              ref={virtual.measureElement}
+              data-index={index}
+              data-level={line.level}
+              className="log-line"
+              style={{ transform: `translateY(${start}px)` }}
+            >
+              <Line line={line} />
+            </div>
+          ) : null;
+        })}
+      </div>
+    </section>
+  );
+}
+
+function Line({ line }: { readonly line: LogLine }) {
+  return (
+    <>
+      <time dateTime={line.at}>{shortMoment(line.at)}</time>
+      <strong>{line.level}</strong>
+      <span className="foreign">{line.source}</span>
+      <span className="foreign">{saidIn(line)}</span>
+    </>
+  );
+}

@@ -1,0 +1,103 @@
+/** The live log: filtered, paused, copied, downloaded. */
+import { Badge, Button, Chip, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { notifications } from '@mantine/notifications';
+import { useMemo, useState } from 'react';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { textOfLine } from './line-text.ts';
+import { type Level, type LogLine, useLiveLines } from './live-lines.ts';
+import { LogLines } from './log-lines.tsx';
+
+const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error'];
+const TYPING_MS = 300;
+
+export function LogView({ installationId }: { readonly installationId: string }) {
+  const [levels, setLevels] = useState<string[]>([...LEVELS]);
+  const [session, setSession] = useState('');
+  const [text, setText] = useState('');
+  const [sessionId] = useDebouncedValue(session.trim(), TYPING_MS);
+  const asked = LEVELS.filter((level) => levels.includes(level)).join(',');
+  const { lines, state, error } = useLiveLines({ installationId, sessionId, levels: asked || LEVELS.join(',') });
+  const [frozen, setFrozen] = useState<readonly LogLine[] | null>(null);
+  const found = useMatching(frozen ?? lines, text);
+  return (
+    <Stack gap="sm">
+      <Group align="flex-end">
+        <Chip.Group multiple value={levels} onChange={setLevels}>
+          <Group gap={6} role="group" aria-label="Levels">
+            {LEVELS.map((level) => (
+              <Chip key={level} value={level} size="sm">
+                {level}
+              </Chip>
+            ))}
+          </Group>
+        </Chip.Group>
+        <TextInput
+          label="Contains"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          style={{ flex: '1 1 10rem' }}
+        />
+        <TextInput
+          label="Session"
+          placeholder="Any"
+          value={session}
+          onChange={(event) => setSession(event.currentTarget.value)}
+          style={{ flex: '1 1 10rem' }}
+        />
+      </Group>
+      <Group justify="space-between">
+        <Group gap="xs">
+          <Badge variant="light" color={state === 'broken' ? 'red' : frozen ? 'gray' : 'teal'}>
+            {frozen ? 'paused' : state}
+          </Badge>
+          <Text size="sm" c="dimmed">
+            {found.length === 1 ? '1 line' : `${found.length} lines`} · kept for 24 hours
+          </Text>
+        </Group>
+        <Group gap="xs">
+          <Button size="xs" variant="default" onClick={() => setFrozen(frozen ? null : lines)}>
+            {frozen ? `Go on (${Math.max(0, lines.length - frozen.length)} new)` : 'Pause'}
+          </Button>
+          <Button size="xs" variant="default" disabled={found.length === 0} onClick={() => void copy(found)}>
+            Copy
+          </Button>
+          <Button size="xs" variant="default" disabled={found.length === 0} onClick={() => download(found)}>
+            Download
+          </Button>
+        </Group>
+      </Group>
+      {error ? <PageFailure error={error} /> : null}
+      <LogLines lines={found} follows={frozen === null} />
+    </Stack>
+  );
+}
+
+function useMatching(lines: readonly LogLine[], text: string): readonly LogLine[] {
+  return useMemo(() => {
+    const wanted = text.trim().toLowerCase();
+    return wanted === '' ? lines : lines.filter((line) => textOfLine(line).toLowerCase().includes(wanted));
+  }, [lines, text]);
+}
+
+async function copy(lines: readonly LogLine[]): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(lines.map(textOfLine).join('\n'));
+    notifications.show({ message: `${lines.length} lines are copied` });
+  } catch {
+    notifications.show({
+      color: 'red',
+      message: 'The browser does not let this page copy. Download the lines instead.',
+    });
+  }
+}
+
+/** One JSON object a line, as tools read it. */
+function download(lines: readonly LogLine[]): void {
+  const url = URL.createObjectURL(new Blob(lines.map((line) => `${JSON.stringify(line)}\n`)));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = `log-${lines[0]?.installationId ?? 'lines'}.jsonl`;
+  link.click();
+  URL.revokeObjectURL(url);
+}

@@ -1,0 +1,31 @@
+/** Installations, followed while a page shows them. */
+import { useQuery } from '@tanstack/react-query';
+import { bodyOf, rest } from './client.ts';
+import type { components } from './schema.d.ts';
+
+export type Installation = components['schemas']['Installation'];
+/** A crash or an update is seen this much later at most, milliseconds. */
+export const FOLLOW_MS = 2_500;
+/** More than an account may have by default. */
+const ALL = 1_000;
+
+export const useInstallations = () =>
+  useQuery({
+    queryKey: ['installations'],
+    queryFn: () => bodyOf(rest.GET('/installations', { params: { query: { limit: ALL } } })),
+    refetchInterval: FOLLOW_MS,
+  });
+
+export const useInstallation = (id: string) =>
+  useQuery({
+    queryKey: ['installations', id],
+    queryFn: () => bodyOf(rest.GET('/installations/{id}', { params: { path: { id } } })),
+    refetchInterval: FOLLOW_MS,
+  });
+
+/** What the catalog says of it; null where the plugin is in no catalog of this account any more. */
+export const useEntry = (slug: string) =>
+  useQuery({
+    queryKey: ['marketplace', 'entry', slug],
+    queryFn: () => bodyOf(rest.GET('/marketplace/{slug}', { params: { path: { slug } } })),
+  });

@@ -1,0 +1,43 @@
+/** A list that comes a page at a time: its rows, what to say when there are none, and the button for more. */
+import { Button, Skeleton, Stack, Text } from '@mantine/core';
+import { type InfiniteData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { PageFailure } from './page-failure.tsx';
+
+interface Page<Item> {
+  readonly items: readonly Item[];
+  readonly nextCursor: string | null;
+}
+interface Listed<Item> {
+  readonly of: QueryKey;
+  /** @param cursor undefined: the first page */
+  readonly read: (cursor: string | undefined) => Promise<Page<Item>>;
+  /** How often what is shown is read again, milliseconds. */
+  readonly every?: number;
+  readonly none: ReactNode;
+  readonly children: (items: Item[]) => ReactNode;
+}
+
+export function Pages<Item>({ of, read, every, none, children }: Listed<Item>) {
+  const found = useInfiniteQuery<Page<Item>, Error, InfiniteData<Page<Item>>, QueryKey, string>({
+    queryKey: of,
+    queryFn: ({ pageParam }) => read(pageParam === '' ? undefined : pageParam),
+    initialPageParam: '',
+    getNextPageParam: ({ nextCursor }) => nextCursor,
+    refetchInterval: every ?? false,
+  });
+  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
+  const items = found.data.pages.flatMap((page) => [...page.items]);
+  if (items.length === 0) return typeof none === 'string' ? <Text>{none}</Text> : none;
+  return (
+    <Stack>
+      {children(items)}
+      {found.hasNextPage ? (
+        <Button variant="default" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+          Show more
+        </Button>
+      ) : null}
+    </Stack>
+  );
+}

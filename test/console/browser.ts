@@ -1,0 +1,81 @@
+/** A real browser for the console's tests: from npm, so that nothing else need be installed. */
+import chromium from '@sparticuz/chromium';
+import axe, { type AxeResults, type RunOptions } from 'axe-core';
+import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
+import { type Teardown, temporaryFolder } from '../harness.ts';
+
+const SMALL = { width: 390, height: 844 };
+const WIDE = { width: 1280, height: 900 };
+/** What a page must be free of: the WCAG rules and the habits that go with them. */
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+/** Of an element that breaks a rule, in a report. */
+const PIECE_CHARS = 160;
+
+/** Unpacks and starts it; both end with the test. */
+export async function startBrowser(t: Teardown): Promise<Browser> {
+  // It unpacks itself into the temporary folder and leaves that behind.
+  const folder = await temporaryFolder(t);
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = folder;
+  const executablePath = await chromium.executablePath();
+  if (before === undefined) delete process.env.TMPDIR;
+  else process.env.TMPDIR = before;
+  const env = { ...process.env, TMPDIR: folder, HOME: folder } as Record<string, string>;
+  const browser = await driver.launch({ executablePath, args: chromium.args, headless: true, env });
+  t.teardown(() => browser.close());
+  return browser;
+}
+
+export interface Look {
+  readonly scheme: 'light' | 'dark';
+  readonly size: 'wide' | 'phone';
+}
+export const LOOKS: readonly Look[] = [
+  { scheme: 'light', size: 'wide' },
+  { scheme: 'dark', size: 'phone' },
+  { scheme: 'dark', size: 'wide' },
+  { scheme: 'light', size: 'phone' },
+];
+
+/** A page of its own, signed in by the link, with whatever it complains about. */
+export async function openConsole(browser: Browser, signInLink: string): Promise<OpenConsole> {
+  const context = await browser.newContext({ viewport: WIDE, acceptDownloads: true });
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  page.on('dialog', (dialog) => {
+    complaints.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  await page.goto(signInLink);
+  return { context, page, complaints };
+}
+
+export interface OpenConsole {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  readonly complaints: readonly string[];
+}
+
+export async function look(page: Page, { scheme, size }: Look): Promise<void> {
+  await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+  await page.setViewportSize(size === 'phone' ? SMALL : WIDE);
+}
+
+/** What axe-core finds, one line each. The page's policy forbids scripts put into it; the driver's own evaluation is none. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const options: RunOptions = { runOnly: { type: 'tag', values: RULES } };
+  const found = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);
+  return found.violations.map(
+    ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, PIECE_CHARS)).join(' | ')}`,
+  );
+}
+
+/** Whether something is wider than the page. */
+export const scrollsSideways = (page: Page): Promise<boolean> =>
+  page.evaluate<boolean>('document.documentElement.scrollWidth > document.documentElement.clientWidth + 1');

@@ -1,0 +1,71 @@
+/** What the console shows in its tests: a plugin that uses everything, by an author who tries tricks. */
+import assert from 'node:assert/strict';
+import { type Answer, eventually, type RunningService } from '../deploy/running-service.ts';
+
+/** Right-to-left override, a terminal's escape, a script: none may do anything. */
+export const TRICKS = '\u202Egnp.exe \u001b[31mred\u001b[0m <script>alert(1)</script>';
+
+const README = (capabilities: string) => `---
+name: Front desk
+description: Answers what comes in and keeps a log of it
+capabilities: [${capabilities}]
+settings:
+  tone: { label: Tone, default: plain, enum: [plain, warm], required: false }
+  sign: { label: Signature, description: Put under every answer }
+secrets: { key: { label: API key, required: true } }
+---
+# Front desk
+
+Answers **everything**. See [the site](https://example.com) and [a trick](javascript:alert(1)).
+
+<script>alert('readme')</script><img src=x onerror=alert(2)>
+
+![tracker](https://tracker.example/pixel.png)
+
+| Word | Answer |
+|---|---|
+| hello | good day |
+`;
+const INDEX = `
+middleware.inboundMessage = (ctx) => {
+  host.log('inbound ' + ctx.message.text, { from: ctx.message.from });
+  if (ctx.message.text.includes('forbidden')) ctx.cancel('that word is not allowed here');
+  return { message: { text: ctx.message.text + ' (' + ctx.settings.tone + ')' } };
+};
+events.pluginInstalled = () => { host.log.warn(${JSON.stringify(`set up ${TRICKS}`)}); };
+tools.bell = { description: 'Rings the bell', parameters: { type: 'object' }, handler: async () => {
+  await host.storage.set('rung', true);
+  return 'ding';
+} };
+channel.receive = (request) => { host.log('received ' + request.bodyText); };
+`;
+
+export const packageFiles = (capabilities = 'host.storage') => [
+  { path: 'readme.md', contentText: README(capabilities) },
+  { path: 'index.ts', contentText: INDEX },
+];
+
+/** Publishes version 1.0.0 of the plugin and lists it. @returns its id */
+export async function publishFrontDesk(service: RunningService): Promise<string> {
+  const plugin = await made(service.call('POST', '/api/plugins', { slug: 'front-desk', displayName: 'Front desk' }));
+  await publish(service, plugin, '1.0.0', 'host.storage');
+  await made(service.call('POST', `/api/plugins/${plugin}/listing`));
+  return plugin;
+}
+
+export async function publish(service: RunningService, plugin: string, semVer: string, capabilities: string) {
+  await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer, files: packageFiles(capabilities) }));
+}
+
+async function made(answer: Promise<Answer>): Promise<string> {
+  const { status, body } = await answer;
+  assert.ok(status < 300, JSON.stringify(body));
+  return body.id;
+}
+
+/** The account's one installation, as soon as it is as wished. */
+export const installationThat = (service: RunningService, isWished: (of: Answer['body']) => boolean) =>
+  eventually<Answer['body']>(async () => {
+    const { body } = await service.call('GET', '/api/installations');
+    return body.items.find(isWished) ?? false;
+  });
