@@ -11,14 +11,14 @@ import { createRoot } from 'react-dom/client';
 import { queries } from './rest/queries.ts';
 import { router } from './router.tsx';
 import { takeTokenFromAddress } from './sign-in/token.ts';
-import { theme } from './style/theme.ts';
+import { theme, variables } from './style/theme.ts';
 
 takeTokenFromAddress();
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has no #root');
 createRoot(root).render(
   <StrictMode>
-    <MantineProvider theme={theme} defaultColorScheme="auto">
+    <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto">
       <Notifications position="bottom-right" />
       <QueryClientProvider client={queries}>
         <RouterProvider router={router} />

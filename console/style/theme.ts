@@ -1,5 +1,5 @@
 /** Colours, type and defaults of the whole console. */
-import { createTheme } from '@mantine/core';
+import { type CSSVariablesResolver, createTheme } from '@mantine/core';
 
 export const theme = createTheme({
   primaryColor: 'cyan',
@@ -12,4 +12,27 @@ export const theme = createTheme({
   headings: { fontWeight: '650', sizes: { h1: { fontSize: '1.65rem' }, h2: { fontSize: '1.2rem' } } },
   cursorType: 'pointer',
   respectReducedMotion: true,
+});
+
+/** Words on a tint of their colour and dimmed ones, dark enough to pass WCAG AA; the library's own are not. */
+export const variables: CSSVariablesResolver = () => ({
+  variables: {},
+  light: {
+    '--mantine-color-dimmed': 'var(--mantine-color-gray-7)',
+    '--mantine-color-teal-light-color': '#055a40',
+    '--mantine-color-yellow-light-color': '#6b3c00',
+    '--mantine-color-red-light-color': '#9b1c1c',
+    '--mantine-color-gray-light-color': 'var(--mantine-color-gray-8)',
+    '--mantine-color-cyan-light-color': '#0a5463',
+    '--mantine-color-error': '#b42318',
+  },
+  dark: {
+    '--mantine-color-dimmed': 'var(--mantine-color-dark-1)',
+    '--mantine-color-teal-light-color': 'var(--mantine-color-teal-2)',
+    '--mantine-color-yellow-light-color': 'var(--mantine-color-yellow-2)',
+    '--mantine-color-red-light-color': 'var(--mantine-color-red-2)',
+    '--mantine-color-gray-light-color': 'var(--mantine-color-gray-3)',
+    '--mantine-color-cyan-light-color': 'var(--mantine-color-cyan-2)',
+    '--mantine-color-error': 'var(--mantine-color-red-3)',
+  },
 });

@@ -1,7 +1,7 @@
 /** The console in a real browser, against the real service. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { eventually, startService } from '../deploy/running-service.ts';
 import { temporaryFolder } from '../harness.ts';
 import { root } from '../source-files.ts';
@@ -19,7 +19,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
   await mkdir(PICTURES, { recursive: true });
   /** Every look of the page as it is: nothing to complain about, and a picture for people. */
-  const inspect = async (name: string) => {
+  const inspect = async (t: Test, name: string) => {
     for (const one of LOOKS) {
       await look(page, one);
       t.same(await violations(page), [], `${name} ${one.scheme} ${one.size}: axe finds nothing`);
@@ -35,7 +35,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('cell', { name: 'good day' }).waitFor();
     t.equal(await page.getByRole('link', { name: 'a trick' }).count(), 0, 'a script is no link');
     t.equal(await page.locator('.readme img, .readme script').count(), 0, 'no picture, no script');
-    await inspect('entry');
+    await inspect(t, 'entry');
   });
 
   await t.test('install it with settings, a secret and consent', async (t) => {
@@ -45,13 +45,13 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await dialog.getByLabel('Tone').selectOption('warm');
     await dialog.getByLabel('API key').fill('k3y');
     await dialog.getByRole('checkbox').check();
-    await inspect('install');
+    await inspect(t, 'install');
     await dialog.getByRole('button', { name: 'Install' }).click();
     await page.getByRole('tab', { name: 'Overview' }).waitFor();
     const { settings, secretNames } = await installationThat(service, ({ status }) => status === 'ready');
     t.same([settings.tone, secretNames], ['warm', ['key']]);
     await page.getByText('ready', { exact: true }).waitFor();
-    await inspect('overview');
+    await inspect(t, 'overview');
   });
 
   await t.test('see its log lines come, filter them, and see tricks as what they are', async (t) => {
@@ -64,7 +64,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
       });
     await say('good morning');
     await page.getByText('inbound good morning').waitFor();
-    await inspect('logs');
+    await inspect(t, 'logs');
     await page.getByLabel('Contains').fill('set up');
     await page.getByText('inbound good morning').waitFor({ state: 'detached' });
     await page.getByLabel('Contains').fill('');
@@ -80,7 +80,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByText('error', { exact: true }).first().click();
   });
 
-  await t.test('connect a channel, see what came in, read and replay it', async () => {
+  await t.test('connect a channel, see what came in, read and replay it', async (t) => {
     await page.getByRole('tab', { name: 'Channels' }).click();
     await page.getByLabel('New channel').fill('Inbox');
     await page.getByRole('button', { name: 'Connect' }).click();
@@ -89,10 +89,10 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     const webhookUrl = await address.inputValue();
     await service.call('POST', webhookUrl, { hello: '<script>alert(3)</script>' });
     await page.getByText('delivered', { exact: true }).last().waitFor();
-    await inspect('channels');
+    await inspect(t, 'channels');
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByText('<script>alert(3)</script>').waitFor();
-    await inspect('delivery');
+    await inspect(t, 'delivery');
     await page.getByRole('button', { name: 'Replay', exact: true }).click();
     await page.getByText('It is delivered again').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();
@@ -101,23 +101,23 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await eventually(async () => (await address.inputValue()) !== webhookUrl);
   });
 
-  await t.test('see events and host calls', async () => {
+  await t.test('see events and host calls', async (t) => {
     await page.getByRole('tab', { name: 'Events' }).click();
     await page.getByRole('cell', { name: 'pluginInstalled', exact: true }).waitFor();
-    await inspect('events');
+    await inspect(t, 'events');
     await page.getByRole('tab', { name: 'Host calls' }).click();
     await page
       .getByText(/It has called nothing yet|storage/)
       .first()
       .waitFor();
-    await inspect('host-calls');
+    await inspect(t, 'host-calls');
   });
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
     await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByText('1.1.0 asks for more access').waitFor();
-    await inspect('consent');
+    await inspect(t, 'consent');
     await page.getByRole('button', { name: 'Allow this and update to 1.1.0' }).click();
     await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.1.0');
     await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
@@ -130,7 +130,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await t.test('change settings, pause, resume and uninstall', async (t) => {
     await page.getByRole('tab', { name: 'Settings' }).click();
     await page.getByLabel('Signature').fill('The desk');
-    await inspect('settings');
+    await inspect(t, 'settings');
     await page.getByRole('button', { name: 'Save' }).click();
     await installationThat(service, ({ settings }) => settings.sign === 'The desk');
     await page.getByRole('tab', { name: 'Overview' }).click();
@@ -141,12 +141,12 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Pause' }).waitFor();
     await page.getByRole('link', { name: 'Installations' }).click();
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
-    await inspect('installations');
+    await inspect(t, 'installations');
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('button', { name: 'Uninstall' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText('its secrets: key').waitFor();
-    await inspect('uninstall');
+    await inspect(t, 'uninstall');
     await dialog.getByRole('button', { name: 'Uninstall' }).click();
     await page.getByText('Nothing is installed yet').waitFor();
     t.same((await service.call('GET', '/api/installations')).body.items, []);
