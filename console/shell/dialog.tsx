@@ -1,5 +1,5 @@
 /** A dialog in the look of all dialogs. */
-import { Modal } from '@mantine/core';
+import { Group, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
 
 interface Shown {
@@ -11,16 +11,16 @@ interface Shown {
 
 export function Dialog({ title, opened, onClose, children }: Shown) {
   return (
-    <Modal
-      opened={opened}
-      onClose={onClose}
-      title={title}
-      size="lg"
-      centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
-      styles={{ title: { fontWeight: 650 } }}
-    >
-      {children}
-    </Modal>
+    <Modal.Root opened={opened} onClose={onClose} size="lg" centered>
+      <Modal.Overlay />
+      <Modal.Content>
+        {/* The library's own head is a `header`, a second banner of the page. */}
+        <Group justify="space-between" wrap="nowrap" p="md" pb={0}>
+          <Modal.Title fw={650}>{title}</Modal.Title>
+          <Modal.CloseButton aria-label="Close" />
+        </Group>
+        <Modal.Body p="md">{children}</Modal.Body>
+      </Modal.Content>
+    </Modal.Root>
   );
 }

@@ -47,7 +47,9 @@ export async function openConsole(browser: Browser, signInLink: string): Promise
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
-    if (message.type() === 'error') complaints.push(message.text());
+    // A refusal of the service is written there by the browser itself.
+    const isRefusal = message.text().startsWith('Failed to load resource');
+    if (message.type() === 'error' && !isRefusal) complaints.push(message.text());
   });
   page.on('dialog', (dialog) => {
     complaints.push(`a dialog: ${dialog.message()}`);

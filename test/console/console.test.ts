@@ -1,5 +1,5 @@
 /** The console in a real browser, against the real service. */
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { eventually, startService } from '../deploy/running-service.ts';
@@ -127,6 +127,33 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     t.equal(back.versionPolicy, 'Pinned');
   });
 
+  await t.test('try it in the playground: a message, a veto, a prompt, a tool', async (t) => {
+    await page.getByRole('link', { name: 'Playground' }).click();
+    await page.getByRole('button', { name: 'Open a session' }).click();
+    await page.getByLabel('Message').fill('hello');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByText('hello (warm)', { exact: true }).waitFor();
+    await page.getByText('changed', { exact: true }).waitFor();
+    await page.getByLabel('Message').fill('a forbidden thing');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByText('front-desk stopped it', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Run the hook' }).click();
+    await page.getByText('No running plugin has this hook').waitFor();
+    await page.getByRole('button', { name: 'Call the tool' }).click();
+    await page.getByText('"ding"').waitFor();
+    await inspect(t, 'session');
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page
+      .getByText('There is no session yet')
+      .or(page.getByText('ann', { exact: true }))
+      .first()
+      .waitFor();
+    await inspect(t, 'playground');
+    await page.getByRole('link', { name: 'Installations' }).click();
+    await page.getByRole('link', { name: 'Front desk' }).click();
+  });
+
   await t.test('change settings, pause, resume and uninstall', async (t) => {
     await page.getByRole('tab', { name: 'Settings' }).click();
     await page.getByLabel('Signature').fill('The desk');
@@ -150,6 +177,50 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await dialog.getByRole('button', { name: 'Uninstall' }).click();
     await page.getByText('Nothing is installed yet').waitFor();
     t.same((await service.call('GET', '/api/installations')).body.items, []);
+  });
+
+  await t.test('make a plugin, publish its folder, mend what is wrong, list and delist it', async (t) => {
+    const folder = join(await temporaryFolder(t), 'night-desk');
+    await mkdir(folder);
+    const write = (index: string) =>
+      Promise.all([
+        writeFile(join(folder, 'readme.md'), '---\nname: Night desk\ndescription: Says good night\n---\nGood night.\n'),
+        writeFile(join(folder, 'index.ts'), index),
+      ]);
+    await page.getByRole('link', { name: 'My plugins' }).click();
+    await page.getByLabel('Name').fill('Night desk');
+    await page.getByLabel('Slug').fill('night-desk');
+    await inspect(t, 'my-plugins');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByLabel('Version').waitFor();
+    const publishFolder = async (semVer: string) => {
+      await page.locator('input[webkitdirectory]').setInputFiles(folder);
+      await page.getByText('readme.md').first().waitFor();
+      await page.getByLabel('Version').fill(semVer);
+      await page.getByRole('button', { name: 'Publish' }).click();
+    };
+    await write('middleware.systemPrompt = (ctx) => {\n  return ctx.systemPrompt +;\n};\n');
+    await publishFolder('1.0.0');
+    await page.getByText(/^index\.ts:2:\d+$/).waitFor();
+    await inspect(t, 'faults');
+    await write('middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Good night.";\n');
+    await publishFolder('1.0.0');
+    await page.getByRole('cell', { name: '1.0.0', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'List in the catalog' }).click();
+    await page.getByRole('button', { name: 'Take out of the catalog' }).waitFor();
+    await inspect(t, 'plugin');
+    await page.getByRole('button', { name: 'Save as draft' }).click();
+    await page.getByText('The draft is saved.').waitFor();
+    await page.getByRole('button', { name: 'Files' }).click();
+    await page.getByRole('dialog').getByText('Good night').waitFor();
+    await page.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('button', { name: 'Take out of the catalog' }).click();
+    await page.getByLabel('Message to its users').fill('Use the front desk.');
+    await page.getByRole('dialog').getByRole('button', { name: 'Take out of the catalog' }).click();
+    await page.getByText('delisted', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('Not done').waitFor();
   });
 
   t.same(complaints, [], 'the browser complains about nothing');
