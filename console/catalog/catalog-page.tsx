@@ -3,7 +3,7 @@ import { Badge, Button, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInpu
 import { useDebouncedCallback } from '@mantine/hooks';
 import { IconRosetteDiscountCheck, IconSearch } from '@tabler/icons-react';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useNavigate, useSearch } from '@tanstack/react-router';
+import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { bodyOf, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
@@ -18,10 +18,12 @@ const TYPING_MS = 120;
 export function CatalogPage() {
   const { q = '' } = useSearch({ from: '/catalog' });
   const navigate = useNavigate({ from: '/catalog' });
-  const search = useDebouncedCallback(
-    (text: string) => navigate({ search: text === '' ? {} : { q: text }, replace: true }),
-    TYPING_MS,
-  );
+  const router = useRouter();
+  const search = useDebouncedCallback((text: string) => {
+    // Whoever has opened an entry meanwhile is not taken back, even while that page still loads.
+    if (router.latestLocation.pathname !== '/catalog') return;
+    void navigate({ search: text === '' ? {} : { q: text }, replace: true });
+  }, TYPING_MS);
   return (
     <Stack>
       <Title order={1}>Catalog</Title>
