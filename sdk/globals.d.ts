@@ -166,6 +166,7 @@ declare namespace Bulkhead {
     cwd?: string;
     env?: Settings;
     timeoutMs?: number;
+    input?: string;
   };
   type SshOutput = {
     exitCode: number | null;

@@ -74,6 +74,7 @@ export const sshOptions = z.object({
   cwd: z.string().max(4096).optional(),
   env: settings.optional(),
   timeoutMs: z.number().int().min(1).max(600_000).optional(),
+  input: text.optional(),
 });
 
 /** A tool's answer, as a Model Context Protocol content list. */

@@ -27,7 +27,10 @@ export interface ChainRequest {
   readonly hook: HookName;
   /** The links, in order. */
   readonly links: readonly RosterEntry[];
-  readonly session: Session;
+  /** Null outside a session; the contexts then name `actor` as agent and session. */
+  readonly session: Session | null;
+  /** The installation for which the chain runs where there is no session. */
+  readonly actor?: Pick<RosterEntry, 'installationId' | 'slug'>;
   readonly trigger: string;
   /** Checked against the hook's row. */
   readonly context: Fields;
@@ -83,7 +86,7 @@ async function runLink(
         });
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
   const fold = foldLink(hook, state, { installationId: entry.installationId, slug: entry.slug }, result, ms);
-  tell(deps, hook, entry, fold, { sessionId: session.id, invocationId, ...stackOf(result) });
+  tell(deps, hook, entry, fold, { sessionId: session?.id ?? null, invocationId, ...stackOf(result) });
   return fold.state;
 }
 
@@ -93,7 +96,7 @@ function tell(
   hook: HookName,
   entry: RosterEntry,
   { state, fault }: Fold,
-  { stack, ...details }: { sessionId: string; invocationId: string; stack?: string },
+  { stack, ...details }: { sessionId: string | null; invocationId: string; stack?: string },
 ): void {
   const step = state.trace.at(-1);
   if (!step) return;
@@ -109,18 +112,19 @@ function tell(
 }
 
 function hookContext(
-  { hook, session, trigger }: ChainRequest,
+  { hook, session, actor, trigger }: ChainRequest,
   entry: RosterEntry,
   fields: Fields,
   call: { invocationId: string; at: number; deadlineAt: number },
 ): Record<string, unknown> {
+  const { installationId, slug } = actor ?? entry;
   return {
     ...fields,
     hook,
     invocationId: call.invocationId,
     settings: entry.settings,
-    agent: { id: session.agentId, name: session.agentName },
-    session: { id: session.id, channelId: session.channelId },
+    agent: session ? { id: session.agentId, name: session.agentName } : { id: installationId, name: slug },
+    session: { id: session?.id ?? installationId, channelId: session?.channelId ?? null },
     trigger,
     at: new Date(call.at).toISOString(),
     deadlineAt: new Date(call.deadlineAt).toISOString(),

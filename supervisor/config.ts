@@ -45,6 +45,11 @@ export const supervisorSettings = {
     limits.deliveryDays,
     'Webhook requests and replies that ended are kept this long, with their bodies, days.',
   ),
+  SSH_HOSTS_FILE: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('JSON file of the hosts that host.ssh may use, as docs/security-model.md describes. Empty: none.'),
   STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation, bytes.'),
   HTTP_ALLOW_PRIVATE: z
     .string()

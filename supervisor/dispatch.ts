@@ -20,6 +20,7 @@ import type { Llm } from './host/llm.ts';
 import { mediaCalls } from './host/media.ts';
 import { secretCalls } from './host/secrets.ts';
 import { sessionCalls } from './host/session.ts';
+import type { SshCalls } from './host/ssh.ts';
 import type { Standing } from './host/standing.ts';
 import { storageCalls } from './host/storage.ts';
 import { workspaceCalls } from './host/workspace.ts';
@@ -46,6 +47,7 @@ export interface DispatchDeps {
   readonly workspaces: Workspaces;
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
+  readonly ssh: SshCalls;
   readonly callsPerMinute?: number;
   readonly storageBytes?: number;
   readonly http?: Partial<Exchange>;
@@ -81,8 +83,7 @@ function createTable(deps: DispatchDeps): Table {
     'agents.update': notYet,
     'agents.remove': notYet,
     'agents.send': notYet,
-    'ssh.hosts': notYet,
-    'ssh.run': notYet,
+    ...deps.ssh,
   } satisfies Table;
 }
 

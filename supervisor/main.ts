@@ -17,6 +17,7 @@ import type { ChildBounds } from './child.ts';
 import { readConfig, type SupervisorConfig } from './config.ts';
 import { buildHealth } from './health.ts';
 import { readModels } from './host/llm/configuration.ts';
+import { readSshTargets } from './host/ssh/hosts.ts';
 import type { LogCaps } from './records/log-sink.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import { startSupervisor } from './supervisor.ts';
@@ -50,6 +51,7 @@ async function serve(config: SupervisorConfig, env: Readonly<Record<string, stri
     models,
     childrenMax: config.CHILDREN,
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
+    sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),
     deliveryDays: config.DELIVERY_DAYS,
     http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },
     ...quotas(config),

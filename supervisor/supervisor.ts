@@ -21,6 +21,10 @@ import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { type Llm, openLlm } from './host/llm.ts';
 import { defaultMediaQuota } from './host/media.ts';
+import { type ConnectionBounds, SshConnections } from './host/ssh/connections.ts';
+import { SshGuards } from './host/ssh/guards.ts';
+import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
+import { sshCalls } from './host/ssh.ts';
 import { Invocations } from './invocations.ts';
 import { type Jobs, startJobs } from './jobs.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -50,6 +54,9 @@ export interface SupervisorOptions {
   readonly childrenMax: number;
   readonly idleStopMs: number;
   readonly logCaps?: LogCaps;
+  /** The hosts of `host.ssh`. */
+  readonly sshTargets?: readonly SshTarget[];
+  readonly sshBounds?: ConnectionBounds;
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly deliveryDays?: number;
@@ -77,6 +84,7 @@ export interface Supervisor {
   readonly logs: LogSink;
   readonly audit: AuditSink;
   readonly metrics: Metrics;
+  readonly ssh: SshConnections;
   /** Drains: no new work, calls under way end, children are gone, everything that waits is written. */
   stop(): Promise<void>;
 }
@@ -88,7 +96,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const lease = newLease();
   const listener = await openListener(pool, onError, [holdLease(lease)]);
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
-  const { fleet, rosters, logs, audit, metrics, stacks, llm } = assembleFleet(options, lease, onError);
+  const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(options, lease, onError);
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
     ...{ pool, queues, blobs, rosters, logs, metrics, sessions, plugins: fleet },
@@ -103,23 +111,24 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },
     ...{ services, passes, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
   });
-  await follow({ listener, rosters, fleet, sessions, pool, queues, onError, jobs });
+  await follow({ listener, rosters, fleet, ssh, sessions, pool, queues, onError, jobs });
   const stop = async () => {
     const closed = app.close();
     await Promise.all([within(closed, DRAIN_MS), jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
     // Whoever is still waiting for a plugin is answered by its end.
     await fleet.close(STOP_GRACE_MS);
     await llm.close();
+    ssh.close();
     await closed;
     await logs.close();
     await stacks.close();
     await audit.flush();
     await listener.close();
   };
-  return { app, fleet, rosters, queues, listener, logs, audit, metrics, stop };
+  return { app, fleet, rosters, queues, listener, logs, audit, metrics, ssh, stop };
 }
 
-type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics'> & {
+type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics' | 'ssh'> & {
   readonly stacks: Stacks;
   readonly llm: Llm;
 };
@@ -144,9 +153,17 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
     plugins: { invoke: (entry, call) => fleet.invoke(entry, call) },
     rosters: { get: (accountId) => rosters.get(accountId) },
   });
+  const ssh = new SshConnections(options.sshBounds);
+  const guards = new SshGuards({
+    ...{ pool, invocations },
+    chains: () => ({ plugins: fleet, logs, metrics }),
+    roster: (accountId) => rosters.get(accountId),
+  });
+  const hosts = openSshHosts(pool, options.sshTargets ?? []);
   const workspaces = openWorkspaces(options, onError);
   const dispatch = createDispatch({
     ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs },
+    ssh: sshCalls({ hosts, connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
     ...(storageBytes === undefined ? {} : { storageBytes }),
@@ -161,7 +178,7 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
     onServing: (accountId) => rosters.drop(accountId),
   });
   const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
-  return { fleet, rosters, logs, audit, metrics, stacks, llm };
+  return { fleet, rosters, logs, audit, metrics, stacks, llm, ssh };
 }
 
 function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => void): Workspaces {
@@ -174,6 +191,7 @@ interface Followed {
   readonly listener: Listener;
   readonly rosters: RosterCache;
   readonly fleet: Fleet;
+  readonly ssh: SshConnections;
   readonly sessions: SessionCache;
   readonly pool: Pool;
   readonly queues: Queues;
@@ -183,9 +201,10 @@ interface Followed {
 
 /** Keeps rosters and children in step with the rows. */
 async function follow(followed: Followed): Promise<void> {
-  const { listener, rosters, fleet, sessions, pool, queues, jobs, onError } = followed;
+  const { listener, rosters, fleet, ssh, sessions, pool, queues, jobs, onError } = followed;
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
     rosters.drop(accountId);
+    ssh.drop(installationId);
     // Where children run, the change must reach them also if nobody calls.
     if (fleet.has(accountId)) rosters.get(accountId).catch(onError);
     releaseHeldEvents(pool, queues, installationId).catch(onError);
@@ -193,6 +212,7 @@ async function follow(followed: Followed): Promise<void> {
   };
   const onEverything = () => {
     rosters.dropAll();
+    ssh.dropAll();
     for (const accountId of fleet.accounts()) rosters.get(accountId).catch(onError);
     // PostgreSQL was away, and with it what was under way: that is not left to the next look.
     jobs.heal();

@@ -76,8 +76,9 @@ export async function runHook(
   };
 }
 
-async function noteCancel(
-  { pool }: SessionServices,
+/** Writes into the session's transcript who stopped what, and why. */
+export async function noteCancel(
+  { pool }: Pick<SessionServices, 'pool'>,
   session: Session,
   hook: HookName,
   { reason, by, noticeId }: NonNullable<ChainState['cancelled']> & { noticeId: string | undefined },

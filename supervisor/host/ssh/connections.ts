@@ -1,0 +1,179 @@
+/**
+ * Connections to SSH hosts. Each serves one command at a time and belongs to one installation; after a command that ended
+ * well it waits a while for the next one. Everything else closes it.
+ */
+import { createHash } from 'node:crypto';
+import type { Client } from 'ssh2';
+import ssh2 from 'ssh2';
+import { SECOND } from '../../../sdk/limits.ts';
+import { HostError } from '../host-call.ts';
+import type { SshTarget } from './hosts.ts';
+
+export interface ConnectionBounds {
+  /** Connections of this server. */
+  readonly total: number;
+  /** Connections of one installation. */
+  readonly perInstallation: number;
+  /** An unused connection is closed after this time, milliseconds. */
+  readonly idleMs: number;
+}
+export const connectionBounds: ConnectionBounds = { total: 100, perInstallation: 4, idleMs: 30 * SECOND };
+
+const CONNECT_MS = 10 * SECOND;
+const KEEPALIVE_MS = 15 * SECOND;
+/** A connection that has been told to end is gone after this time, milliseconds. */
+const END_MS = SECOND;
+
+export interface SshConnection {
+  readonly installationId: string;
+  readonly hostId: string;
+  readonly client: Client;
+}
+interface Held extends SshConnection {
+  idle: NodeJS.Timeout | null;
+}
+
+export class SshConnections {
+  readonly #held = new Set<Held>();
+  readonly #bounds: ConnectionBounds;
+  #starting = new Map<string, number>();
+
+  constructor(bounds: ConnectionBounds = connectionBounds) {
+    this.#bounds = bounds;
+  }
+
+  get size(): number {
+    return this.#held.size;
+  }
+
+  /**
+   * A connection for one command.
+   *
+   * @throws HostError when there are too many, or the host cannot be reached, shows another key or refuses ours
+   */
+  async take(installationId: string, target: SshTarget, signal: AbortSignal): Promise<SshConnection> {
+    for (const held of this.#held) {
+      if (held.idle === null || held.installationId !== installationId || held.hostId !== target.id) continue;
+      clearTimeout(held.idle);
+      held.idle = null;
+      return held;
+    }
+    this.#makeRoom(installationId);
+    this.#starting.set(installationId, (this.#starting.get(installationId) ?? 0) + 1);
+    try {
+      const held: Held = { installationId, hostId: target.id, client: await connect(target, signal), idle: null };
+      this.#held.add(held);
+      held.client.on('error', () => undefined);
+      held.client.once('close', () => this.#forget(held));
+      return held;
+    } finally {
+      const left = (this.#starting.get(installationId) ?? 1) - 1;
+      if (left > 0) this.#starting.set(installationId, left);
+      else this.#starting.delete(installationId);
+    }
+  }
+
+  /** The command ended as it should: the connection waits for the next. */
+  giveBack(connection: SshConnection): void {
+    const held = connection as Held;
+    if (!this.#held.has(held)) return;
+    held.idle = setTimeout(() => this.end(held), this.#bounds.idleMs);
+    held.idle.unref();
+  }
+
+  /** Closes a connection, by force if the other side does not answer. */
+  end(connection: SshConnection): void {
+    const { client } = connection;
+    this.#forget(connection as Held);
+    const force = setTimeout(() => client.destroy(), END_MS);
+    client.once('close', () => clearTimeout(force));
+    client.end();
+  }
+
+  /** Something about the installation changed: what waits unused is closed. */
+  drop(installationId: string): void {
+    for (const held of [...this.#held])
+      if (held.idle !== null && held.installationId === installationId) this.end(held);
+  }
+
+  /** Closes all that waits unused. */
+  dropAll(): void {
+    for (const held of [...this.#held]) if (held.idle !== null) this.end(held);
+  }
+
+  /** Closes everything, at once. */
+  close(): void {
+    for (const held of [...this.#held]) {
+      this.#forget(held);
+      held.client.destroy();
+    }
+  }
+
+  #forget(held: Held): void {
+    if (held.idle !== null) clearTimeout(held.idle);
+    this.#held.delete(held);
+  }
+
+  /** Refuses rather than waits: a command that waited for one whose hooks wait for it would never start. */
+  #makeRoom(installationId: string): void {
+    const own = [...this.#held].filter((held) => held.installationId === installationId);
+    const starting = this.#starting.get(installationId) ?? 0;
+    if (own.length + starting >= this.#bounds.perInstallation) this.#endOldestIdle(own, this.#bounds.perInstallation);
+    const everybodys = [...this.#starting.values()].reduce((sum, count) => sum + count, 0);
+    if (this.#held.size + everybodys >= this.#bounds.total) this.#endOldestIdle([...this.#held], this.#bounds.total);
+  }
+
+  #endOldestIdle(among: readonly Held[], most: number): void {
+    const unused = among.find(({ idle }) => idle !== null);
+    if (!unused) throw new HostError(`${most} SSH commands are running already; try again when one has ended`);
+    this.end(unused);
+  }
+}
+
+/** Logs in with the configured key, after the host has shown one of the pinned keys. */
+async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> {
+  const client = new ssh2.Client();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let isPinned = true;
+  const onAbort = () => reject(new HostError('the call ended before the host was reached'));
+  signal.addEventListener('abort', onAbort, { once: true });
+  client.once('ready', resolve);
+  client.on('error', (error) => reject(new HostError(isPinned ? failure(target, error) : otherKey(target))));
+  client.once('close', () => reject(new HostError(`${target.name} closed the connection`)));
+  try {
+    if (signal.aborted) onAbort();
+    else
+      client.connect({
+        ...{ host: target.address, port: target.port, username: target.user, privateKey: target.privateKey },
+        ...(target.passphrase === undefined ? {} : { passphrase: target.passphrase }),
+        authHandler: ['publickey'],
+        readyTimeout: CONNECT_MS,
+        keepaliveInterval: KEEPALIVE_MS,
+        hostVerifier: (key: Buffer) => {
+          isPinned = target.hostKeys.includes(fingerprintOf(key));
+          return isPinned;
+        },
+      });
+    await promise;
+    return client;
+  } catch (error) {
+    client.on('error', () => undefined);
+    client.destroy();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+const fingerprintOf = (key: Buffer): string =>
+  `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
+
+const otherKey = ({ name }: SshTarget): string =>
+  `${name} shows another host key than the pinned one, so nothing was sent; the operator must look at it`;
+
+/** In words of our own: those of the library and the other side may name addresses and keys. */
+function failure({ name }: SshTarget, error: Error & { level?: string }): string {
+  if (error.level === 'client-authentication') return `${name} does not accept the configured key`;
+  if (error.level === 'client-timeout') return `${name} did not answer in ${CONNECT_MS} ms`;
+  return `${name} cannot be reached`;
+}

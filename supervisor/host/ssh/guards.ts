@@ -1,0 +1,92 @@
+/** The account's SSH hooks around a command of a plugin: the same chains that agents' commands pass through. */
+import type { Pool } from 'pg';
+import type { RosterEntry } from '../../../db/rosters.ts';
+import type { HookName } from '../../../sdk/protocol.ts';
+import type { ChainState, Fields } from '../../chain.ts';
+import { type ChainDeps, runChain } from '../../chain-runner.ts';
+import { linksOf, type Roster } from '../../fleet/roster-cache.ts';
+import type { Invocations } from '../../invocations.ts';
+import { noteCancel } from '../../sessions/hooks.ts';
+import { HostError, type HostScope } from '../host-call.ts';
+
+export type SshHook = Extract<HookName, `middleware.ssh${string}`>;
+const SSH_HOOK = /^middleware\.ssh/;
+/** SSH commands run by SSH hooks of commands run by SSH hooks …: as many as this, one inside the other. */
+export const NESTED_MAX = 3;
+
+export interface GuardDeps {
+  readonly pool: Pool;
+  readonly invocations: Invocations;
+  /** Asked for at each chain: the fleet is made after the host calls it answers. */
+  chains(): ChainDeps;
+  roster(accountId: string): Promise<Roster>;
+}
+export interface Guarded {
+  readonly context: Fields;
+  readonly trace: ChainState['trace'];
+}
+
+export class SshGuards {
+  readonly #deps: GuardDeps;
+  /** How deep the commands are for whose sake these handlers run. */
+  readonly #depths = new Map<string, number>();
+
+  constructor(deps: GuardDeps) {
+    this.#deps = deps;
+  }
+
+  /** How deep a command of this caller is: 0 outside SSH hooks. @throws HostError when it is too deep */
+  depthOf(scope: HostScope): number {
+    const depth = this.#isInHook(scope) ? (this.#depths.get(scope.invocationId ?? '') ?? 0) + 1 : 0;
+    if (depth <= NESTED_MAX) return depth;
+    throw new HostError(`SSH hooks run commands inside each other more than ${NESTED_MAX} deep`);
+  }
+
+  /**
+   * Runs one hook.
+   *
+   * @param depth of the command
+   * @throws HostError when a plugin stops the command
+   */
+  async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<Guarded> {
+    const { entry, session } = scope;
+    const all = linksOf(await this.#deps.roster(entry.accountId), hook);
+    // A plugin that runs a command to judge a command is not asked about its own: it would ask itself for ever.
+    const links = this.#isInHook(scope) ? all.filter((link) => link.installationId !== entry.installationId) : all;
+    const { cancelled, ...state } = await runChain(this.#counting(depth), {
+      ...{ hook, links, session, context, actor: entry },
+      trigger: this.#triggerOf(scope),
+    });
+    if (!cancelled) return state;
+    if (session) await noteCancel(this.#deps, session, hook, { ...cancelled, noticeId: undefined });
+    throw new HostError(`${cancelled.by.slug} stopped it: ${cancelled.reason}`);
+  }
+
+  /** Links are called as always; what they run meanwhile is known to be one deeper. */
+  #counting(depth: number): ChainDeps {
+    const chains = this.#deps.chains();
+    const invoke: ChainDeps['plugins']['invoke'] = async (entry: RosterEntry, call) => {
+      this.#depths.set(call.invocationId, depth);
+      try {
+        return await chains.plugins.invoke(entry, call);
+      } finally {
+        this.#depths.delete(call.invocationId);
+      }
+    };
+    return { ...chains, plugins: { invoke } };
+  }
+
+  #isInHook(scope: HostScope): boolean {
+    return SSH_HOOK.test(this.#sourceOf(scope));
+  }
+
+  #triggerOf(scope: HostScope): string {
+    const source = this.#sourceOf(scope);
+    if (source.startsWith('tool.')) return 'tool';
+    return source.startsWith('command.') ? 'user' : 'system';
+  }
+
+  #sourceOf({ invocationId, entry }: HostScope): string {
+    return this.#deps.invocations.find(invocationId, entry.installationId)?.source ?? '';
+  }
+}

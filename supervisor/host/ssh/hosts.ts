@@ -1,0 +1,102 @@
+/** The SSH hosts of this server: a file the operator writes, read once at start-up. */
+import { readFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import type { Pool } from 'pg';
+import ssh2 from 'ssh2';
+import { z } from 'zod';
+import { SettingsError } from '../../../db/settings.ts';
+import { id } from '../../../sdk/payloads.ts';
+
+const SSH_PORT = 22;
+const EVERYBODY = '*';
+
+const fingerprint = z
+  .string()
+  .regex(/^SHA256:[A-Za-z0-9+/]{43}$/, 'must look like SHA256:… as ssh-keygen -lf prints it, without a = at its end');
+const hostsFile = z
+  .array(
+    z.strictObject({
+      id,
+      name: z.string().min(1).max(200),
+      address: z.string().min(1).max(255),
+      port: z.number().int().min(1).max(65_535).default(SSH_PORT),
+      user: z.string().min(1).max(255),
+      /** Path of the private key, from the file's own folder. */
+      privateKeyFile: z.string().min(1),
+      passphrase: z.string().optional(),
+      /** Of the keys the host may show; any other ends the connection before anything is said. */
+      hostKeys: z.array(fingerprint).min(1),
+      /** User names whose plugins may use it; `*` is everybody. */
+      accounts: z.array(z.string().min(1)).min(1),
+    }),
+  )
+  .max(1000);
+
+export interface SshTarget extends Omit<z.output<typeof hostsFile>[number], 'privateKeyFile'> {
+  readonly privateKey: string;
+}
+
+/** The configured hosts, as an account may use them. */
+export interface SshHosts {
+  readonly configured: boolean;
+  /** Those that the account may use, in the file's order. */
+  of(accountId: string): Promise<readonly SshTarget[]>;
+}
+
+/**
+ * Reads the file of `SSH_HOSTS_FILE` and every key it names.
+ *
+ * @param path undefined: there are no hosts
+ * @throws SettingsError that names the setting and what is wrong, never a key
+ */
+export async function readSshTargets(path: string | undefined): Promise<readonly SshTarget[]> {
+  if (path === undefined) return [];
+  const parsed = hostsFile.safeParse(await readJson(path));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new SettingsError(`SSH_HOSTS_FILE: ${issue?.path.join('.')}: ${issue?.message ?? 'not valid'}.`);
+  }
+  const twice = parsed.data.find((host, index) => parsed.data.findIndex((other) => other.id === host.id) !== index);
+  if (twice) throw new SettingsError(`SSH_HOSTS_FILE: two hosts have the id ${twice.id}.`);
+  return Promise.all(
+    parsed.data.map(async ({ privateKeyFile, ...host }) => ({
+      ...host,
+      privateKey: await readKey(host, resolve(dirname(path), privateKeyFile)),
+    })),
+  );
+}
+
+async function readJson(path: string): Promise<unknown> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new SettingsError(`SSH_HOSTS_FILE cannot be read (${error.code}).`);
+  });
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SettingsError('SSH_HOSTS_FILE is not JSON.');
+  }
+}
+
+async function readKey(host: { id: string; passphrase?: string | undefined }, path: string): Promise<string> {
+  const key = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} cannot be read (${error.code}).`);
+  });
+  const parsed = ssh2.utils.parseKey(key, host.passphrase);
+  if (parsed instanceof Error)
+    throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} is none, or its passphrase is wrong.`);
+  return key;
+}
+
+/** Looks the account's name up each time: a name never changes, and a command over the network costs far more. */
+export function openSshHosts(pool: Pool, targets: readonly SshTarget[]): SshHosts {
+  return {
+    configured: targets.length > 0,
+    of: async (accountId) => {
+      if (targets.length === 0) return [];
+      const { rows } = await pool.query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', [accountId]);
+      const name = rows[0]?.name;
+      if (name === undefined) return [];
+      return targets.filter(({ accounts }) => accounts.includes(EVERYBODY) || accounts.includes(name));
+    },
+  };
+}

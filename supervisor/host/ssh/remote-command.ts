@@ -1,0 +1,129 @@
+/** One command on one connection: its input, its bounded output, its end. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClientChannel } from 'ssh2';
+import { KIB, SECOND } from '../../../sdk/limits.ts';
+import { HostError } from '../host-call.ts';
+import type { SshConnection } from './connections.ts';
+
+/** Bytes kept of each of the two outputs. What comes after is read and dropped, so that the command can end. */
+export const OUTPUT_MAX_BYTES = 256 * KIB;
+/** The same as JSON, where an odd byte takes six characters: both outputs must fit into one answer. */
+const OUTPUT_MAX_JSON = 448 * KIB;
+/** Between a polite signal and one that cannot be ignored, milliseconds. */
+const KILL_AFTER_MS = SECOND;
+
+export interface RemoteEnd {
+  /** Null: a signal ended it. */
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+export interface RemoteRun {
+  readonly line: string;
+  readonly input: string;
+  readonly timeoutMs: number;
+  /** The call is over: the command is killed. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs the line and waits for its end.
+ *
+ * @throws HostError when it was killed or the connection broke; the connection is not to be used again then
+ */
+export async function runRemote({ client }: SshConnection, run: RemoteRun): Promise<RemoteEnd> {
+  const late = AbortSignal.timeout(run.timeoutMs);
+  const over = AbortSignal.any([late, run.signal]);
+  const why = () =>
+    late.aborted
+      ? new HostError(`the command took longer than ${run.timeoutMs} ms and was ended`)
+      : new HostError('the call is over, so the command was ended');
+  const { promise: stopped, reject } = Promise.withResolvers<never>();
+  const onStop = () => reject(why());
+  over.addEventListener('abort', onStop, { once: true });
+  client.once('close', onClose);
+  function onClose(): void {
+    reject(new HostError('the connection to the host broke while the command was running'));
+  }
+  let channel: ClientChannel | null = null;
+  try {
+    if (over.aborted) throw why();
+    const opened = open(client, run.line);
+    channel = await Promise.race([opened, stopped]);
+    return await Promise.race([follow(channel, run.input), stopped]);
+  } catch (error) {
+    if (channel !== null) await kill(channel);
+    throw error;
+  } finally {
+    over.removeEventListener('abort', onStop);
+    client.off('close', onClose);
+  }
+}
+
+function open(client: SshConnection['client'], line: string): Promise<ClientChannel> {
+  return new Promise((resolve, reject) => {
+    client.exec(line, (error, channel) =>
+      error ? reject(new HostError('the host does not start commands on this connection')) : resolve(channel),
+    );
+  });
+}
+
+async function follow(channel: ClientChannel, input: string): Promise<RemoteEnd> {
+  const [stdout, stderr] = [new Output(), new Output()];
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  let exitCode: number | null = null;
+  channel.on('data', (part: Buffer) => stdout.add(part));
+  channel.stderr.on('data', (part: Buffer) => stderr.add(part));
+  // The command may end without reading its input.
+  channel.on('error', () => undefined);
+  channel.on('exit', (code: number | null) => {
+    exitCode = code;
+  });
+  channel.once('close', () => resolve());
+  // Never ended: the line takes as many bytes as there are, and signals are possible only while it is open.
+  if (input !== '') channel.write(input);
+  await closed;
+  return { exitCode, stdout: stdout.text(), stderr: stderr.text() };
+}
+
+/** Asks, then insists, then shuts the channel; whoever called closes the connection. */
+async function kill(channel: ClientChannel): Promise<void> {
+  if (channel.closed) return;
+  const gone = new AbortController();
+  channel.once('close', () => gone.abort());
+  channel.on('error', () => undefined);
+  channel.resume();
+  channel.stderr.resume();
+  try {
+    channel.signal('TERM');
+    await sleep(KILL_AFTER_MS, undefined, { signal: gone.signal });
+    channel.signal('KILL');
+    channel.close();
+  } catch {
+    // It is closed already.
+  }
+}
+
+/** The beginning of an output, as text. */
+class Output {
+  readonly #parts: Buffer[] = [];
+  #bytes = 0;
+  #isCut = false;
+
+  add(part: Buffer): void {
+    const kept = part.subarray(0, OUTPUT_MAX_BYTES - this.#bytes);
+    // A copy: a slice would keep the whole packet.
+    if (kept.length > 0) this.#parts.push(Buffer.from(kept));
+    this.#bytes += kept.length;
+    if (kept.length < part.length) this.#isCut = true;
+  }
+
+  text(): string {
+    let text = Buffer.concat(this.#parts).toString('utf8');
+    while (JSON.stringify(text).length > OUTPUT_MAX_JSON) {
+      text = text.slice(0, text.length >> 1).toWellFormed();
+      this.#isCut = true;
+    }
+    return this.#isCut ? `${text}\n[truncated]\n` : text;
+  }
+}
