@@ -147,27 +147,20 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
   const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines, stacks });
   const audit = new AuditSink(pool, { onError });
   const invocations = new Invocations();
-  const { hostCallsPerMinute, storageBytes, http } = options;
   const llm = openLlm({
     ...{ models: options.models ?? [], logs, metrics, invocations },
     plugins: { invoke: (entry, call) => fleet.invoke(entry, call) },
     rosters: { get: (accountId) => rosters.get(accountId) },
   });
   const ssh = new SshConnections(options.sshBounds);
-  const guards = new SshGuards({
-    ...{ pool, invocations },
-    chains: () => ({ plugins: fleet, logs, metrics }),
-    roster: (accountId) => rosters.get(accountId),
-  });
-  const hosts = openSshHosts(pool, options.sshTargets ?? []);
+  const chains = () => ({ plugins: fleet, logs, metrics });
+  const guards = new SshGuards({ ...{ pool, invocations, chains }, roster: (accountId) => rosters.get(accountId) });
   const workspaces = openWorkspaces(options, onError);
   const dispatch = createDispatch({
     ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs },
-    ssh: sshCalls({ hosts, connections: ssh, guards, logs }),
+    ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
-    ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
-    ...(storageBytes === undefined ? {} : { storageBytes }),
-    ...(http === undefined ? {} : { http }),
+    ...dispatchBounds(options),
   });
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },
@@ -179,6 +172,15 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
   });
   const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
   return { fleet, rosters, logs, audit, metrics, stacks, llm, ssh };
+}
+
+/** Those that are not the defaults. */
+function dispatchBounds({ hostCallsPerMinute, storageBytes, http }: SupervisorOptions) {
+  return {
+    ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
+    ...(storageBytes === undefined ? {} : { storageBytes }),
+    ...(http === undefined ? {} : { http }),
+  };
 }
 
 function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => void): Workspaces {
