@@ -1,0 +1,44 @@
+import { escaped, type Posted, readMessage } from './events.ts';
+
+// Slack posts this once, when the address is entered, and wants the challenge back at once.
+channel.handshakeOn = { jsonType: 'url_verification' };
+channel.handshake = async (request) => {
+  if (request.method !== 'POST' || !(await isFromSlack(request))) return;
+  const posted: Posted = JSON.parse(request.bodyText);
+  if (posted.type === 'url_verification') {
+    return { status: 200, headers: { 'content-type': 'text/plain' }, body: posted.challenge };
+  }
+};
+
+channel.receive = async (request) => {
+  // Anyone can post to the address. Only the signature tells who did, and only before a word of the body is believed.
+  if (!(await isFromSlack(request))) {
+    host.log.warn('Dropped a request that Slack did not sign', { deliveryId: request.deliveryId });
+    return;
+  }
+  const message = readMessage(JSON.parse(request.bodyText));
+  if (message) return { messages: [message] };
+};
+
+channel.send = async ({ conversationKey, text }) => {
+  const [channelId = '', thread = ''] = conversationKey.split(':');
+  const answer = await host.http.fetch('https://slack.com/api/chat.postMessage', {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${await host.secrets.get('botToken')}`,
+      'content-type': 'application/json; charset=utf-8',
+    },
+    body: JSON.stringify({ channel: channelId, thread_ts: thread, text: escaped(text) }),
+  });
+  // What is thrown here is tried again later, so it has to be thrown for every reply that did not go out.
+  if (answer.status !== 200) throw new Error(`Slack answered ${answer.status}`);
+  const { ok, error } = JSON.parse(answer.bodyText);
+  if (!ok) throw new Error(`Slack refused the reply: ${error}`);
+};
+
+async function isFromSlack(request: Bulkhead.ChannelRequest): Promise<boolean> {
+  // A signature is fresh for five minutes. This may be a later attempt, so the time the request has waited comes on top.
+  const waited = (Date.now() - Date.parse(request.receivedAt)) / 1000;
+  const secret = (await host.secrets.get('signingSecret')) ?? '';
+  return webhooks.verifySlack(request, secret, { toleranceSeconds: 300 + waited });
+}
