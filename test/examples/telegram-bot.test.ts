@@ -1,0 +1,52 @@
+/** `telegram-bot`: updates with the secret become messages, and replies go back to the chat over `host.http`. */
+import t from 'tap';
+import { eventually, startWorld } from '../supervisor/world.ts';
+import { openAddress } from './address.ts';
+import { readExample, startVendor } from './example.ts';
+
+const secrets = { botToken: '123456:ABC-canary', webhookSecret: 'long_random-text' };
+const sent: { path: string; body: { chat_id: string; text: string } }[] = [];
+const statuses = [429];
+const vendor = await startVendor(t, ['api.telegram.org'], async (request, response) => {
+  sent.push({ path: request.url ?? '', body: JSON.parse((await request.toArray()).join('')) });
+  response.writeHead(statuses.shift() ?? 200, { 'content-type': 'application/json' }).end('{}');
+});
+const world = await startWorld(t, { http: vendor.http });
+const installed = await world.install(await readExample('telegram-bot', { secrets, addresses: vendor.addresses }));
+const address = await openAddress(t, world, installed);
+
+const post = (update: object, secret = secrets.webhookSecret) =>
+  address.post(JSON.stringify(update), { 'x-telegram-bot-api-secret-token': secret });
+const said = (chat: number, text?: string) => ({
+  message: { chat: { id: chat }, from: { first_name: 'Ann' }, ...(text === undefined ? {} : { text }) },
+});
+
+t.test('updates with the secret arrive, each chat as a conversation', async (t) => {
+  await post(said(7, 'hello'));
+  await post(said(-8, 'in a group'));
+  await post(said(7, 'forged'), 'guessed');
+  await address.post(JSON.stringify(said(7, 'bare')));
+  await post(said(7));
+  await post({ edited_message: {} });
+  await post(said(7, 'again'));
+  t.ok((await address.settled(7)).every((error) => error === null));
+  t.same(
+    (await address.sessions()).map(({ texts }) => texts),
+    [['hello', 'again'], ['in a group']],
+  );
+});
+
+t.test('a reply goes to its chat, in parts that Telegram takes, and again where it was refused', async (t) => {
+  const [first] = await address.sessions();
+  const text = `${'word '.repeat(1_000)}\n${'🙂'.repeat(3_000)}`;
+  t.equal((await world.call('POST', `/sessions/${first?.id}/replies`, { text })).status, 202);
+  await eventually(async () => sent.reduce((sum, { body }) => sum + body.text.length, 0) > 14_000, 20_000);
+  const [refused, ...parts] = sent;
+  t.same(refused, parts[0], 'all of it goes once more');
+  for (const { path, body } of parts) {
+    t.match({ path, chat: body.chat_id }, { path: `/bot${secrets.botToken}/sendMessage`, chat: '7' });
+    t.ok(body.text.length <= 4096 && body.text.isWellFormed());
+  }
+  const whole = parts.map(({ body }) => body.text).join('');
+  t.equal(whole.replaceAll(/\s/g, ''), text.replaceAll(/\s/g, ''), 'nothing is lost');
+});
