@@ -20,6 +20,7 @@ import { command, SERVER_VARIABLE, startTestServer, TEMPLATE, type TestServer, w
 const CLONE_ATTEMPTS = 50;
 const CLONE_RETRY_MS = 100;
 const OBJECT_IN_USE = '55006';
+const INSUFFICIENT_PRIVILEGE = '42501';
 
 /** Anything with tap's `teardown`: the file's `t` or that of one test. */
 export interface Teardown {
@@ -37,7 +38,7 @@ export async function testDatabase(test: Teardown): Promise<TestDatabase> {
   const server = await serverUrl();
   const name = `test_${randomBytes(8).toString('hex')}`;
   await clone(server, name);
-  test.teardown(() => command(server, `DROP DATABASE ${name} WITH (FORCE)`));
+  test.teardown(() => drop(server, name));
   const url = withDatabase(server, name);
   const database = openPool(url, { name: 'bulkhead-test', connections: 10, onError: () => undefined });
   test.teardown(() => database.close());
@@ -66,6 +67,19 @@ async function serverUrl(): Promise<string> {
 
 // Registered at import, right after the guard's: it runs when every database of the file is gone, and before the guard.
 t.teardown(async () => (await own)?.stop());
+
+/** PostgreSQL's own upkeep may be connected just now, and nobody but its administrator may end that. */
+async function drop(server: string, name: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await command(server, `DROP DATABASE ${name} WITH (FORCE)`);
+    } catch (error) {
+      const busy = error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE;
+      if (!busy || attempt === CLONE_ATTEMPTS) throw error;
+      await sleep(CLONE_RETRY_MS);
+    }
+  }
+}
 
 async function clone(server: string, name: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
