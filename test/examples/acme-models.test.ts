@@ -1,0 +1,60 @@
+/** `acme-models`: its models are asked like any other, and its vendor over `host.http`. */
+import t from 'tap';
+import { eventually, startWorld } from '../supervisor/world.ts';
+import { readExample, startVendor } from './example.ts';
+
+const asked: { authorization: string | undefined; body: unknown }[] = [];
+let status = 200;
+const vendor = await startVendor(t, ['api.acme.example'], async (request, response) => {
+  const body = JSON.parse((await request.toArray()).join(''));
+  asked.push({ authorization: request.headers.authorization, body });
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ output: 'Four.', tokens: { in: 9, out: 2 } }));
+});
+const world = await startWorld(t, { http: vendor.http });
+await world.install(
+  await readExample('acme-models', { secrets: { apiKey: 'acme-canary' }, addresses: vendor.addresses }),
+);
+await world.install({
+  slug: 'asker',
+  capabilities: ['host.llm', 'host.models:read'],
+  code: `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async (args) => {
+    const said = args.messages ? await host.llm.complete(args).catch((error) => ({ refused: error.message })) : await host.models.list();
+    return { content: [{ type: 'json', json: said }] };
+  } };`,
+});
+
+async function run(args: object) {
+  const path = `/sessions/${await world.session()}/tools/asker__run`;
+  // A first start may be late on a busy machine; the answer says so and asks to come again.
+  return eventually(async () => {
+    const { body } = await world.call('POST', path, { arguments: args });
+    const said = body.content?.[0]?.json;
+    return /cannot be asked right now/.test(said?.refused) ? null : said;
+  });
+}
+const question = { messages: [{ role: 'user', text: '2 + 2?' }], model: 'acme-models__acme/deep' };
+
+t.test('its models are listed and asked', async (t) => {
+  t.match(await run({}), [
+    { id: 'acme-models__acme/swift', name: 'Acme Swift', contextWindow: 32_000 },
+    { id: 'acme-models__acme/deep' },
+  ]);
+  const said = await run({ ...question, system: 'Be brief.', maxTokens: 5 });
+  t.same(said, { text: 'Four.', model: question.model, usage: { inputTokens: 9, outputTokens: 2 } });
+  const turns = [{ speaker: 'user', words: '2 + 2?' }];
+  t.same(asked.at(-1), {
+    authorization: 'Bearer acme-canary',
+    body: { model: 'deep', instructions: 'Be brief.', turns, limit: 5 },
+  });
+});
+
+t.test('what it cannot do and what Acme refuses is a failure, and no words of it get out', async (t) => {
+  const before = asked.length;
+  t.match((await run({ ...question, schema: { type: 'object' } })).refused, /acme-models__acme failed/);
+  t.equal(asked.length, before);
+  status = 401;
+  const { refused } = await run(question);
+  t.match(refused, /acme-models__acme failed/);
+  t.notMatch(refused, /401|canary/);
+});
