@@ -41,6 +41,22 @@ const routes = [
     validateSearch: ({ tab }: Record<string, unknown>): { tab?: Tab } => ({ tab: tabOf(tab) }),
     component: lazyRouteComponent(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
   }),
+  page(
+    '/plugins',
+    lazyRouteComponent(() => import('./authoring/plugins-page.tsx'), 'PluginsPage'),
+  ),
+  page(
+    '/plugins/$id',
+    lazyRouteComponent(() => import('./authoring/plugin-page.tsx'), 'PluginPage'),
+  ),
+  page(
+    '/playground',
+    lazyRouteComponent(() => import('./playground/playground-page.tsx'), 'PlaygroundPage'),
+  ),
+  page(
+    '/playground/$id',
+    lazyRouteComponent(() => import('./playground/session-page.tsx'), 'SessionPage'),
+  ),
 ] as const;
 
 export const router = createRouter({

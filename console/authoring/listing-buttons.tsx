@@ -1,0 +1,49 @@
+/** Into the catalog, out of it with a message, and away for good. */
+import { Button, Group, Text, TextInput } from '@mantine/core';
+import { useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { rest } from '../rest/client.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import type { Plugin } from './plugin-page.tsx';
+
+export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
+  const [deprecationMessage, setMessage] = useState('');
+  const navigate = useNavigate();
+  const target = { params: { path: { id: plugin.id } } };
+  const list = useAction<void, unknown>(() => rest.POST('/plugins/{id}/listing', target), 'It is in the catalog');
+  const delist = useAction<void, unknown>(
+    () => rest.DELETE('/plugins/{id}/listing', { ...target, body: { deprecationMessage } }),
+    'It is out of the catalog',
+  );
+  const remove = useAction<void, unknown>(async () => {
+    await rest.DELETE('/plugins/{id}', target);
+    await navigate({ to: '/plugins' });
+  }, 'The plugin is deleted');
+  return (
+    <Group>
+      {plugin.visibility === 'listed' ? (
+        <ConfirmButton
+          label="Take out of the catalog"
+          title={`Take ${plugin.displayName} out of the catalog`}
+          onConfirm={() => delist.mutate()}
+        >
+          <Text>Nobody finds it any more. Where it is installed it keeps working, and your message is shown.</Text>
+          <TextInput
+            label="Message to its users"
+            placeholder="Use the plugin … instead"
+            value={deprecationMessage}
+            onChange={(event) => setMessage(event.currentTarget.value)}
+          />
+        </ConfirmButton>
+      ) : (
+        <Button loading={list.isPending} onClick={() => list.mutate()}>
+          List in the catalog
+        </Button>
+      )}
+      <ConfirmButton label="Delete" title={`Delete ${plugin.displayName}`} onConfirm={() => remove.mutate()}>
+        <Text>The plugin is removed for good. That works only while it has no published version: yank them first.</Text>
+      </ConfirmButton>
+    </Group>
+  );
+}

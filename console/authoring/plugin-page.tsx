@@ -1,0 +1,60 @@
+/** One of the account's own plugins: publish, list, yank, delete. */
+import { Badge, Code, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useParams } from '@tanstack/react-router';
+import { DiscoveredList } from '../catalog/discovered-list.tsx';
+import { bodyOf, rest } from '../rest/client.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import type { components } from '../rest/schema.d.ts';
+import { Moment } from '../shell/moment.tsx';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { Part } from '../shell/part.tsx';
+import { ListingButtons } from './listing-buttons.tsx';
+import { PublishForm } from './publish-form.tsx';
+import { VersionTable } from './version-table.tsx';
+
+export type Plugin = components['schemas']['PluginDetail'];
+
+export function PluginPage() {
+  const { id } = useParams({ from: '/plugins/$id' });
+  const found = useQuery({
+    queryKey: ['plugins', id],
+    queryFn: () => bodyOf(rest.GET('/plugins/{id}', { params: { path: { id } } })),
+    refetchInterval: FOLLOW_MS,
+  });
+  if (found.error && !found.data) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
+  const plugin = found.data;
+  return (
+    <Stack>
+      <Group gap="sm">
+        <Title order={1} className="foreign">
+          {plugin.displayName}
+        </Title>
+        <Badge variant="light" color={plugin.visibility === 'listed' ? 'teal' : 'gray'}>
+          {plugin.visibility}
+        </Badge>
+        <PageLink to="/catalog/$slug" params={{ slug: plugin.slug }} size="sm">
+          As the catalog shows it
+        </PageLink>
+      </Group>
+      <ListingButtons plugin={plugin} />
+      <Part title="Publish">
+        <PublishForm pluginId={plugin.id} />
+      </Part>
+      {plugin.draft ? (
+        <Part title="Draft">
+          <Text size="sm">
+            Saved <Moment at={plugin.draft.savedAt} />, source <Code>{plugin.draft.sourceSha256.slice(0, 12)}</Code>.
+            Installations of yours that follow the draft run it.
+          </Text>
+          <DiscoveredList discovered={plugin.draft.discovered} />
+        </Part>
+      ) : null}
+      <Part title="Versions">
+        <VersionTable plugin={plugin} />
+      </Part>
+    </Stack>
+  );
+}

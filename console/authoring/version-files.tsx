@@ -1,0 +1,40 @@
+/** The source of a version, as it was published. */
+import { NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { bodyOf, rest } from '../rest/client.ts';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { visibleText } from '../style/visible-text.ts';
+
+interface Shown {
+  readonly pluginId: string;
+  readonly versionId: string;
+}
+
+export function VersionFiles({ pluginId, versionId }: Shown) {
+  const [path, setPath] = useState('index.ts');
+  const found = useQuery({
+    queryKey: ['plugins', pluginId, 'files', versionId],
+    queryFn: () =>
+      bodyOf(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path: { id: pluginId, versionId } } })),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (found.error) return <PageFailure error={found.error} />;
+  if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
+  const file = found.data.items.find((one) => one.path === path) ?? found.data.items[0];
+  return (
+    <Stack>
+      <NativeSelect
+        label="File"
+        value={file?.path ?? ''}
+        onChange={(event) => setPath(event.currentTarget.value)}
+        data={found.data.items.map((one) => one.path)}
+      />
+      {file?.contentText == null ? (
+        <Text size="sm">{file?.sizeBytes ?? 0} bytes that are no text.</Text>
+      ) : (
+        <pre className="payload foreign">{visibleText(file.contentText)}</pre>
+      )}
+    </Stack>
+  );
+}

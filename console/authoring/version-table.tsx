@@ -1,0 +1,79 @@
+/** The versions of a plugin with their hashes, the newest first. */
+import { Badge, Button, Code, Group, Table, Text } from '@mantine/core';
+import { useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { rest } from '../rest/client.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { Dialog } from '../shell/dialog.tsx';
+import { Moment } from '../shell/moment.tsx';
+import type { Plugin } from './plugin-page.tsx';
+import { VersionFiles } from './version-files.tsx';
+
+const COLUMNS = ['Version', 'Status', 'Published', 'Source', 'Size', 'New access', 'Actions'];
+const HASH_SHOWN = 12;
+
+export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
+  const [opened, setOpened] = useState<string | null>(null);
+  if (plugin.versions.length === 0) return <Text>None yet. Drop the plugin’s folder above to publish the first.</Text>;
+  return (
+    <>
+      <Table.ScrollContainer minWidth={720}>
+        <Table aria-label="Versions">
+          <Table.Thead>
+            <Table.Tr>
+              {COLUMNS.map((title) => (
+                <Table.Th key={title}>{title}</Table.Th>
+              ))}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {plugin.versions.toReversed().map((version) => (
+              <Table.Tr key={version.id}>
+                <Table.Td ff="monospace">{version.semVer}</Table.Td>
+                <Table.Td>
+                  <Badge variant="light" color={version.status === 'published' ? 'teal' : 'gray'}>
+                    {version.status}
+                  </Badge>
+                </Table.Td>
+                <Table.Td>
+                  <Moment at={version.createdAt} />
+                </Table.Td>
+                <Table.Td>
+                  <Code title={version.sourceSha256}>{version.sourceSha256.slice(0, HASH_SHOWN)}</Code>
+                </Table.Td>
+                <Table.Td>{version.sizeBytes} bytes</Table.Td>
+                <Table.Td>{version.addedCapabilities.join(', ') || 'none'}</Table.Td>
+                <Table.Td>
+                  <Group gap="xs" wrap="nowrap">
+                    <Button size="xs" variant="default" onClick={() => setOpened(version.id)}>
+                      Files
+                    </Button>
+                    {version.status === 'published' ? <Yank pluginId={plugin.id} {...version} /> : null}
+                  </Group>
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+      <Dialog title="Files" opened={opened !== null} onClose={() => setOpened(null)}>
+        {opened === null ? null : <VersionFiles pluginId={plugin.id} versionId={opened} />}
+      </Dialog>
+    </>
+  );
+}
+
+function Yank({ pluginId, id, semVer }: { readonly pluginId: string; readonly id: string; readonly semVer: string }) {
+  const yank = useAction<void, unknown>(
+    () => rest.POST('/plugins/{id}/versions/{versionId}/yank', { params: { path: { id: pluginId, versionId: id } } }),
+    `${semVer} is yanked`,
+  );
+  return (
+    <ConfirmButton label="Yank" title={`Yank ${semVer}`} onConfirm={() => yank.mutate()} button={{ size: 'xs' }}>
+      <Text>
+        Nobody can install {semVer} any more, and who follows the newest version moves to the newest that is left. Who
+        has pinned it keeps running it. The number is never free again.
+      </Text>
+    </ConfirmButton>
+  );
+}

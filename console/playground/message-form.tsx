@@ -1,0 +1,41 @@
+/** A message goes through `inboundMessage`, and what is left of it into the transcript. */
+import { Button, Group, Stack, TextInput } from '@mantine/core';
+import { type FormEvent, useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { callSessions, type HookAnswer } from '../rest/session-api.ts';
+import { ChainTrace } from './chain-trace.tsx';
+
+export function MessageForm({ path }: { readonly path: string }) {
+  const [text, setText] = useState('');
+  const send = useAction(async (said: string) => {
+    const message = { id: crypto.randomUUID(), from: 'playground', text: said, attachments: [] };
+    const answer = await callSessions<HookAnswer>('POST', `${path}/hooks/inboundMessage`, { context: { message } });
+    if (answer.action === 'continue') {
+      const left = answer.context.message as { readonly text: string };
+      await callSessions('POST', `${path}/messages`, { messages: [{ id: message.id, role: 'user', text: left.text }] });
+    }
+    return answer;
+  });
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    send.mutate(text);
+  };
+  return (
+    <form onSubmit={onSubmit}>
+      <Stack gap="sm">
+        <Group align="flex-end">
+          <TextInput
+            label="Message"
+            value={text}
+            onChange={(event) => setText(event.currentTarget.value)}
+            style={{ flex: '1 1 16rem' }}
+          />
+          <Button type="submit" disabled={text === ''} loading={send.isPending}>
+            Send
+          </Button>
+        </Group>
+        {send.data ? <ChainTrace answer={send.data} /> : null}
+      </Stack>
+    </form>
+  );
+}

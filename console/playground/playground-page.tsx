@@ -1,0 +1,63 @@
+/** Trying plugins: sessions of one's own, in which messages and tools go through them as an agent's would. */
+import { Button, Card, Group, Stack, Text, TextInput, Title } from '@mantine/core';
+import { useNavigate } from '@tanstack/react-router';
+import { type FormEvent, useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { callSessions, type Page, type Session } from '../rest/session-api.ts';
+import { PageLink } from '../shell/page-link.tsx';
+import { Pages } from '../shell/pages.tsx';
+
+export function PlaygroundPage() {
+  return (
+    <Stack>
+      <Title order={1}>Playground</Title>
+      <Text>Open a session and see what your plugins make of messages, prompts and tool calls.</Text>
+      <NewSession />
+      <Pages
+        of={['sessions']}
+        read={(cursor) =>
+          callSessions<Page<Session>>('GET', `/sessions${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`)
+        }
+        none="There is no session yet. Open the first one above."
+      >
+        {(items) =>
+          items.map(({ id, agentName, agentId }) => (
+            <Card key={id} withBorder padding="sm" component="article">
+              <Group gap="xs">
+                <PageLink to="/playground/$id" params={{ id }} fw={650} className="foreign">
+                  {agentName}
+                </PageLink>
+                <Text size="sm" c="dimmed" ff="monospace" className="foreign">
+                  {agentId} · {id}
+                </Text>
+              </Group>
+            </Card>
+          ))
+        }
+      </Pages>
+    </Stack>
+  );
+}
+
+function NewSession() {
+  const [agent, setAgent] = useState('tester');
+  const navigate = useNavigate();
+  const open = useAction<void, void>(async () => {
+    const { id } = await callSessions<Session>('POST', '/sessions', { agentId: agent.trim() });
+    await navigate({ to: '/playground/$id', params: { id } });
+  });
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    open.mutate();
+  };
+  return (
+    <form onSubmit={onSubmit}>
+      <Group align="flex-end">
+        <TextInput label="Agent" required value={agent} onChange={(event) => setAgent(event.currentTarget.value)} />
+        <Button type="submit" loading={open.isPending}>
+          Open a session
+        </Button>
+      </Group>
+    </form>
+  );
+}

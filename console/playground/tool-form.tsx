@@ -1,0 +1,75 @@
+/** The tools an agent would have, and a call of one. */
+import { Button, Group, NativeSelect, Skeleton, Stack, Text, Textarea } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { useAction } from '../rest/action.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import { callSessions, type Page, type Tool } from '../rest/session-api.ts';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { visibleJson } from '../style/visible-text.ts';
+
+export function ToolForm({ path }: { readonly path: string }) {
+  const tools = useQuery({
+    queryKey: ['sessions', path, 'tools'],
+    queryFn: () => callSessions<Page<Tool>>('GET', `${path}/tools`),
+    refetchInterval: FOLLOW_MS,
+  });
+  if (tools.error) return <PageFailure error={tools.error} />;
+  if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
+  if (tools.data.items.length === 0) return <Text>No running plugin brings a tool.</Text>;
+  return <CallForm path={path} tools={tools.data.items} />;
+}
+
+function CallForm({ path, tools }: { readonly path: string; readonly tools: readonly Tool[] }) {
+  const [chosen, setChosen] = useState<string | null>(null);
+  const [args, setArgs] = useState('{}');
+  const tool = tools.find(({ name }) => name === chosen) ?? tools[0];
+  const call = useAction(() =>
+    callSessions<unknown>('POST', `${path}/tools/${encodeURIComponent(tool?.name ?? '')}`, {
+      arguments: readArguments(args),
+    }),
+  );
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    call.mutate(undefined);
+  };
+  return (
+    <form onSubmit={onSubmit}>
+      <Stack gap="sm">
+        <NativeSelect
+          label="Tool"
+          description={tool?.description}
+          value={tool?.name ?? ''}
+          onChange={(event) => setChosen(event.currentTarget.value)}
+          data={tools.map(({ name }) => name)}
+        />
+        <Textarea
+          label="Arguments, as JSON"
+          autosize
+          minRows={2}
+          value={args}
+          onChange={(event) => setArgs(event.currentTarget.value)}
+          ff="monospace"
+        />
+        <Group>
+          <Button type="submit" variant="default" loading={call.isPending}>
+            Call the tool
+          </Button>
+        </Group>
+        {call.data === undefined ? null : (
+          <pre className="payload foreign" role="status">
+            {visibleJson(call.data)}
+          </pre>
+        )}
+      </Stack>
+    </form>
+  );
+}
+
+function readArguments(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error('The arguments are no JSON. Write an object such as {"city": "Bern"}.');
+  }
+}

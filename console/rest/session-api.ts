@@ -1,0 +1,66 @@
+/** The session API, as far as the console uses it: sessions, their messages, hooks and tools. */
+import { readToken, setToken } from '../sign-in/token.ts';
+import { bodyOf, readProblem, rest } from './client.ts';
+
+export interface Session {
+  readonly id: string;
+  readonly agentId: string;
+  readonly agentName: string;
+  readonly channelId: string | null;
+}
+export interface Message {
+  readonly id: string;
+  readonly role: string;
+  readonly text: string;
+}
+export interface TraceStep {
+  readonly installationId: string;
+  readonly slug: string;
+  readonly ms: number;
+  readonly outcome: string;
+  readonly reason?: string;
+}
+export interface HookAnswer {
+  readonly action: 'continue' | 'cancel';
+  readonly context: Readonly<Record<string, unknown>>;
+  readonly reason: string | null;
+  readonly cancelledBy: string | null;
+  readonly trace: readonly TraceStep[];
+}
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: unknown;
+}
+export interface Page<Item> {
+  readonly items: readonly Item[];
+  readonly nextCursor: string | null;
+}
+
+let address: Promise<string> | null = null;
+
+async function readAddress(): Promise<string> {
+  const { sessionApiUrl } = await bodyOf(rest.GET('/sign-in'));
+  if (sessionApiUrl === null) throw new Error('The service does not say where its session API is.');
+  return sessionApiUrl.replace(/\/$/, '');
+}
+
+/** @throws Problem when it is refused */
+export async function callSessions<Answer>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown) {
+  address ??= readAddress();
+  const base = await address.catch((error: unknown) => {
+    address = null;
+    throw error;
+  });
+  const response = await fetch(`${base}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${readToken() ?? ''}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  if (response.status === 401) setToken(null);
+  if (!response.ok) throw await readProblem(response);
+  return (response.status === 204 ? null : await response.json()) as Answer;
+}

@@ -1,0 +1,20 @@
+/** An upload that tells how far it is, which `fetch` cannot. */
+import { readToken, setToken } from '../sign-in/token.ts';
+import { readProblem } from './client.ts';
+
+/** @param onProgress with the part that is sent, from 0 to 1 */
+export function upload(address: string, form: FormData, onProgress: (part: number) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open('POST', address);
+    request.setRequestHeader('authorization', `Bearer ${readToken() ?? ''}`);
+    request.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
+    request.onerror = () => reject(new TypeError('the service cannot be reached'));
+    request.onload = () => {
+      if (request.status >= 200 && request.status < 300) return resolve();
+      if (request.status === 401) setToken(null);
+      readProblem(new Response(request.responseText, { status: request.status })).then(reject, reject);
+    };
+    request.send(form);
+  });
+}
