@@ -1,4 +1,5 @@
 /** The lifecycle events that were sent to the plugin, dead letters among them. */
+
 import { Badge, Button, NativeSelect, Stack, Table, Text } from '@mantine/core';
 import { useState } from 'react';
 import { STATE_COLOURS } from '../channels/deliveries-view.tsx';
@@ -8,6 +9,7 @@ import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Moment } from '../shell/moment.tsx';
 import { Pages } from '../shell/pages.tsx';
+import { Payload } from '../shell/payload.tsx';
 import { visibleJson } from '../style/visible-text.ts';
 
 type Event = components['schemas']['Event'];
@@ -82,7 +84,7 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
               </Table.Td>
               <Table.Td>{event.attempts}</Table.Td>
               <Table.Td>
-                <pre className="payload foreign">{visibleJson(event.data)}</pre>
+                <Payload>{visibleJson(event.data)}</Payload>
               </Table.Td>
               <Table.Td>
                 <Button size="xs" variant="default" onClick={() => replay.mutate(event.id)}>

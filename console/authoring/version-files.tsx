@@ -1,9 +1,11 @@
 /** The source of a version, as it was published. */
+
 import { NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { bodyOf, rest } from '../rest/client.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { Payload } from '../shell/payload.tsx';
 import { visibleText } from '../style/visible-text.ts';
 
 interface Shown {
@@ -33,7 +35,7 @@ export function VersionFiles({ pluginId, versionId }: Shown) {
       {file?.contentText == null ? (
         <Text size="sm">{file?.sizeBytes ?? 0} bytes that are no text.</Text>
       ) : (
-        <pre className="payload foreign">{visibleText(file.contentText)}</pre>
+        <Payload>{visibleText(file.contentText)}</Payload>
       )}
     </Stack>
   );

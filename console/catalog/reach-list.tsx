@@ -19,7 +19,7 @@ export function ReachList({ reach, none }: { readonly reach: Reach; readonly non
             </Badge>
             <div>
               <Text size="sm">{sentence}</Text>
-              <Text size="xs" c="dimmed" ff="monospace">
+              <Text size="xs" ff="monospace">
                 {capability}
               </Text>
             </div>

@@ -1,4 +1,5 @@
 /** One delivery: its way, its headers and its payload, exactly as they came. */
+
 import { Button, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useAction } from '../rest/action.ts';
@@ -6,6 +7,7 @@ import { bodyOf, rest } from '../rest/client.ts';
 import { Facts } from '../shell/facts.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { Payload } from '../shell/payload.tsx';
 import { visibleText } from '../style/visible-text.ts';
 
 interface Shown {
@@ -41,13 +43,11 @@ export function DeliveryDetail({ installationId, deliveryId }: Shown) {
       <Title order={3} fz="sm">
         Headers
       </Title>
-      <pre className="payload foreign">
-        {visibleText(headers.map(([name, value]) => `${name}: ${value}`).join('\n'))}
-      </pre>
+      <Payload>{visibleText(headers.map(([name, value]) => `${name}: ${value}`).join('\n'))}</Payload>
       <Title order={3} fz="sm">
         Payload{bodyEncoding === 'base64' ? ' (base64)' : ''}
       </Title>
-      <pre className="payload foreign">{visibleText(body)}</pre>
+      <Payload>{visibleText(body)}</Payload>
       {bodyTruncated ? <Text size="sm">Only its beginning is shown.</Text> : null}
       <Button variant="default" loading={replay.isPending} onClick={() => replay.mutate()}>
         Replay

@@ -1,10 +1,12 @@
 /** The installation at a glance, and what can be done with it. */
+
 import { Stack } from '@mantine/core';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Installation } from '../rest/installations.ts';
 import { Facts } from '../shell/facts.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Part } from '../shell/part.tsx';
+import { Payload } from '../shell/payload.tsx';
 import { visibleJson } from '../style/visible-text.ts';
 import { InstallationActions } from './installation-actions.tsx';
 import { VersionPolicy } from './version-policy.tsx';
@@ -30,7 +32,7 @@ export function Overview({ installation }: { readonly installation: Installation
         {lastExit === null ? null : (
           <details>
             <summary>How it ended last</summary>
-            <pre className="payload foreign">{visibleJson(lastExit)}</pre>
+            <Payload>{visibleJson(lastExit)}</Payload>
           </details>
         )}
         <InstallationActions installation={installation} />

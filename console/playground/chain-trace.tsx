@@ -1,6 +1,8 @@
 /** What a chain did: each link's time and outcome, a veto, and what was left in the end. */
+
 import { Alert, Badge, Stack, Table, Text } from '@mantine/core';
 import type { HookAnswer } from '../rest/session-api.ts';
+import { Payload } from '../shell/payload.tsx';
 import { visibleJson, visibleText } from '../style/visible-text.ts';
 
 const COLOURS: Readonly<Record<string, string>> = { changed: 'teal', unchanged: 'gray', cancelled: 'yellow' };
@@ -44,7 +46,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
           </Table.Tbody>
         </Table>
       )}
-      <pre className="payload foreign">{visibleJson(answer.context)}</pre>
+      <Payload>{visibleJson(answer.context)}</Payload>
     </Stack>
   );
 }

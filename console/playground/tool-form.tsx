@@ -1,4 +1,5 @@
 /** The tools an agent would have, and a call of one. */
+
 import { Button, Group, NativeSelect, Skeleton, Stack, Text, Textarea } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
@@ -6,6 +7,7 @@ import { useAction } from '../rest/action.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions, type Page, type Tool } from '../rest/session-api.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { Payload } from '../shell/payload.tsx';
 import { visibleJson } from '../style/visible-text.ts';
 
 export function ToolForm({ path }: { readonly path: string }) {
@@ -56,11 +58,7 @@ function CallForm({ path, tools }: { readonly path: string; readonly tools: read
             Call the tool
           </Button>
         </Group>
-        {call.data === undefined ? null : (
-          <pre className="payload foreign" role="status">
-            {visibleJson(call.data)}
-          </pre>
-        )}
+        {call.data === undefined ? null : <Payload role="status">{visibleJson(call.data)}</Payload>}
       </Stack>
     </form>
   );

@@ -36,4 +36,12 @@ export const variables: CSSVariablesResolver = () => ({
     '--mantine-color-cyan-light-color': 'var(--mantine-color-cyan-2)',
     '--mantine-color-error': 'var(--mantine-color-red-3)',
   },
+  components: {
+    Button: Button.extend({
+      // The next lighter shade, which they get under the pointer, is too light for the text on them.
+      vars: (_theme, { variant = 'filled' }) => ({
+        root: variant === 'filled' ? { '--button-hover': 'var(--button-bg)' } : {},
+      }),
+    }),
+  },
 });

@@ -73,6 +73,8 @@ export async function look(page: Page, { scheme, size }: Look): Promise<void> {
 /** What axe-core finds, one line each. The page's policy forbids scripts put into it; the driver's own evaluation is none. */
 export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
+  // Half-way between two states nothing has its colour.
+  await page.evaluate('Promise.allSettled(document.getAnimations().map((one) => one.finished)).then(() => 0)');
   const options: RunOptions = { runOnly: { type: 'tag', values: RULES } };
   const found = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);
   return found.violations.map(

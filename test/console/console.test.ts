@@ -130,11 +130,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await t.test('try it in the playground: a message, a veto, a prompt, a tool', async (t) => {
     await page.getByRole('link', { name: 'Playground' }).click();
     await page.getByRole('button', { name: 'Open a session' }).click();
-    await page.getByLabel('Message').fill('hello');
+    await page.getByRole('textbox', { name: 'Message', exact: true }).fill('hello');
     await page.getByRole('button', { name: 'Send' }).click();
     await page.getByText('hello (warm)', { exact: true }).waitFor();
     await page.getByText('changed', { exact: true }).waitFor();
-    await page.getByLabel('Message').fill('a forbidden thing');
+    await page.getByRole('textbox', { name: 'Message', exact: true }).fill('a forbidden thing');
     await page.getByRole('button', { name: 'Send' }).click();
     await page.getByText('front-desk stopped it', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Run the hook' }).click();
@@ -192,11 +192,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByLabel('Slug').fill('night-desk');
     await inspect(t, 'my-plugins');
     await page.getByRole('button', { name: 'Create' }).click();
-    await page.getByLabel('Version').waitFor();
+    await page.getByRole('textbox', { name: 'Version', exact: true }).waitFor();
     const publishFolder = async (semVer: string) => {
       await page.locator('input[webkitdirectory]').setInputFiles(folder);
       await page.getByText('readme.md').first().waitFor();
-      await page.getByLabel('Version').fill(semVer);
+      await page.getByRole('textbox', { name: 'Version', exact: true }).fill(semVer);
       await page.getByRole('button', { name: 'Publish' }).click();
     };
     await write('middleware.systemPrompt = (ctx) => {\n  return ctx.systemPrompt +;\n};\n');
