@@ -17,7 +17,12 @@ export const theme = createTheme({
 
 /** Words on a tint of their colour and dimmed ones, dark enough to pass WCAG AA; the library's own are not. */
 export const variables: CSSVariablesResolver = () => ({
-  variables: {},
+  // The next lighter shade, which filled buttons get under the pointer, is too light for the text on them.
+  variables: {
+    '--mantine-color-cyan-filled-hover': 'var(--mantine-color-cyan-filled)',
+    '--mantine-primary-color-filled-hover': 'var(--mantine-primary-color-filled)',
+    '--mantine-color-red-filled-hover': 'var(--mantine-color-red-filled)',
+  },
   light: {
     '--mantine-color-dimmed': 'var(--mantine-color-gray-7)',
     '--mantine-color-teal-light-color': '#055a40',
@@ -35,13 +40,5 @@ export const variables: CSSVariablesResolver = () => ({
     '--mantine-color-gray-light-color': 'var(--mantine-color-gray-3)',
     '--mantine-color-cyan-light-color': 'var(--mantine-color-cyan-2)',
     '--mantine-color-error': 'var(--mantine-color-red-3)',
-  },
-  components: {
-    Button: Button.extend({
-      // The next lighter shade, which they get under the pointer, is too light for the text on them.
-      vars: (_theme, { variant = 'filled' }) => ({
-        root: variant === 'filled' ? { '--button-hover': 'var(--button-bg)' } : {},
-      }),
-    }),
   },
 });
