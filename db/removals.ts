@@ -1,5 +1,6 @@
 /** The end of an installation: everything it owned goes with it. */
 import type { Pool } from 'pg';
+import { removeAgentsOf } from './agents.ts';
 import { deleteConversations } from './conversations.ts';
 import { abandonEvents } from './events.ts';
 import { dropMediaOf } from './media.ts';
@@ -8,14 +9,15 @@ import { inTransaction } from './pool.ts';
 import type { Queues } from './queues.ts';
 
 /**
- * Removes an installation that is being uninstalled, with secrets, storage, media and runtime state, and the row of a deleted
- * plugin with its last one. Log lines and audit entries stay until their time is over: nobody can ask for them by an
+ * Removes an installation that is being uninstalled, with secrets, storage, media, its agents and their chats, and
+ * runtime state, and the row of a deleted plugin with its last one. Log lines and audit entries stay until their time is over: nobody can ask for them by an
  * installation that is gone.
  */
 export async function removeInstallation(pool: Pool, installationId: string): Promise<void> {
   await inTransaction(pool, async (tx) => {
     await deleteConversations(tx, { installationId });
     await dropMediaOf(tx, installationId);
+    await removeAgentsOf(tx, installationId);
     await tx.query(`DELETE FROM installations WHERE id = $1 AND status = 'uninstalling'`, [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');
     await sweepDeletedPlugins(tx);

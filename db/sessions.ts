@@ -56,6 +56,15 @@ export async function findSession(tx: ClientBase | Pool, id: string): Promise<Se
   return found.rows[0] ? toSession(found.rows[0]) : null;
 }
 
+/** The newest session of an agent in an account. */
+export async function findAgentSession(pool: Pool, accountId: string, agentId: string): Promise<Session | null> {
+  const found = await pool.query<Row>(
+    `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT 1`,
+    [accountId, agentId],
+  );
+  return found.rows[0] ? toSession(found.rows[0]) : null;
+}
+
 /** An account's sessions, newest first. */
 export async function pageSessions(
   pool: Pool,

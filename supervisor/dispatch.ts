@@ -12,6 +12,7 @@ import { grantedMembers, isGranted } from '../sdk/capabilities.ts';
 import { limits } from '../sdk/limits.ts';
 import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
 import type { HostRow } from '../sdk/rows.ts';
+import { agentCalls, type PassMessage } from './host/agents.ts';
 import { type HeldGrant, holdGrant } from './host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
 import type { Exchange } from './host/http/exchange.ts';
@@ -32,9 +33,7 @@ import { MinuteRate } from './records/rate.ts';
 import { WireRefusal } from './wire.ts';
 import type { Workspaces } from './workspace/workspaces.ts';
 
-/** A row whose back end this server does not have yet: refused with a sentence, and absent from the child's `host`. */
-const notYet = Symbol('not available on this server yet');
-type Table = { readonly [Name in HostCallName]: HostHandlers[Name] | typeof notYet };
+type Table = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
 export interface DispatchDeps {
   readonly pool: Pool;
@@ -47,6 +46,7 @@ export interface DispatchDeps {
   readonly workspaces: Workspaces;
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
+  readonly passMessage: PassMessage;
   readonly ssh: SshCalls;
   readonly callsPerMinute?: number;
   readonly storageBytes?: number;
@@ -76,13 +76,9 @@ function createTable(deps: DispatchDeps): Table {
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,
+    ...agentCalls(deps.pool, deps.passMessage),
     ...mediaCalls(deps.pool, deps.blobs, deps.mediaQuota),
     ...workspaceCalls(deps.workspaces),
-    'agents.list': notYet,
-    'agents.create': notYet,
-    'agents.update': notYet,
-    'agents.remove': notYet,
-    'agents.send': notYet,
     ...deps.ssh,
   } satisfies Table;
 }
@@ -92,7 +88,7 @@ export function createDispatch(deps: DispatchDeps): Dispatch {
   const table = createTable(deps);
   const rate = new MinuteRate(deps.callsPerMinute ?? limits.hostCallsPerMinute);
   return {
-    members: (granted) => grantedMembers(granted).filter((name) => table[name as HostCallName] !== notYet),
+    members: (granted) => grantedMembers(granted),
     call: async (standing, request, childGone) => {
       const { entry } = standing;
       const started = performance.now();
@@ -145,7 +141,6 @@ async function answerCall(table: Table, rate: MinuteRate, call: Call): Promise<u
   const row: HostRow = hostCalls[name];
   if (!isGranted(row, entry.granted)) throw new Refusal('denied', `host.${name} is not granted`);
   const handler = table[name];
-  if (handler === notYet) throw new Refusal('denied', `host.${name} is not available on this server yet`);
   if (!rate.take(entry.installationId)) throw new Refusal('denied', `host.${name}: too many host calls a minute`);
   const args = checkArguments(name, row, request.args);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;

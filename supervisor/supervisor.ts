@@ -17,6 +17,7 @@ import { createDispatch } from './dispatch.ts';
 import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
 import { Fleet } from './fleet.ts';
+import type { PassMessage } from './host/agents.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { type Llm, openLlm } from './host/llm.ts';
@@ -32,6 +33,7 @@ import { AuditSink } from './records/audit-sink.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { Stacks } from './records/stacks.ts';
 import { refusal, type Sandbox } from './sandbox.ts';
+import { passAgentMessage } from './sessions/agent-messages.ts';
 import { buildSessionApi } from './sessions/app.ts';
 import { ArgumentChecks } from './sessions/argument-checks.ts';
 import type { SessionServices } from './sessions/services.ts';
@@ -96,7 +98,14 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const lease = newLease();
   const listener = await openListener(pool, onError, [holdLease(lease)]);
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
-  const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(options, lease, onError);
+  // Plugins run once the services are there; only then does one of them write to an agent.
+  const passMessage: PassMessage = (session, message) => passAgentMessage(services, session, message);
+  const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(
+    options,
+    lease,
+    passMessage,
+    onError,
+  );
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
     ...{ pool, queues, blobs, rosters, logs, metrics, sessions, plugins: fleet },
@@ -134,7 +143,12 @@ type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metr
 };
 
 /** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
-function assembleFleet(options: SupervisorOptions, lease: number, onError: (error: Error) => void): Assembled {
+function assembleFleet(
+  options: SupervisorOptions,
+  lease: number,
+  passMessage: PassMessage,
+  onError: (error: Error) => void,
+): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const metrics = createMetrics({
     children: () => fleet.count(),
@@ -157,7 +171,7 @@ function assembleFleet(options: SupervisorOptions, lease: number, onError: (erro
   const guards = new SshGuards({ ...{ pool, invocations, chains }, roster: (accountId) => rosters.get(accountId) });
   const workspaces = openWorkspaces(options, onError);
   const dispatch = createDispatch({
-    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs },
+    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, passMessage },
     ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     ...dispatchBounds(options),

@@ -25,7 +25,7 @@ t.test('without capabilities host is log, settings and secrets', async (t) => {
   t.equal(await run(world, 'bare'), 'log,secrets,settings');
 });
 
-t.test('members whose back end is not here yet are absent too', async (t) => {
+t.test('members that no grant covers are absent too', async (t) => {
   const world = await startWorld(t);
   await world.install({
     slug: 'wants',

@@ -1,0 +1,106 @@
+/** `host.agents`: the account's agents. A plugin changes and removes only what its installation made. */
+import type { Pool } from 'pg';
+import {
+  AGENTS_BYTES,
+  AGENTS_MAX,
+  type AgentScope,
+  createAgent,
+  findAgent,
+  listAgents,
+  removeAgent,
+  updateAgent,
+} from '../../db/agents.ts';
+import { createSession, findAgentSession, type Session } from '../../db/sessions.ts';
+import { isStorable } from '../../db/storable.ts';
+import { MinuteRate } from '../records/rate.ts';
+import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
+
+type Calls = 'agents.list' | 'agents.create' | 'agents.update' | 'agents.remove' | 'agents.send';
+
+/** A message whose `agentMessage` hook sends a message, and so on: how far that goes. */
+export const AGENT_MESSAGE_DEPTH = 3;
+/** Messages between an account's agents a minute: the bound of loops that go on after their handler answered. */
+export const AGENT_MESSAGES_PER_MINUTE = 120;
+
+/** Passes a message through `middleware.agentMessage` into a session. Answers its id, or the veto's words. */
+export type PassMessage = (
+  session: Session,
+  message: {
+    readonly fromAgentId: string;
+    readonly text: string;
+    readonly installationId: string;
+    readonly plugin: string;
+  },
+) => Promise<{ readonly id: string } | { readonly cancelled: string }>;
+
+const FULL = `no room: an account has ${AGENTS_MAX} agents and ${AGENTS_BYTES} bytes of their texts at most`;
+const NOT_YOURS = 'this installation made no such agent';
+
+export function agentCalls(pool: Pool, pass: PassMessage): Pick<HostHandlers, Calls> {
+  return {
+    'agents.list': ({ entry }) => listAgents(pool, entry.accountId),
+    'agents.create': async ({ entry }, { agent }) => {
+      const made = await createAgent(pool, scopeOf(entry), storable(agent));
+      if (!made) throw new HostError(FULL);
+      return made;
+    },
+    'agents.update': async ({ entry }, { agentId, changes }) => {
+      const changed = await updateAgent(pool, scopeOf(entry), storable({ agentId }).agentId, storable(changes));
+      if (changed === 'absent') throw new HostError(NOT_YOURS);
+      if (changed === 'full') throw new HostError(FULL);
+      return changed;
+    },
+    'agents.remove': async ({ entry }, { agentId }) => {
+      if (!(await removeAgent(pool, scopeOf(entry), storable({ agentId }).agentId))) throw new HostError(NOT_YOURS);
+      return undefined;
+    },
+    'agents.send': sender(pool, pass),
+  };
+}
+
+function sender(pool: Pool, pass: PassMessage): HostHandlers['agents.send'] {
+  const rate = new MinuteRate(AGENT_MESSAGES_PER_MINUTE);
+  /** Of the very objects that hooks of a message run for: a handler that sends is known by its session. */
+  const depths = new WeakMap<Session, number>();
+  return async (scope, given) => {
+    const { agentId, text } = storable(given);
+    const { entry } = scope;
+    const depth = scope.session ? (depths.get(scope.session) ?? 0) : 0;
+    if (depth >= AGENT_MESSAGE_DEPTH)
+      throw new HostError(`messages set off messages ${AGENT_MESSAGE_DEPTH} times already; this one is not sent`);
+    if (!rate.take(entry.accountId))
+      throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
+    const session = { ...(await sessionFor(pool, scope, agentId)) };
+    depths.set(session, depth + 1);
+    const { installationId, slug } = entry;
+    const fromAgentId = scope.session?.agentId ?? `plugin:${slug}`;
+    const passed = await pass(session, { fromAgentId, text, installationId, plugin: slug });
+    if ('cancelled' in passed) throw new HostError(passed.cancelled);
+    return passed;
+  };
+}
+
+/** The agent's newest session, or a new one. Agents that only their runtime knows are found by their sessions. */
+async function sessionFor(pool: Pool, { entry, signal }: HostScope, agentId: string): Promise<Session> {
+  const { accountId } = entry;
+  const newest = await findAgentSession(pool, accountId, agentId);
+  if (newest) return newest;
+  const agent = await findAgent(pool, accountId, agentId);
+  if (!agent) throw new HostError('there is no such agent');
+  signal.throwIfAborted();
+  return createSession(pool, { accountId, agentId, agentName: agent.name, channelId: null });
+}
+
+const scopeOf = ({ accountId, installationId }: HostScope['entry']): AgentScope => ({
+  accountId,
+  madeBy: installationId,
+});
+
+/** @throws HostError for a text that PostgreSQL cannot keep */
+function storable<T extends object>(fields: T): T {
+  for (const [name, value] of Object.entries(fields)) {
+    if (typeof value === 'string' && !isStorable(value))
+      throw new HostError(`${name} holds no U+0000 and no half surrogate pair`);
+  }
+  return fields;
+}
