@@ -142,13 +142,14 @@ type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metr
   readonly llm: Llm;
 };
 
+interface Assembly {
+  readonly lease: number;
+  readonly passMessage: PassMessage;
+  onError(error: Error): void;
+}
+
 /** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
-function assembleFleet(
-  options: SupervisorOptions,
-  lease: number,
-  passMessage: PassMessage,
-  onError: (error: Error) => void,
-): Assembled {
+function assembleFleet(options: SupervisorOptions, { lease, passMessage, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const metrics = createMetrics({
     children: () => fleet.count(),
