@@ -100,12 +100,11 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
   // Plugins run once the services are there; only then does one of them write to an agent.
   const passMessage: PassMessage = (session, message) => passAgentMessage(services, session, message);
-  const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(
-    options,
+  const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(options, {
     lease,
     passMessage,
     onError,
-  );
+  });
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
     ...{ pool, queues, blobs, rosters, logs, metrics, sessions, plugins: fleet },
