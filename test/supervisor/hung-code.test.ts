@@ -75,7 +75,7 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
     deadlineAt: Date.now() + 1_000,
     context: { arguments: { spin: true } },
   });
-  t.match(result, { kind: 'timeout', message: /tools spin took longer than its 1000 ms/ });
+  t.match(result, { kind: 'timeout', message: /tools spin took longer than its (1000|9\d\d) ms/ });
   t.ok(performance.now() - started < 1_000 + SLACK_MS);
   t.same((await world.call('POST', path, { arguments: {} })).body, ok);
   t.notOk(await isAlive(pid));
