@@ -71,7 +71,8 @@ async function makeHost(test: Test): Promise<Host> {
   const sibling = spawn('/bin/sleep', ['600'], { stdio: 'ignore' });
   test.teardown(() => new Promise((resolve) => sibling.once('exit', resolve) && sibling.kill('SIGKILL')));
   const values: Record<string, string> = {
-    ...{ secretFile, socket: join(folder, 's.sock'), canary: SECRET, hostname: hostname() },
+    // Backwards: a probe that looks for it in its own memory must not find its own text.
+    ...{ secretFile, socket: join(folder, 's.sock'), hostname: hostname(), yranac: [...SECRET].reverse().join('') },
     ...{ uid: String(process.getuid?.() ?? 0), foreign: 'invocation-of-another' },
   };
   const host: Host = { values, sibling, connections: 0 };

@@ -82,7 +82,7 @@ const permission: Rows = {
     "const fs = need('fs'); fs.symlinkSync('../../../..', '/tmp/probe-link'); return 'linked';",
   'a hard link': "need('fs').linkSync('/node', '/node2'); return 'linked';",
   'CVE-2025-55131: memory that was not cleared':
-    "const { Buffer } = need('buffer'); for (let i = 0; i < 2000; i += 1) { if (Buffer.allocUnsafe(4096).includes('$canary')) return 'found'; }",
+    "const { Buffer } = need('buffer'); for (let i = 0; i < 2000; i += 1) { if (Buffer.allocUnsafe(4096).includes([...'$yranac'].reverse().join(''))) return 'found'; }",
   'CVE-2025-55131: vm with a timeout':
     "const vm = need('vm'); for (let i = 0; i < 5; i += 1) { try { vm.runInNewContext('for(;;)new Uint8Array(64)', {}, { timeout: 2 }); } catch {} } return new Uint8Array(1e5).find((b) => b !== 0);",
   'CVE-2026-21636: connect to a socket file':

@@ -80,7 +80,8 @@ const told: Rows = {
   'the home folder': "return need('fs').readdirSync(need('os').homedir()).join();",
   'the host name':
     "return need('os').hostname() === '$hostname' && need('os').hostname() !== 'plugin' && need('os').hostname();",
-  'a heap scan for a canary': "return need('v8').getHeapSnapshot().read()?.includes('$canary');",
+  'a heap scan for a canary':
+    "return need('v8').getHeapSnapshot().read()?.includes([...'$yranac'].reverse().join(''));",
   'a core dump':
     "way.report.excludeEnv = false; return Object.keys(way.report.getReport().environmentVariables).includes('BULKHEAD_CANARY');",
   'the credentials of the kernel': "return need('fs').readFileSync('/proc/self/status', 'utf8');",
