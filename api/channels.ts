@@ -1,5 +1,6 @@
 /** Connecting and disconnecting channels, and replaying what came through them. */
 import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../db/channels.ts';
+import { lockChats } from '../db/chats.ts';
 import { deleteConversations, setChannelAgent } from '../db/conversations.ts';
 import { type Delivery, findDelivery, replayDeliveries } from '../db/delivery-history.ts';
 import { endOrphanedDeliveries } from '../db/delivery-lanes.ts';
@@ -69,7 +70,8 @@ export async function disconnectChannel(
 ): Promise<void> {
   await requireInstallation(services, caller, installationId);
   const gone = await inTransaction(services.pool, async (tx) => {
-    await deleteConversations(tx, { installationId, channelId });
+    await lockChats(tx, caller.id);
+    await deleteConversations(tx, services.queues, { accountId: caller.id, installationId, channelId });
     const deleted = await deleteChannel(tx, installationId, channelId);
     if (deleted) await endOrphanedDeliveries(tx);
     return deleted;

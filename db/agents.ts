@@ -4,8 +4,9 @@ import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { agentFields, agentRecord } from '../sdk/payloads.ts';
 import { hostCalls } from '../sdk/protocol.ts';
-import { announceSession } from './notices.ts';
+import { lockChats, removeChats } from './chats.ts';
 import { inTransaction, lockNamed, type Transaction } from './pool.ts';
+import type { Queues } from './queues.ts';
 
 export type AgentRecord = z.infer<typeof agentRecord>;
 /** Whose it is: the account's, and what made it. */
@@ -31,12 +32,15 @@ export async function listAgents(pool: Pool, accountId: string): Promise<AgentRe
   return found.rows;
 }
 
-/** An agent of this account; another account's is not found. */
-export async function findAgent(pool: Pool, accountId: string, id: string): Promise<AgentRecord | null> {
-  const found = await pool.query<AgentRecord>(`SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2`, [
-    accountId,
-    id,
-  ]);
+/**
+ * An agent of this account, kept until the transaction ends: neither its removal nor another one who starts its first chat
+ * goes on meanwhile. Another account's is not found.
+ */
+export async function lockAgent(tx: Transaction, accountId: string, id: string): Promise<AgentRecord | null> {
+  const found = await tx.query<AgentRecord>(
+    `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE`,
+    [accountId, id],
+  );
   return found.rows[0] ?? null;
 }
 
@@ -81,37 +85,53 @@ export function updateAgent(
   });
 }
 
-/** Removes an agent with its chats. False: the scope made none of this id. */
-export function removeAgent(pool: Pool, of: AgentScope, id: string): Promise<boolean> {
+/**
+ * Removes an agent with its chats. False: there is none of this id.
+ *
+ * @param of whose; with `madeBy` only what that installation made
+ */
+export function removeAgent(
+  pool: Pool,
+  queues: Queues,
+  of: { readonly accountId: string; readonly madeBy?: string },
+  id: string,
+): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
+    await lockChats(tx, of.accountId);
     const removed = await tx.query(
-      'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND made_by IS NOT DISTINCT FROM $3',
-      [id, of.accountId, of.madeBy],
+      'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
+      [id, of.accountId, of.madeBy ?? null],
     );
     if (removed.rowCount !== 1) return false;
-    await removeChats(tx, of.accountId, [id]);
+    await removeChatsWith(tx, queues, of.accountId, [id]);
     return true;
   });
 }
 
-/** Removes the agents that an installation made, with their chats. */
-export async function removeAgentsOf(tx: Transaction, installationId: string): Promise<void> {
-  const removed = await tx.query<{ id: string; accountId: string }>(
-    'DELETE FROM agents WHERE made_by = $1 RETURNING id, account_id AS "accountId"',
-    [installationId],
-  );
-  const accountId = removed.rows[0]?.accountId;
-  if (accountId === undefined) return;
+/** Removes the agents that an installation made, with their chats, which the transaction has locked. */
+export async function removeAgentsOf(
+  tx: Transaction,
+  queues: Queues,
+  of: { readonly accountId: string; readonly installationId: string },
+): Promise<void> {
+  const removed = await tx.query<{ id: string }>('DELETE FROM agents WHERE made_by = $1 RETURNING id', [
+    of.installationId,
+  ]);
   const ids = removed.rows.map(({ id }) => id);
-  await removeChats(tx, accountId, ids);
+  await removeChatsWith(tx, queues, of.accountId, ids);
 }
 
-async function removeChats(tx: Transaction, accountId: string, agentIds: readonly string[]): Promise<void> {
-  const gone = await tx.query<{ id: string }>(
-    'DELETE FROM sessions WHERE account_id = $1 AND agent_id = ANY ($2) RETURNING id',
+async function removeChatsWith(
+  tx: Transaction,
+  queues: Queues,
+  accountId: string,
+  agentIds: readonly string[],
+): Promise<void> {
+  const found = await tx.query<{ id: string }>(
+    'SELECT id FROM sessions WHERE account_id = $1 AND agent_id = ANY ($2) ORDER BY id',
     [accountId, agentIds],
   );
-  for (const { id } of gone.rows) await announceSession(tx, id);
+  await removeChats(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
 }
 
 /** Holds the account's lock until the transaction ends: two must not both see room for one. */

@@ -1,5 +1,8 @@
 /** Which session a channel's conversation goes on in. */
 import type { ClientBase, Pool } from 'pg';
+import { removeChats } from './chats.ts';
+import type { Transaction } from './pool.ts';
+import type { Queues } from './queues.ts';
 
 /** The session of a conversation; null: it has none yet. */
 export async function findConversation(pool: Pool, channelId: string, key: string): Promise<string | null> {
@@ -42,10 +45,14 @@ export async function findReplyAddress(pool: ClientBase | Pool, sessionId: strin
   return found.rows[0] ?? null;
 }
 
-/** Who answers in a channel. */
-export async function findChannelAgent(pool: Pool, channelId: string): Promise<{ id: string; name: string } | null> {
-  const found = await pool.query<{ id: string; name: string }>(
-    `SELECT coalesce(agent_id, id) AS id, coalesce(agent_name, agent_id, name) AS name FROM channels WHERE id = $1`,
+/** Who answers in a channel, which stays until the transaction ends. Null: it is gone. */
+export async function lockChannelAgent(
+  tx: Transaction,
+  channelId: string,
+): Promise<{ id: string; name: string } | null> {
+  const found = await tx.query<{ id: string; name: string }>(
+    `SELECT coalesce(agent_id, id) AS id, coalesce(agent_name, agent_id, name) AS name FROM channels WHERE id = $1
+        FOR KEY SHARE`,
     [channelId],
   );
   return found.rows[0] ?? null;
@@ -60,15 +67,22 @@ export async function setChannelAgent(
   await tx.query('UPDATE channels SET agent_id = $2, agent_name = $3 WHERE id = $1', [channelId, agent.id, agent.name]);
 }
 
-/** Removes the sessions of an installation's channels, or of one of them: the chats go with the connection. */
+/**
+ * Removes the sessions of an installation's channels, or of one of them: the chats go with the connection. The channels
+ * are kept until the transaction ends, so that no further one starts; the account's chats are locked already.
+ */
 export async function deleteConversations(
-  tx: ClientBase,
-  of: { installationId: string; channelId?: string },
+  tx: Transaction,
+  queues: Queues,
+  of: { readonly accountId: string; readonly installationId: string; readonly channelId?: string },
 ): Promise<void> {
-  await tx.query(
-    `DELETE FROM sessions WHERE id IN (
-       SELECT k.session_id FROM conversations k JOIN channels c ON c.id = k.channel_id
-        WHERE c.installation_id = $1 AND ($2::text IS NULL OR c.id = $2))`,
+  const channels = await tx.query<{ id: string }>(
+    `SELECT id FROM channels WHERE installation_id = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id FOR UPDATE`,
     [of.installationId, of.channelId ?? null],
   );
+  const found = await tx.query<{ id: string }>(
+    'SELECT session_id AS id FROM conversations WHERE channel_id = ANY ($1) ORDER BY session_id',
+    [channels.rows.map(({ id }) => id)],
+  );
+  await removeChats(tx, queues, { accountId: of.accountId, sessionIds: found.rows.map(({ id }) => id) });
 }

@@ -68,6 +68,11 @@ export async function announceSession(tx: ClientBase | Pool, sessionId: string):
   await tx.query('SELECT pg_notify($1, $2)', [SESSIONS, sessionId]);
 }
 
+/** Tells every supervisor that sessions were deleted. */
+export async function announceSessions(tx: ClientBase | Pool, sessionIds: readonly string[]): Promise<void> {
+  await tx.query('SELECT pg_notify($1, id) FROM unnest($2::text[]) AS gone(id)', [SESSIONS, sessionIds]);
+}
+
 /** Subscribes to sessions that were cleared or deleted. */
 export function followSessions(
   listener: Listener,

@@ -85,6 +85,13 @@ export interface Queues {
     payload: Payload<Name>,
     options?: SendOptions,
   ): Promise<void>;
+  /** Adds many jobs of one group in one statement. */
+  sendAll<Name extends QueueName>(
+    tx: ClientBase | Pool,
+    name: Name,
+    payloads: readonly Payload<Name>[],
+    options: Required<Pick<SendOptions, 'group'>>,
+  ): Promise<void>;
   /** Works on a queue. A handler that throws has its job repeated by the queue's options. */
   work<Name extends QueueName>(name: Name, handler: (payload: Payload<Name>) => Promise<void>): void;
   /** Takes no more jobs and waits for running handlers, at most `graceMs`. */
@@ -123,6 +130,7 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
   for (const [name, row] of Object.entries(queues)) await declare(boss, name, row);
   return {
     send: (tx, name, payload, options) => send(boss, tx, name, payload, options),
+    sendAll: (tx, name, payloads, options) => sendAll(boss, tx, name, payloads, options.group),
     work: (name, handler) => {
       const { payload, ...bounds }: QueueRow = queues[name];
       const checked = (data: unknown) => handler(payload.parse(data) as Payload<typeof name>);
@@ -156,6 +164,18 @@ async function send<Name extends QueueName>(
     ...(options.delaySeconds === undefined ? {} : { startAfter: Math.ceil(options.delaySeconds) }),
     ...(options.group === undefined ? {} : { group: { id: options.group } }),
   });
+}
+
+async function sendAll<Name extends QueueName>(
+  boss: PgBoss,
+  tx: ClientBase | Pool,
+  name: Name,
+  payloads: readonly Payload<Name>[],
+  group: string,
+): Promise<void> {
+  if (payloads.length === 0) return;
+  const jobs = payloads.map((payload) => ({ data: queues[name].payload.parse(payload), group: { id: group } }));
+  await boss.insert(name, jobs, { db: { executeSql: (text, values) => tx.query(text, values) } });
 }
 
 /** pg-boss over our pool: no second pool, and its NOTIFY wake-ups share the process's one listening connection. */

@@ -1,11 +1,12 @@
 /** The end of an installation: everything it owned goes with it. */
 import type { Pool } from 'pg';
 import { removeAgentsOf } from './agents.ts';
+import { lockChats } from './chats.ts';
 import { deleteConversations } from './conversations.ts';
 import { abandonEvents } from './events.ts';
 import { dropMediaOf } from './media.ts';
 import { sweepDeletedPlugins } from './plugins.ts';
-import { inTransaction } from './pool.ts';
+import { inTransaction, type Transaction } from './pool.ts';
 import type { Queues } from './queues.ts';
 
 /**
@@ -13,15 +14,33 @@ import type { Queues } from './queues.ts';
  * runtime state, and the row of a deleted plugin with its last one. Log lines and audit entries stay until their time is over: nobody can ask for them by an
  * installation that is gone.
  */
-export async function removeInstallation(pool: Pool, installationId: string): Promise<void> {
+export async function removeInstallation(pool: Pool, queues: Queues, installationId: string): Promise<void> {
   await inTransaction(pool, async (tx) => {
-    await deleteConversations(tx, { installationId });
+    const accountId = await lockLeaving(tx, installationId);
+    if (accountId === null) return;
+    const of = { accountId, installationId };
+    await deleteConversations(tx, queues, of);
     await dropMediaOf(tx, installationId);
-    await removeAgentsOf(tx, installationId);
-    await tx.query(`DELETE FROM installations WHERE id = $1 AND status = 'uninstalling'`, [installationId]);
+    await removeAgentsOf(tx, queues, of);
+    await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');
     await sweepDeletedPlugins(tx);
   });
+}
+
+/** Its account; null: there is nothing to remove. What adds to an installation waits for the end, and finds it gone. */
+async function lockLeaving(tx: Transaction, installationId: string): Promise<string | null> {
+  const found = await tx.query<{ accountId: string }>(
+    'SELECT account_id AS "accountId" FROM installations WHERE id = $1',
+    [installationId],
+  );
+  const accountId = found.rows[0]?.accountId;
+  if (accountId === undefined) return null;
+  await lockChats(tx, accountId);
+  const locked = await tx.query(`SELECT 1 FROM installations WHERE id = $1 AND status = 'uninstalling' FOR UPDATE`, [
+    installationId,
+  ]);
+  return locked.rowCount === 1 ? accountId : null;
 }
 
 /** When the plugin's last word, `pluginUninstalled`, was recorded; null when it was said, given up or never asked for. */

@@ -57,7 +57,11 @@ export async function findSession(tx: ClientBase | Pool, id: string): Promise<Se
 }
 
 /** The newest session of an agent in an account. */
-export async function findAgentSession(pool: Pool, accountId: string, agentId: string): Promise<Session | null> {
+export async function findAgentSession(
+  pool: ClientBase | Pool,
+  accountId: string,
+  agentId: string,
+): Promise<Session | null> {
   const found = await pool.query<Row>(
     `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT 1`,
     [accountId, agentId],
@@ -86,12 +90,12 @@ export async function appendMessages(
 ): Promise<TranscriptMessage[]> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
   await tx.query(
-    `WITH added AS (
+    // Kept, because one that is deleted in the same moment is no fault: it is gone.
+    `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+     added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data)
        SELECT s.id, s.account_id, m.id, m.role, m.text, m.data
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[]) WITH ORDINALITY AS m(id, role, text, data, n),
-              sessions s
-        WHERE s.id = $1
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[]) WITH ORDINALITY AS m(id, role, text, data, n), s
         ORDER BY m.n
        ON CONFLICT DO NOTHING
        RETURNING account_id)

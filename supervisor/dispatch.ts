@@ -6,13 +6,14 @@ import type { Pool } from 'pg';
 import type { AuditOutcome } from '../db/audit.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { MediaQuota } from '../db/media.ts';
+import type { Queues } from '../db/queues.ts';
 import type { RosterEntry } from '../db/rosters.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { grantedMembers, isGranted } from '../sdk/capabilities.ts';
 import { limits } from '../sdk/limits.ts';
 import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
 import type { HostRow } from '../sdk/rows.ts';
-import { agentCalls, type PassMessage } from './host/agents.ts';
+import { type AgentMail, agentCalls } from './host/agents.ts';
 import { type HeldGrant, holdGrant } from './host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
 import type { Exchange } from './host/http/exchange.ts';
@@ -46,7 +47,8 @@ export interface DispatchDeps {
   readonly workspaces: Workspaces;
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
-  readonly passMessage: PassMessage;
+  readonly queues: Queues;
+  readonly agentMail: AgentMail;
   readonly ssh: SshCalls;
   readonly callsPerMinute?: number;
   readonly storageBytes?: number;
@@ -76,7 +78,7 @@ function createTable(deps: DispatchDeps): Table {
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,
-    ...agentCalls(deps.pool, deps.passMessage),
+    ...agentCalls(deps.pool, deps.queues, deps.agentMail),
     ...mediaCalls(deps.pool, deps.blobs, deps.mediaQuota),
     ...workspaceCalls(deps.workspaces),
     ...deps.ssh,

@@ -136,5 +136,5 @@ async function uninstall(deps: JobDeps, installationId: string): Promise<void> {
   const since = await findLastWord(deps.pool, installationId);
   if (since && Date.now() - since.getTime() < LAST_WORD_MS) return;
   await deps.fleet.retire(installationId);
-  await removeInstallation(deps.pool, installationId);
+  await removeInstallation(deps.pool, deps.queues, installationId);
 }

@@ -17,7 +17,7 @@ import { createDispatch } from './dispatch.ts';
 import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
 import { Fleet } from './fleet.ts';
-import type { PassMessage } from './host/agents.ts';
+import type { AgentMail } from './host/agents.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { type Llm, openLlm } from './host/llm.ts';
@@ -33,7 +33,7 @@ import { AuditSink } from './records/audit-sink.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { Stacks } from './records/stacks.ts';
 import { refusal, type Sandbox } from './sandbox.ts';
-import { passAgentMessage } from './sessions/agent-messages.ts';
+import { openAgentMail } from './sessions/agent-messages.ts';
 import { buildSessionApi } from './sessions/app.ts';
 import { ArgumentChecks } from './sessions/argument-checks.ts';
 import type { SessionServices } from './sessions/services.ts';
@@ -99,10 +99,11 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const listener = await openListener(pool, onError, [holdLease(lease)]);
   const queues = await startQueues({ pool, listener, role: 'worker', onError });
   // Plugins run once the services are there; only then does one of them write to an agent.
-  const passMessage: PassMessage = (session, message) => passAgentMessage(services, session, message);
+  const agentMail = openAgentMail(() => services);
   const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(options, {
     lease,
-    passMessage,
+    queues,
+    agentMail,
     onError,
   });
   const sessions = new SessionCache(pool);
@@ -143,12 +144,13 @@ type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metr
 
 interface Assembly {
   readonly lease: number;
-  readonly passMessage: PassMessage;
+  readonly queues: Queues;
+  readonly agentMail: AgentMail;
   onError(error: Error): void;
 }
 
 /** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
-function assembleFleet(options: SupervisorOptions, { lease, passMessage, onError }: Assembly): Assembled {
+function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const metrics = createMetrics({
     children: () => fleet.count(),
@@ -171,7 +173,7 @@ function assembleFleet(options: SupervisorOptions, { lease, passMessage, onError
   const guards = new SshGuards({ ...{ pool, invocations, chains }, roster: (accountId) => rosters.get(accountId) });
   const workspaces = openWorkspaces(options, onError);
   const dispatch = createDispatch({
-    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, passMessage },
+    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, queues, agentMail },
     ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     ...dispatchBounds(options),

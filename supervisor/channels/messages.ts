@@ -1,6 +1,6 @@
 /** What `channel.receive` made of a webhook request: messages, each through `inboundMessage` into its session. */
 import type { z } from 'zod';
-import { bindConversation, findChannelAgent, findConversation } from '../../db/conversations.ts';
+import { bindConversation, findConversation, lockChannelAgent } from '../../db/conversations.ts';
 import type { ClaimedDelivery } from '../../db/delivery-lanes.ts';
 import { inTransaction } from '../../db/pool.ts';
 import { appendMessages, createSession, hasMessage, type Session } from '../../db/sessions.ts';
@@ -60,10 +60,10 @@ async function conversation(
 ): Promise<Session | null> {
   const known = await findConversation(services.pool, channelId, key);
   if (known !== null) return services.sessions.get(accountId, known);
-  const agent = await findChannelAgent(services.pool, channelId);
-  if (!agent) return null;
   const { entries } = await services.rosters.get(accountId);
   const started = await inTransaction(services.pool, async (tx) => {
+    const agent = await lockChannelAgent(tx, channelId);
+    if (!agent) return null;
     const made = { accountId, agentId: agent.id, agentName: agent.name, channelId };
     const session = await createSession(tx, made);
     // One lane at a time starts conversations; should it have one all the same, this session is rolled back.
@@ -73,6 +73,6 @@ async function conversation(
     await tell(services, tx, entries, 'sessionStarted', data);
     return session;
   });
-  services.sessions.put(started);
+  if (started) services.sessions.put(started);
   return started;
 }

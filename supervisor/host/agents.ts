@@ -1,16 +1,8 @@
 /** `host.agents`: the account's agents. A plugin changes and removes only what its installation made. */
 import type { Pool } from 'pg';
-import {
-  AGENTS_BYTES,
-  AGENTS_MAX,
-  type AgentScope,
-  createAgent,
-  findAgent,
-  listAgents,
-  removeAgent,
-  updateAgent,
-} from '../../db/agents.ts';
-import { createSession, findAgentSession, type Session } from '../../db/sessions.ts';
+import { AGENTS_BYTES, AGENTS_MAX, createAgent, listAgents, removeAgent, updateAgent } from '../../db/agents.ts';
+import type { Queues } from '../../db/queues.ts';
+import type { Session } from '../../db/sessions.ts';
 import { isStorable } from '../../db/storable.ts';
 import { MinuteRate } from '../records/rate.ts';
 import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
@@ -33,10 +25,17 @@ export type PassMessage = (
   },
 ) => Promise<{ readonly id: string } | { readonly cancelled: string }>;
 
+/** How messages reach agents. */
+export interface AgentMail {
+  /** The agent's newest session, or its first one, started for this. Null: the account has no such agent. */
+  openSession(accountId: string, agentId: string): Promise<Session | null>;
+  readonly pass: PassMessage;
+}
+
 const FULL = `no room: an account has ${AGENTS_MAX} agents and ${AGENTS_BYTES} bytes of their texts at most`;
 const NOT_YOURS = 'this installation made no such agent';
 
-export function agentCalls(pool: Pool, pass: PassMessage): Pick<HostHandlers, Calls> {
+export function agentCalls(pool: Pool, queues: Queues, mail: AgentMail): Pick<HostHandlers, Calls> {
   return {
     'agents.list': ({ entry }) => listAgents(pool, entry.accountId),
     'agents.create': async ({ entry }, { agent }) => {
@@ -51,14 +50,15 @@ export function agentCalls(pool: Pool, pass: PassMessage): Pick<HostHandlers, Ca
       return changed;
     },
     'agents.remove': async ({ entry }, { agentId }) => {
-      if (!(await removeAgent(pool, scopeOf(entry), storable({ agentId }).agentId))) throw new HostError(NOT_YOURS);
+      if (!(await removeAgent(pool, queues, scopeOf(entry), storable({ agentId }).agentId)))
+        throw new HostError(NOT_YOURS);
       return undefined;
     },
-    'agents.send': sender(pool, pass),
+    'agents.send': sender(mail),
   };
 }
 
-function sender(pool: Pool, pass: PassMessage): HostHandlers['agents.send'] {
+function sender(mail: AgentMail): HostHandlers['agents.send'] {
   const rate = new MinuteRate(AGENT_MESSAGES_PER_MINUTE);
   /** Of the very objects that hooks of a message run for: a handler that sends is known by its session. */
   const depths = new WeakMap<Session, number>();
@@ -70,28 +70,20 @@ function sender(pool: Pool, pass: PassMessage): HostHandlers['agents.send'] {
       throw new HostError(`messages set off messages ${AGENT_MESSAGE_DEPTH} times already; this one is not sent`);
     if (!rate.take(entry.accountId))
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
-    const session = { ...(await sessionFor(pool, scope, agentId)) };
+    const opened = await mail.openSession(entry.accountId, agentId);
+    if (!opened) throw new HostError('there is no such agent');
+    scope.signal.throwIfAborted();
+    const session = { ...opened };
     depths.set(session, depth + 1);
     const { installationId, slug } = entry;
     const fromAgentId = scope.session?.agentId ?? `plugin:${slug}`;
-    const passed = await pass(session, { fromAgentId, text, installationId, plugin: slug });
+    const passed = await mail.pass(session, { fromAgentId, text, installationId, plugin: slug });
     if ('cancelled' in passed) throw new HostError(passed.cancelled);
     return passed;
   };
 }
 
-/** The agent's newest session, or a new one. Agents that only their runtime knows are found by their sessions. */
-async function sessionFor(pool: Pool, { entry, signal }: HostScope, agentId: string): Promise<Session> {
-  const { accountId } = entry;
-  const newest = await findAgentSession(pool, accountId, agentId);
-  if (newest) return newest;
-  const agent = await findAgent(pool, accountId, agentId);
-  if (!agent) throw new HostError('there is no such agent');
-  signal.throwIfAborted();
-  return createSession(pool, { accountId, agentId, agentName: agent.name, channelId: null });
-}
-
-const scopeOf = ({ accountId, installationId }: HostScope['entry']): AgentScope => ({
+const scopeOf = ({ accountId, installationId }: HostScope['entry']) => ({
   accountId,
   madeBy: installationId,
 });

@@ -46,5 +46,5 @@ export async function openReality(api: ApiService, prefix: string, count: Realit
 
 /** What the supervisor's queue does with an uninstalled one. */
 export async function removeUninstalled({ api }: Reality, model: Model): Promise<void> {
-  for (const one of model.installations) if (one.gone) await removeInstallation(api.pool, one.id);
+  for (const one of model.installations) if (one.gone) await removeInstallation(api.pool, api.services.queues, one.id);
 }

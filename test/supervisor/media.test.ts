@@ -93,7 +93,7 @@ t.test('it goes with its installation, and its bytes with the next sweep', async
   t.equal(await upkeep.sweep(), 0, 'all of it is used');
   await world.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
   await world.supervisor.fleet.retire(leaving.installationId);
-  await removeInstallation(world.pool, leaving.installationId);
+  await removeInstallation(world.pool, world.supervisor.queues, leaving.installationId);
   t.match(await as(world, 'two')({ get: alone.id }), /no such media file/);
   t.match(await as(world, 'two')({ get: shared.id }), { text: 'shared' });
   t.equal(await upkeep.sweep(), 1);

@@ -133,7 +133,7 @@ t.test('killed when the last word is written down and nothing is removed', async
   const of = await uninstalled(t, 0);
   const first = await startProcess(t, of.ground);
   await holding(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
-    await eventually(() => isWaiting(of, 'DELETE FROM installations'));
+    await eventually(() => isWaiting(of, '%FROM installations%FOR UPDATE%'));
     // Log and audit are written in batches, a moment later.
     await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM audit')).rows.length > 0);
     await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM plugin_logs')).rows.length > 0);
