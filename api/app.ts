@@ -22,6 +22,7 @@ import { answerUnknownRoutes } from './http/unknown-routes.ts';
 import { openUploadGate } from './http/uploads-at-once.ts';
 import { isWebhook } from './ingress/ingress.ts';
 import { accountRoutes } from './routes/account.ts';
+import { agentRoutes } from './routes/agents.ts';
 import { catalogRoutes } from './routes/catalog.ts';
 import { channelRoutes } from './routes/channels.ts';
 import { documentationRoutes } from './routes/documentation.ts';
@@ -146,6 +147,7 @@ async function restInterface(app: FastifyInstance, { services, signIn, limits }:
   await app.register(installationRoutes(services, limits.installationsPerAccount));
   await app.register(updateRoutes(services));
   await app.register(channelRoutes(services));
+  await app.register(agentRoutes(services));
   await app.register(logRoutes(services));
 }
 

@@ -9,6 +9,7 @@ export const groups = {
   Authoring: 'Plugins, their versions and drafts, for their owner.',
   Catalog: 'What can be installed.',
   Installations: 'What is installed for the caller’s account, how it is set up and which version it runs.',
+  Agents: 'The agents that plugins keep in the caller’s account.',
   Channels: 'Vendor inboxes of an installation, what came through them, and the events it was sent.',
   Logs: 'What plugins wrote through host.log, and what the host has to say about them. Kept for 24 hours.',
   Documentation: 'This document.',

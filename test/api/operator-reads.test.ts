@@ -32,8 +32,14 @@ await insertDeliveries(api.pool, [
     ...{ headers: [], body: Buffer.from('x') },
   },
 ]);
+const agentId = randomUUIDv7();
+await api.pool.query(
+  `INSERT INTO agents (id, account_id, name, instructions, made_by, size_bytes) VALUES ($1, $2, 'A', '', $3, 1)`,
+  [agentId, (await ann.get('/me')).body.id, installationId],
+);
 const eventId = (await ann.get(`/installations/${installationId}/events`)).body.items[0].id as string;
 
+const ids: Readonly<Record<string, string>> = { plugins: pluginId, installations: installationId, agents: agentId };
 const named: Readonly<Record<string, string>> = {
   slug: 'inbox',
   versionId,
@@ -56,7 +62,7 @@ const zip = upload(await zipOf(package_), '2.0.0');
 
 const routes = Object.entries(api.document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, { parameters = [], requestBody }]) => {
-    const id = path.startsWith('/plugins') ? pluginId : installationId;
+    const id = ids[path.split('/')[1] ?? ''] ?? '';
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
       const value = name === 'id' ? id : named[name];
       if (value === undefined) throw new Error(`${path}: say above what {${name}} is`);
@@ -84,7 +90,16 @@ async function ask({ token }: Client, { method, url, body }: (typeof routes)[num
   return answer.statusCode;
 }
 
-const TABLES = ['plugins', 'versions', 'installations', 'channels', 'channel_addresses', 'deliveries', 'events'];
+const TABLES = [
+  'plugins',
+  'versions',
+  'installations',
+  'channels',
+  'channel_addresses',
+  'deliveries',
+  'events',
+  'agents',
+];
 async function everything(): Promise<unknown[]> {
   const sums = TABLES.map((table) =>
     api.pool.query(`SELECT md5(string_agg(r::text, ' ' ORDER BY r::text)) AS sum FROM ${table} r`),
