@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
 import { Client } from 'pg';
 
-const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
+/** The migrations of this release. */
+export const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
@@ -15,9 +16,10 @@ const CONNECT_TIMEOUT_MS = 10_000;
  *
  * @param url a `postgres://` address
  * @param directory folder of the SQL files; each starts with `-- Up Migration`
+ * @param count of those that are missing at most; all by default
  * @returns the names of the migrations this call applied
  */
-export async function migrate(url: string, directory: string = MIGRATIONS): Promise<string[]> {
+export async function migrate(url: string, directory: string = MIGRATIONS, count?: number): Promise<string[]> {
   const client = new Client({
     connectionString: url,
     application_name: 'bulkhead-migrate',
@@ -36,6 +38,7 @@ export async function migrate(url: string, directory: string = MIGRATIONS): Prom
       singleTransaction: true,
       advisoryLockMode: 'wait',
       log: () => undefined,
+      ...(count === undefined ? {} : { count }),
     });
     return applied.map((migration) => migration.name);
   } finally {

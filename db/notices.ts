@@ -3,6 +3,7 @@ import type { ClientBase, Pool } from 'pg';
 import type { Listener, Subscription } from './listener.ts';
 
 const INSTALLATIONS = 'bulkhead_installations';
+const RESTARTS = 'bulkhead_restarts';
 const SESSIONS = 'bulkhead_sessions';
 const INTROSPECTED = 'bulkhead_introspected';
 const DELIVERIES = 'bulkhead_deliveries';
@@ -47,6 +48,16 @@ export function followInstallations(
     onChange({ accountId, installationId });
   };
   return listener.listen(INSTALLATIONS, { onNotice, onReconnect: onEverything });
+}
+
+/** Tells every supervisor to end an installation's child; a call or an event starts it anew. */
+export async function announceRestart(tx: ClientBase | Pool, installationId: string): Promise<void> {
+  await tx.query('SELECT pg_notify($1, $2)', [RESTARTS, installationId]);
+}
+
+/** Subscribes to restarts. One missed in a reconnect is the operator's to ask for again. */
+export function followRestarts(listener: Listener, onRestart: (installationId: string) => void): Promise<Subscription> {
+  return listener.listen(RESTARTS, { onNotice: onRestart, onReconnect: () => undefined });
 }
 
 /** Tells the asking API process that its introspection is answered. */

@@ -23,6 +23,8 @@ export interface SecretKeys {
   open(installationId: string, name: string, secret: SealedSecret): Promise<string>;
   /** Makes a new key for values sealed from now on. Other processes pick it up by themselves. */
   rotate(): Promise<string>;
+  /** The id of the key that new values are sealed with; null before the first. */
+  readonly newest: string | null;
 }
 
 /**
@@ -42,6 +44,11 @@ class KeyRing implements SecretKeys {
 
   constructor(directory: string) {
     this.#directory = directory;
+  }
+
+  get newest(): string | null {
+    // Ids are UUIDv7, so the greatest is the newest.
+    return [...this.#keys.keys()].sort().at(-1) ?? null;
   }
 
   async load(): Promise<void> {
@@ -69,8 +76,9 @@ class KeyRing implements SecretKeys {
   }
 
   async seal(installationId: string, name: string, value: string): Promise<SealedSecret> {
-    // Ids are UUIDv7, so the greatest is the newest.
-    const keyId = [...this.#keys.keys()].sort().at(-1) ?? (await this.rotate());
+    // Sealing is rare: it looks for a key that another process has made since.
+    await this.#read();
+    const keyId = this.newest ?? (await this.rotate());
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, await this.#key(keyId), nonce);
     cipher.setAAD(boundTo(installationId, name));

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
 import { accountOf, setOperator } from '../db/accounts.ts';
+import { isUnfinished } from '../db/backup/stored-files.ts';
 import { makeDataDir } from '../db/data-dir.ts';
 import { openIssuer } from '../db/identity.ts';
 import { migrate } from '../db/migrate.ts';
@@ -53,6 +54,7 @@ async function start(): Promise<void> {
   const env = readEnvironment();
   const settings = parseSettings(sharedSettings, env);
   await makeDataDir(settings.DATA_DIR);
+  await refuseHalfRestored(settings.DATA_DIR);
   const built = buildConsole();
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await refuseTakenPorts(settings);
@@ -65,6 +67,12 @@ async function start(): Promise<void> {
   await startChild('supervisor', script('supervisor/main.ts'), childEnv, settings, supervisorPorts);
   const link = await signInLink(settings, url);
   if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
+}
+
+/** Rows would name files that are not there yet. */
+async function refuseHalfRestored(dataDir: string): Promise<void> {
+  if (!(await isUnfinished(dataDir))) return;
+  throw new Error(`A restore into ${dataDir} was cut off: run npm run -s operator -- restore <file> again.`);
 }
 
 /** Beside the start of PostgreSQL. Without it everything else still serves. */

@@ -7,7 +7,13 @@ import type { TokenVerifier } from '../db/identity.ts';
 import { holdLease, newLease } from '../db/leases.ts';
 import { type Listener, openListener } from '../db/listener.ts';
 import type { MediaQuota } from '../db/media.ts';
-import { followDeliveries, followHandshakes, followInstallations, followSessions } from '../db/notices.ts';
+import {
+  followDeliveries,
+  followHandshakes,
+  followInstallations,
+  followRestarts,
+  followSessions,
+} from '../db/notices.ts';
 import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { openSignIn } from '../db/sign-in.ts';
@@ -236,6 +242,7 @@ async function follow(followed: Followed): Promise<void> {
     jobs.heal();
   };
   await followInstallations(listener, onChange, onEverything);
+  await followRestarts(listener, (installationId) => void fleet.retire(installationId).catch(onError));
   await followDeliveries(listener, jobs.wakeChannel, () => undefined);
   await followHandshakes(listener, jobs.handshake);
   // Another supervisor may clear or delete what this one has in memory.

@@ -91,24 +91,29 @@ t.test('works beside a running service, and while none runs', async (t) => {
 
 t.test('says what is wrong, as JSON where asked to', async (t) => {
   const { url: DATABASE_URL } = await testDatabase(t);
-  const wrong: [string[], RegExp][] = [
-    [[], /Give a command/],
-    [['verify'], /Give a command/],
-    [['verify', 'a', 'b'], /Give a command/],
-    [['toString', 'a'], /Give a command/],
-    [['actions', 'a'], /Give a command/],
-    [['actions', '--reason', 'x'], /goes with block only/],
-    [['block', 'spy'], /needs --reason/],
-    [['block', 'spy', '--reason', '  '], /needs --reason/],
-    [['block', 'spy', '--reason', 'x'.repeat(501)], /at most 500/],
-    [['unblock', 'spy', '--reason', 'x'], /goes with block only/],
-    [['unblock', 'spy'], /no plugin “spy”/],
-    [['block', 'spy', '--reason', 'x', '--json'], /^\{"error":"There is no plugin “spy”."\}\n$/],
-    [['verify', 'a', '--loud'], /--loud/],
+  const wrong: [string[], RegExp, number][] = [
+    [[], /Give a command/, 2],
+    [['verify'], /^Usage: verify <user>/, 2],
+    [['verify', 'a', 'b'], /^Usage: verify <user>/, 2],
+    [['toString', 'a'], /no command “toString”/, 2],
+    [['actions', 'a'], /^Usage: actions/, 2],
+    [['actions', '--reason', 'x'], /--reason/, 2],
+    [['actions', '--limit', '0'], /--limit must be a whole number from 1 to 1000/, 2],
+    [['block', 'spy'], /needs --reason/, 2],
+    [['block', 'spy', '--reason', '  '], /needs --reason/, 2],
+    [['block', 'spy', '--reason', 'x'.repeat(501)], /at most 500/, 2],
+    [['unblock', 'spy', '--reason', 'x'], /--reason/, 2],
+    [['unblock', 'spy'], /no plugin “spy”/, 1],
+    [['block', 'spy', '--reason', 'x', '--json'], /^\{"error":"There is no plugin “spy”."\}\n$/, 1],
+    [['verify', 'a', '--loud'], /--loud/, 2],
+    [['restart', 'nothing'], /no installation “nothing”/, 1],
+    [['replay'], /ids, --installation or --all/, 2],
+    [['replay', 'nothing'], /no finished delivery or event/, 1],
+    [['check-backup', '/nowhere/x'], /^There is no \/nowhere\/x/, 1],
   ];
-  for (const [words, sentence] of wrong) {
+  for (const [words, sentence, code] of wrong) {
     const failed = await operator(words, { DATABASE_URL }).catch((error: unknown) => error);
-    t.match(failed, { code: 1, stdout: '', stderr: sentence }, words.join(' '));
+    t.match(failed, { code, stdout: '', stderr: sentence }, words.join(' '));
   }
   t.match((await operator(['--help'], { DATABASE_URL })).stdout, /^Usage: npm run -s operator/);
 });

@@ -1,0 +1,125 @@
+/** Reads a backup's zip file. Nothing of it is believed before all of it has been read and its hashes are right. */
+import { createHash } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { type Entry, open, type ZipFile } from 'yauzl';
+import {
+  BackupError,
+  entryOfFile,
+  entryOfTable,
+  inWords,
+  MANIFEST,
+  MANIFEST_MAX_BYTES,
+  type Manifest,
+  manifest,
+  type Progress,
+} from './format.ts';
+
+export interface Archive extends AsyncDisposable {
+  readonly manifest: Manifest;
+  /** The bytes of an entry that the manifest names. */
+  read(entry: string): Promise<Readable>;
+}
+
+/** Bytes between two lines of progress. */
+const PROGRESS_EVERY = 512 * 1024 ** 2;
+
+/**
+ * Opens a backup after reading it through: it is whole, and every byte is the one that was written.
+ *
+ * @throws BackupError naming what is missing, damaged or not known to this release
+ */
+export async function openArchive(path: string, onProgress: Progress): Promise<Archive> {
+  const zip = await openZip(path);
+  try {
+    const entries = await listEntries(zip, path);
+    const read = (name: string): Promise<Readable> => {
+      const entry = entries.get(name);
+      if (!entry) throw new BackupError(`${path}: ${name} is missing.`);
+      return openEntry(zip, entry);
+    };
+    const found = await readManifest(path, entries.get(MANIFEST), read);
+    await verify(path, found, new Set(entries.keys()), read, onProgress);
+    return { manifest: found, read, [Symbol.asyncDispose]: async () => zip.close() };
+  } catch (error) {
+    zip.close();
+    throw error;
+  }
+}
+
+function openZip(path: string): Promise<ZipFile> {
+  return new Promise((resolve, reject) => {
+    open(path, { lazyEntries: true, autoClose: false, strictFileNames: true }, (error, zip) => {
+      if (!error) return resolve(zip);
+      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      reject(new BackupError(missing ? `There is no ${path}.` : `${path} is no backup, or its end is cut off.`));
+    });
+  });
+}
+
+function listEntries(zip: ZipFile, path: string): Promise<Map<string, Entry>> {
+  const entries = new Map<string, Entry>();
+  return new Promise((resolve, reject) => {
+    zip.on('error', () => reject(new BackupError(`${path} is damaged: its list of contents cannot be read.`)));
+    zip.on('end', () => resolve(entries));
+    zip.on('entry', (entry: Entry) => {
+      entries.set(entry.fileName, entry);
+      zip.readEntry();
+    });
+    zip.readEntry();
+  });
+}
+
+function openEntry(zip: ZipFile, entry: Entry): Promise<Readable> {
+  return new Promise((resolve, reject) =>
+    zip.openReadStream(entry, (error, stream) => (error ? reject(error) : resolve(stream))),
+  );
+}
+
+async function readManifest(
+  path: string,
+  entry: Entry | undefined,
+  read: (name: string) => Promise<Readable>,
+): Promise<Manifest> {
+  if (!entry || entry.uncompressedSize > MANIFEST_MAX_BYTES) throw new BackupError(`${path} is no backup.`);
+  try {
+    return manifest.parse(JSON.parse((await buffer(await read(MANIFEST))).toString('utf8')));
+  } catch {
+    throw new BackupError(`${path}: its manifest is damaged, or of a newer release of Bulkhead.`);
+  }
+}
+
+async function verify(
+  path: string,
+  { tables, files }: Manifest,
+  names: Set<string>,
+  read: (name: string) => Promise<Readable>,
+  onProgress: Progress,
+): Promise<void> {
+  const expected = [
+    ...tables.map((table) => ({ ...table, name: entryOfTable(table.name) })),
+    ...files.map((file) => ({ ...file, name: entryOfFile(file.path) })),
+  ];
+  if (names.size !== expected.length + 1) throw new BackupError(`${path} holds other entries than its manifest says.`);
+  let bytes = 0;
+  let told = 0;
+  for (const { name, sha256, bytes: size } of expected) {
+    if ((await hashOf(name, read)) !== sha256) throw new BackupError(`${path} is damaged: ${name} is not as written.`);
+    bytes += size;
+    if (bytes - told < PROGRESS_EVERY) continue;
+    told = bytes;
+    onProgress(`checked ${inWords(bytes)}`);
+  }
+}
+
+async function hashOf(name: string, read: (name: string) => Promise<Readable>): Promise<string | null> {
+  const hash = createHash('sha256');
+  try {
+    for await (const chunk of await read(name)) hash.update(chunk);
+    return hash.digest('hex');
+  } catch (error) {
+    if (error instanceof BackupError) throw error;
+    // Flipped bits may break the unpacking before they break the hash.
+    return null;
+  }
+}

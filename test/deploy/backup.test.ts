@@ -1,0 +1,91 @@
+/** Backup, wipe, restore: everything that had been answered is back, secrets open, plugins run. A bad backup changes nothing. */
+import { copyFileSync, mkdirSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { temporaryFolder } from '../harness.ts';
+import { operator } from './operator-command.ts';
+import { eventually, startService } from './running-service.ts';
+import { buildWorkshop } from './workshop.ts';
+
+t.setTimeout(300_000);
+
+const folder = await temporaryFolder(t);
+const file = join(folder, 'bulkhead.backup');
+
+t.test('a running service is backed up, restarted by hand, and its disaster undone', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const service = await startService(t, { DATA_DIR });
+  const workshop = await buildWorkshop(service);
+  mkdirSync(join(DATA_DIR, 'workspaces', 'a'), { recursive: true });
+  writeFileSync(join(DATA_DIR, 'workspaces', 'a', 'notes.txt'), 'rye');
+  symlinkSync('/etc/passwd', join(DATA_DIR, 'workspaces', 'a', 'link'));
+  const env = { DATA_DIR };
+
+  await t.test('an operator sees it and starts an installation anew', async (t) => {
+    const look = async () => JSON.parse((await operator(env, 'fleet', '--json')).stdout).children;
+    const [child] = await eventually(async () => {
+      const children = await look();
+      return children[0]?.state === 'running' && children;
+    });
+    t.match(child, { slug: 'witness', semVer: '1.0.0', account: 'local', restarts: 0 });
+    t.match(await operator(env, 'installations', '--plugin', 'witness'), { stdout: /witness .*1\.0\.0 .*ready/ });
+    t.match(await operator(env, 'restart', child.installationId), { code: 0, stdout: /“witness”/ });
+    await eventually(async () => (await look()).length === 0);
+    t.equal(await workshop.prompt(), 'Be brief. warm k3y');
+    const [anew] = await eventually(async () => {
+      const children = await look();
+      return children[0]?.state === 'running' && children;
+    });
+    t.not(anew.startedAt, child.startedAt);
+  });
+
+  const facts = await workshop.look();
+  const said = await operator(env, 'backup', file, '--check', '--json');
+  const made = JSON.parse(said.stdout);
+  t.match(made, { command: 'backup', path: file, checked: { secrets: 1 } }, said.stderr);
+  t.equal(made.checked.rows, made.rows);
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  t.match(await operator(env, 'backup', file), { code: 1, stderr: /exists already/ });
+  t.match(await operator(env, 'restore', file), { code: 1, stderr: /A service runs on/ });
+  t.equal((await workshop.publish('2.0.0')) && (await workshop.prompt()), 'Be brief. warm k3y');
+  service.kill('SIGTERM');
+  await service.exited;
+  t.match(await operator(env, 'restore', file), { code: 1, stderr: /is not empty|in use/ });
+
+  const elsewhere = join(folder, 'elsewhere');
+  const restored = await operator({ DATA_DIR: elsewhere }, 'restore', file);
+  t.match(restored, { code: 0, stdout: /are back\. Start the service\./ }, restored.stderr);
+  const again = await startService(t, { DATA_DIR: elsewhere });
+  const workshopAgain = workshop.in(again);
+  t.same(await workshopAgain.look(), facts);
+  t.equal(await workshopAgain.prompt(), 'Be brief. warm k3y');
+  t.equal((await again.call('GET', '/api/me', undefined, service.token)).status, 200, 'tokens from before are good');
+  t.equal(await workshopAgain.publish('2.0.0'), 201, 'what came after the backup is not there');
+  t.equal(readFileSync(join(elsewhere, 'workspaces', 'a', 'notes.txt'), 'utf8'), 'rye');
+  t.throws(() => statSync(join(elsewhere, 'workspaces', 'a', 'link')), 'links are left out');
+});
+
+t.test('a damaged backup is refused before anything is touched', async (t) => {
+  const { size } = statSync(file);
+  const bytes = readFileSync(file);
+  const refused = async (name: string, damage: (path: string) => void): Promise<void> => {
+    const path = join(folder, 'damaged');
+    copyFileSync(file, path);
+    damage(path);
+    const DATA_DIR = join(folder, `for ${name}`);
+    t.match(await operator({ DATA_DIR }, 'restore', path), { code: 1, stdout: '', stderr: /damaged|no backup/ }, name);
+    t.throws(() => statSync(join(DATA_DIR, 'restore.unfinished')), name);
+    t.throws(() => statSync(join(DATA_DIR, 'keys')), name);
+  };
+  await refused('cut off', (path) => truncateSync(path, size - 1_000));
+  await refused('half of it', (path) => truncateSync(path, size / 2));
+  for (const place of [0.3, 0.6]) {
+    await refused(`a byte at ${place}`, (path) => {
+      const changed = Buffer.from(bytes);
+      const at = Math.floor(size * place);
+      changed[at] = (changed[at] ?? 0) ^ 0xff;
+      writeFileSync(path, changed);
+    });
+  }
+  await refused('something else', (path) => writeFileSync(path, 'not a zip'));
+});

@@ -1,0 +1,37 @@
+/** The operator's command as the process it is. */
+import { execFile, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const SCRIPT = fileURLToPath(new URL('../../db/operator.ts', import.meta.url));
+
+export interface Said {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const environment = (env: Readonly<Record<string, string>>) => ({
+  // A folder without a developer's `.env`.
+  cwd: '/',
+  env: { PATH: process.env.PATH ?? '', ...env },
+});
+
+/** Runs a command to its end. */
+export function operator(env: Readonly<Record<string, string>>, ...words: string[]): Promise<Said> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [SCRIPT, ...words], environment(env), (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr }),
+    );
+  });
+}
+
+/** Runs a command and ends it by force at a line of its progress. */
+export async function cutOff(env: Readonly<Record<string, string>>, at: RegExp, ...words: string[]): Promise<void> {
+  const child = spawn(process.execPath, [SCRIPT, ...words], {
+    ...environment(env),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  createInterface({ input: child.stderr }).on('line', (line) => at.test(line) && child.kill('SIGKILL'));
+  await new Promise((resolve) => child.once('close', resolve));
+}
