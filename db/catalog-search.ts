@@ -1,11 +1,12 @@
 /**
  * Searching the catalog. Better matches come first: the very slug or name, then words of slug and name, of the
- * description, of the readme; among equals the more installed, then by slug. Only where nothing matches, names that are
- * spelled similarly are offered.
+ * description, of the readme; among equals the more installed, then by slug. Only where nothing matches, the words are taken
+ * for misspelt ones and what they may have meant is searched.
  */
 import type { Pool } from 'pg';
 import { Problem } from '../sdk/errors.ts';
 import { LISTED, OWN } from './catalog.ts';
+import { LIKENESS, wordsMeant } from './catalog-words.ts';
 import { decodeCursor, encodeCursor, type Page } from './cursors.ts';
 import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 import { inTransaction, type Transaction } from './pool.ts';
@@ -14,14 +15,12 @@ import { inTransaction, type Transaction } from './pool.ts';
 const TERMS_MAX = 8;
 /** Shorter beginnings of a word stand in nearly every readme: they are looked for as whole words there. Characters. */
 const PREFIX_MIN_CHARS = 3;
-/** Share of its trigrams a name must have in common with what was typed: one wrong letter in six. */
-const SIMILARITY = 0.5;
 /**
  * Matches that are gathered by a word's index and then put in order. Of a word that more plugins have, the first are found
  * sooner by looking through them in order.
  */
 const GATHERED_MAX = 5_000;
-/** Similarly spelled names offered at most; they are guesses, and have no further pages. */
+/** What misspelt words find at most: they are guesses, and have no further pages. */
 const GUESSES_MAX = 20;
 
 /** What a query looks for. */
@@ -35,7 +34,7 @@ interface Wanted {
   /** The same for prose. */
   readonly prose: string;
   /** The words alone. */
-  readonly words: string;
+  readonly terms: readonly string[];
 }
 /** The kinds of match, best first. Each may use the values of the ones before it: `$5` to `$8`. */
 const TIERS = [
@@ -72,11 +71,14 @@ export async function searchCatalog(
     // How common a beginning of a word is, the planner cannot know: it is kept from reading every readme by a wrong guess.
     await tx.query(
       `SELECT set_config('enable_seqscan', 'off', true), set_config('pg_trgm.word_similarity_threshold', $1, true)`,
-      [String(SIMILARITY)],
+      [String(LIKENESS)],
     );
     const page = await readTiers(tx, accountId, wanted, query.limit, place);
     if (page.items.length > 0 || query.cursor) return page;
-    return { items: await readSimilar(tx, accountId, wanted, Math.min(query.limit, GUESSES_MAX)), nextCursor: null };
+    const meant = wantedInstead(wanted, await wordsMeant(tx, accountId, wanted.terms));
+    if (!meant) return page;
+    const guesses = await readTiers(tx, accountId, meant, Math.min(query.limit, GUESSES_MAX), START);
+    return { items: guesses.items, nextCursor: null };
   });
 }
 
@@ -113,9 +115,26 @@ function wantedBy(text: string): Wanted | null {
     name: words.trim(),
     title: terms.map((term, at) => begun(term, at, 1)).join(' & '),
     prose: terms.map((term, at) => begun(term, at, PREFIX_MIN_CHARS)).join(' & '),
-    words: terms.join(' '),
+    terms,
   };
 }
+
+/**
+ * The same with what its words may have meant, each beside the word as it was typed: that may be a right one which only
+ * stands in no title. Null: none may have meant another.
+ */
+function wantedInstead(wanted: Wanted, meant: readonly (readonly string[])[]): Wanted | null {
+  const isNew = wanted.terms.some((term, at) => meant[at]?.some((word) => word !== term));
+  if (!isNew) return null;
+  const either = wanted.terms.map(
+    (term, at) => `(${[...new Set([term, ...(meant[at] ?? [])])].map(quoted).join('|')})`,
+  );
+  const query = either.join(' & ');
+  return { ...wanted, title: query, prose: query };
+}
+
+/** A word for `to_tsquery`, whatever it holds. */
+const quoted = (word: string): string => `'${word.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 
 /** Rows of one tier that no better tier has, after a place. */
 async function readTier(tx: Transaction, accountId: string, wanted: Wanted, from: Place, rows: number): Promise<Hit[]> {
@@ -139,20 +158,6 @@ async function readTier(tx: Transaction, accountId: string, wanted: Wanted, from
   );
   if (!gathered.rows[0]?.tooMany) return gathered.rows;
   return (await tx.query<Hit>(select(`(${part(LISTED)} ${inOrder})`, 'false'), values)).rows;
-}
-
-/** Plugins with a name that is spelled nearly so, the most similar first. */
-async function readSimilar(tx: Transaction, accountId: string, { words }: Wanted, rows: number): Promise<Plugin[]> {
-  const part = (seen: string) =>
-    `(SELECT p.id, word_similarity($2, p.title) AS likeness FROM plugins p WHERE ${seen} AND $2 <% p.title
-       ORDER BY likeness DESC, p.install_rank, p.slug LIMIT $3)`;
-  const found = await tx.query<Plugin>(
-    `SELECT ${PLUGIN_COLUMNS} FROM (${part(LISTED)} UNION ALL ${part(OWN)}) seen
-       JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id
-      ORDER BY seen.likeness DESC, p.install_rank, p.slug LIMIT $3`,
-    [accountId, words, rows],
-  );
-  return found.rows;
 }
 
 const writePlace = ({ rank, slug }: Pick<Place, 'rank' | 'slug'>, tier: number): string =>

@@ -86,6 +86,36 @@ t.test('what is being typed finds already, and so does what is typed wrongly', a
   t.match(guesses.body, { items: [{ slug: 'weather' }], nextCursor: null }, 'guesses have no further pages');
 });
 
+t.test('of what is typed wrongly each word is corrected, and then every word counts', async (t) => {
+  t.same(await search(ben, 'wether alrets'), ['weather-alerts']);
+  t.same(
+    await search(ben, 'wether satellite'),
+    ['weather'],
+    'a right word of the readme beside a wrong one of the title',
+  );
+  t.equal((await search(ben, 'weahter'))[0], 'weather', 'letters swapped');
+  t.equal((await search(ben, 'wethe'))[0], 'weather', 'unfinished besides');
+  t.same(await search(ben, 'tie'), [], 'short words are not guessed at');
+  t.same(await search(ben, `${'weather'.repeat(20)} wether`), []);
+  t.same(await search(ann, 'wether diray'), ['anns-weather-diary'], 'words of one’s own private titles');
+  t.same(await search(ben, 'wether diray'), [], 'which nobody else is helped to');
+  const { rows } = await api.pool.query(`SELECT 1 FROM catalog_words WHERE word = 'diary'`);
+  t.equal(rows.length, 0);
+});
+
+t.test('plugins listed at once with the same new words do not hold each other up', async (t) => {
+  const words = ['zephyr', 'mistral', 'sirocco', 'monsoon', 'chinook'];
+  const names = words.map((_, first) => [...words.slice(first), ...words.slice(0, first)].join('-'));
+  await Promise.all(names.map((slug) => make(ann, { slug, displayName: 'Winds' })));
+  t.equal((await search(ben, 'siroco monson')).length, names.length);
+  await Promise.all(
+    (await ann.get('/plugins?limit=1000')).body.items
+      .filter(({ slug }: { slug: string }) => names.includes(slug))
+      .map(({ id }: { id: string }) => ann.delete(`/plugins/${id}/listing`, { deprecationMessage: 'Calm' })),
+  );
+  t.same(await search(ben, 'siroco monson'), [], 'words of delisted ones lead nowhere');
+});
+
 t.test('no text breaks a search', async (t) => {
   const texts = [
     '!!!',

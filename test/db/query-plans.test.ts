@@ -9,7 +9,7 @@ import { findUsedBlobs } from '../../db/versions.ts';
 import { startApi } from '../api/api-service.ts';
 
 /** Tables that grow with the service. */
-const BIG = ['plugins', 'versions', 'version_files', 'installations', 'install_counts', 'accounts'];
+const BIG = ['plugins', 'catalog_words', 'versions', 'version_files', 'installations', 'install_counts', 'accounts'];
 const PLUGINS = 20_000;
 const INSTALLATIONS = 40_000;
 
@@ -115,7 +115,7 @@ const requests: [path: string, index: RegExp][] = [
   [`/marketplace?q=${md5.slice(0, 5)}&limit=20`, /catalog_title_words/],
   ['/marketplace?q=readme&limit=20', /catalog_rank/],
   ['/marketplace?q=text&limit=20', /catalog_rank/],
-  [`/marketplace?q=x${md5.slice(0, 12)}x${md5.slice(13)}`, /catalog_title_trigrams/],
+  [`/marketplace?q=x${md5.slice(0, 12)}x${md5.slice(13)}`, /catalog_words_trigrams/],
   [`/marketplace/${slug}`, /plugins_slug_key/],
   ['/installations', /installations_live/],
   ['/installations/installation-6', /installations_(pkey|live)/],
