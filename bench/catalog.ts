@@ -1,16 +1,18 @@
 /**
  * Does the catalog answer as quickly with 100,000 plugins and 1,000,000 installations as with 100 plugins? Two databases
  * in one throw-away PostgreSQL, the real REST interface over each without a network between; 95th percentiles of the same
- * requests, the two interleaved.
+ * requests, the two interleaved. With `--data` the databases are kept in a folder, and filled only where they are not there
+ * yet: filling takes many minutes, asking few.
  *
- *   node bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300]
+ *   node bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300] [--data folder [--fill-only]]
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { startEmbedded } from '../db/embedded.ts';
 import { openPool } from '../db/pool.ts';
-import { startTestServer } from '../test/server.ts';
+import { withDatabase } from '../test/server.ts';
 import { type CatalogScale, fillCatalog } from './catalog/filling.ts';
 import { openCatalog, type ServedCatalog } from './catalog/serving.ts';
 import { percentile } from './percentiles.ts';
@@ -27,6 +29,8 @@ const { values } = parseArgs({
     plugins: { type: 'string', default: '100000' },
     installations: { type: 'string', default: '1000000' },
     requests: { type: 'string', default: '300' },
+    data: { type: 'string' },
+    'fill-only': { type: 'boolean', default: false },
   },
 });
 const large: CatalogScale = { plugins: Number(values.plugins), installations: Number(values.installations) };
@@ -53,29 +57,40 @@ const questions: readonly Question[] = [
   ['GET /plugins/{id}', (catalog, index) => `/plugins/${pick(catalog.ownIds, index)}`],
 ];
 
-const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
-const server = await startTestServer();
+const directory = values.data ?? mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const postgres = await startEmbedded({ dataDir: directory, throwAway: true });
 try {
-  const small = await prepare('few', SMALL);
-  const full = await prepare('many', large);
+  await fill('few', SMALL);
+  await fill('many', large);
+  if (!values['fill-only']) await askAll(await open('few'), await open('many'));
+} finally {
+  await postgres.stop();
+  if (values.data === undefined) rmSync(directory, { recursive: true });
+}
+
+async function fill(name: string, scale: CatalogScale): Promise<void> {
+  const filled = join(directory, `${name}.filled`);
+  if (existsSync(filled)) return;
+  const started = performance.now();
+  const { plugins, installations } = scale;
+  await fillCatalog(postgres.url, name, scale);
+  writeFileSync(filled, '');
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  console.log(`filled with ${plugins} plugins and ${installations} installations in ${seconds} s`);
+}
+
+function open(name: string): Promise<ServedCatalog> {
+  const url = withDatabase(postgres.url, name);
+  const database = openPool(url, { name: 'bench', connections: 4, onError: () => undefined });
+  return openCatalog(database, join(directory, name));
+}
+
+async function askAll(small: ServedCatalog, full: ServedCatalog): Promise<void> {
   console.log(`p95 of ${requests} requests each, in milliseconds; goal ≤ ${GOAL}×`);
-  console.log(`${''.padEnd(40)}${`${SMALL.plugins} plugins`.padStart(14)}${`${large.plugins} plugins`.padStart(17)}`);
+  console.log(`${''.padEnd(40)}${`${small.plugins} plugins`.padStart(14)}${`${full.plugins} plugins`.padStart(17)}`);
   for (const question of questions) await compare(question, small, full);
   await small.close();
   await full.close();
-} finally {
-  await server.stop();
-  rmSync(directory, { recursive: true });
-}
-
-async function prepare(name: string, scale: CatalogScale): Promise<ServedCatalog> {
-  const started = performance.now();
-  const url = await fillCatalog(server.url, name, scale);
-  const { plugins, installations } = scale;
-  const seconds = ((performance.now() - started) / 1000).toFixed(0);
-  console.log(`filled with ${plugins} plugins and ${installations} installations in ${seconds} s`);
-  const database = openPool(url, { name: 'bench', connections: 4, onError: () => undefined });
-  return openCatalog(database, join(directory, name));
 }
 
 async function compare([name, path]: Question, small: ServedCatalog, full: ServedCatalog): Promise<void> {

@@ -18,6 +18,8 @@ const UNLIMITED = 1_000_000_000;
 const SLUGS = 200;
 
 export interface ServedCatalog {
+  /** How many there are. */
+  readonly plugins: string;
   readonly slugs: readonly string[];
   /** Plugins of the one who asks. */
   readonly ownIds: readonly string[];
@@ -29,7 +31,7 @@ export interface ServedCatalog {
 }
 
 export async function openCatalog(database: Database, dataDir: string): Promise<ServedCatalog> {
-  mkdirSync(dataDir);
+  mkdirSync(dataDir, { recursive: true });
   const { pool } = database;
   const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
   const listener = await openListener(pool, () => undefined);
@@ -57,7 +59,9 @@ export async function openCatalog(database: Database, dataDir: string): Promise<
   const slugs = await column(
     `SELECT slug AS value FROM plugins WHERE visibility = 'listed' ORDER BY md5(slug) LIMIT ${SLUGS}`,
   );
+  const [plugins = ''] = await column('SELECT count(*)::text AS value FROM plugins');
   return {
+    plugins,
     slugs,
     ownIds: await column(`SELECT id AS value FROM plugins WHERE owner_id = '${ASKER}'`),
     middle: Buffer.from([...slugs].sort()[Math.floor(slugs.length / 2)] ?? '').toString('base64url'),
