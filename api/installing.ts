@@ -19,6 +19,7 @@ import type { Queues } from '../db/queues.ts';
 import { DRAFT_SEM_VER } from '../db/rosters.ts';
 import { deleteSecret, listSecretNames, saveSecret } from '../db/secrets.ts';
 import { findVersion, listVersions, type Version } from '../db/versions.ts';
+import { uncovered } from '../sdk/capabilities.ts';
 import { Problem } from '../sdk/errors.ts';
 import { settledStatus } from './access.ts';
 import { type ConfigurationInput, checkConfiguration, mergeSettings } from './configuration.ts';
@@ -29,6 +30,8 @@ export interface InstallRequest {
   readonly slug: string;
   readonly versionPolicy: VersionPolicy;
   readonly pinnedVersionId?: string | undefined;
+  /** What the account was shown and consented to. */
+  readonly versionId?: string | undefined;
 }
 
 /**
@@ -50,11 +53,31 @@ export async function install(
     refuseBlocked(locked, caller);
     const plugin = requireVisible(locked, caller);
     const version = await chooseVersion(tx, plugin, caller, request.versionPolicy, request.pinnedVersionId);
+    await requireConsent(tx, plugin, version, request.versionId);
     const { count, lastHookOrder } = await lockAccountInstallations(tx, caller.id);
     if (count >= quota) throw overQuota(quota);
     return addInstallation(tx, services, caller, plugin, version, request, lastHookOrder + 1);
   });
   return requireInstallation(services, caller, id);
+}
+
+/**
+ * A version published between the look and the click cannot ride on the consent: it may run only within what the one
+ * that was shown asks for.
+ */
+async function requireConsent(tx: ClientBase, plugin: Plugin, version: Version, shownId: string | undefined) {
+  if (shownId === undefined || shownId === version.id) return;
+  const shown = await findVersion(tx, shownId);
+  if (shown?.pluginId !== plugin.id) {
+    const message = `versionId is no version of “${plugin.slug}”.`;
+    throw new Problem('not_found', message, { errors: [{ field: 'versionId', message }] });
+  }
+  const more = uncovered(version.capabilities, shown.capabilities);
+  if (more.length === 0) return;
+  throw new Problem(
+    'not_pending',
+    `${version.semVer ?? 'The draft'} asks for more than ${shown.semVer ?? 'the draft'}, which you consented to: ${more.join(', ')}. Look at it again, then install it with versionId ${version.id}.`,
+  );
 }
 
 /** The version a policy stands for. @throws Problem: there is none, or not for this caller */

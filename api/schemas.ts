@@ -57,6 +57,12 @@ export const newInstallation = z.object({
   slug: text(200),
   versionPolicy: versionPolicy.default('Latest'),
   pinnedVersionId: id.optional(),
+  versionId: id
+    .optional()
+    .describe(
+      'The version whose access was shown and consented to. Where the policy means another one by now, and that asks ' +
+        'for more, the answer is 409 `not_pending` and nothing is installed. Absent: the consent is to what the policy means.',
+    ),
 });
 export const installationChanges = z.object({
   versionPolicy: versionPolicy.optional(),

@@ -1,6 +1,7 @@
 /** The files of a version as they are sent to its owner. */
+import type { Pool } from 'pg';
 import type { Blobs } from '../db/blobs.ts';
-import type { VersionFile } from '../db/versions.ts';
+import { findVersion, listVersions, type Version, type VersionFile } from '../db/versions.ts';
 import { MIB } from '../sdk/limits.ts';
 import { decodeText } from './package/files.ts';
 import type { FileResource } from './plugin-resource.ts';
@@ -9,6 +10,14 @@ import type { FileResource } from './plugin-resource.ts';
 const FILE_MAX_BYTES = MIB;
 /** All text of one answer together. Bytes. */
 const TOTAL_MAX_BYTES = 16 * MIB;
+/** Stands for the id of the saved draft, which changes with every save. */
+const DRAFT = 'draft';
+
+/** The version of that id, or the plugin's draft. */
+export async function findNamed(pool: Pool, pluginId: string, versionId: string): Promise<Version | null> {
+  if (versionId !== DRAFT) return findVersion(pool, versionId);
+  return (await listVersions(pool, pluginId)).find(({ status }) => status === 'draft') ?? null;
+}
 
 /** Reads the text of each file; null where it is no text or over the bounds. */
 export async function readFiles(blobs: Blobs, files: readonly VersionFile[]): Promise<FileResource[]> {

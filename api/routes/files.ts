@@ -1,7 +1,7 @@
 /** The files of one version. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin } from '../../db/plugins.ts';
-import { findVersion, listFiles } from '../../db/versions.ts';
+import { listFiles } from '../../db/versions.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { callerOf } from '../http/authentication.ts';
 import { requireOwned } from '../ownership.ts';
@@ -9,7 +9,7 @@ import { page } from '../page.ts';
 import { fileResource } from '../plugin-resource.ts';
 import { versionParams } from '../schemas.ts';
 import type { Services } from '../services.ts';
-import { readFiles } from '../version-files.ts';
+import { findNamed, readFiles } from '../version-files.ts';
 
 export function fileRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
@@ -19,6 +19,7 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
         schema: {
           group: 'Authoring',
           summary: 'The files of a version',
+          details: 'With “draft” for versionId: those of the saved draft.',
           problems: ['not_owner'],
           params: versionParams,
           response: { 200: page(fileResource) },
@@ -26,7 +27,7 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
       },
       async (request) => {
         const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
-        const version = await findVersion(services.pool, request.params.versionId);
+        const version = await findNamed(services.pool, plugin.id, request.params.versionId);
         if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
         return { items: await readFiles(services.blobs, await listFiles(services.pool, version.id)), nextCursor: null };
       },

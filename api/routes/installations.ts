@@ -23,6 +23,7 @@ const shapes = {
       'no_draft',
       'no_published_version',
       'invalid_pin',
+      'not_pending',
     ],
     body: newInstallation,
     response: { 201: installationResource },

@@ -1,5 +1,5 @@
 /** Installing: which versions to follow, what it asks for, and the consent to what it can reach. */
-import { Button, Checkbox, Group, NativeSelect, Stack, Text, Title } from '@mantine/core';
+import { Alert, Button, Checkbox, Group, NativeSelect, Stack, Text, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
@@ -29,7 +29,9 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
 function InstallForm({ entry }: { readonly entry: Entry }) {
   const [pinned, setPinned] = useState('');
   const [filled, setFilled] = useState<Filled>(filledFrom(entry.configuration, {}));
-  const [consents, setConsents] = useState(false);
+  /** The version whose access the user has read and allowed. When a newer one comes meanwhile, it is asked again. */
+  const [consented, setConsented] = useState<string | null>(null);
+  const latest = entry.latest?.versionId ?? null;
   const install = useInstall(entry, pinned, filled);
   const onSubmit = (event: FormEvent) => {
     event.preventDefault();
@@ -56,13 +58,18 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
         {pinned === '' || pinned === entry.latest?.versionId ? null : (
           <Text size="sm">An older version may ask for less; you allow what that version asks for.</Text>
         )}
+        {consented !== null && consented !== latest ? (
+          <Alert color="yellow" role="status" title={`${entry.latest?.semVer} has just been published`}>
+            What you allow is shown as it asks for it. Read it again, then allow it.
+          </Alert>
+        ) : null}
         <Checkbox
           label="I allow this plugin what is listed above"
-          checked={consents}
-          onChange={(event) => setConsents(event.currentTarget.checked)}
+          checked={consented !== null && consented === latest}
+          onChange={(event) => setConsented(event.currentTarget.checked ? latest : null)}
         />
         <Group justify="flex-end">
-          <Button type="submit" disabled={!consents} loading={install.isPending}>
+          <Button type="submit" disabled={consented === null || consented !== latest} loading={install.isPending}>
             Install
           </Button>
         </Group>
@@ -74,12 +81,15 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
 function useInstall(entry: Entry, pinned: string, filled: Filled) {
   const navigate = useNavigate();
   return useAction<void, void>(async () => {
-    const policy = pinned === '' ? { versionPolicy: 'Latest' as const } : pinnedTo(pinned);
-    const made = await bodyOf(rest.POST('/installations', { body: { slug: entry.slug, ...policy } }));
+    const made = await bodyOf(rest.POST('/installations', { body: { slug: entry.slug, ...choice(entry, pinned) } }));
     // It is installed whatever becomes of the settings: its page says what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
     await saveConfiguration(made.id, filled, {});
   }, 'Installed');
 }
 
-const pinnedTo = (pinnedVersionId: string) => ({ versionPolicy: 'Pinned' as const, pinnedVersionId });
+/** With the newest goes which one was shown: one that asks for more and was published since is not installed. */
+function choice({ latest }: Entry, pinned: string) {
+  if (pinned !== '') return { versionPolicy: 'Pinned' as const, pinnedVersionId: pinned };
+  return { versionPolicy: 'Latest' as const, ...(latest ? { versionId: latest.versionId } : {}) };
+}

@@ -156,7 +156,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The files of a version */
+        /**
+         * The files of a version
+         * @description With “draft” for versionId: those of the saved draft.
+         */
         get: operations["getPluginsByIdVersionsByVersionIdFiles"];
         put?: never;
         post?: never;
@@ -2974,6 +2977,8 @@ export interface operations {
                      */
                     versionPolicy?: "Latest" | "Pinned" | "Draft";
                     pinnedVersionId?: string;
+                    /** @description The version whose access was shown and consented to. Where the policy means another one by now, and that asks for more, the answer is 409 `not_pending` and nothing is installed. Absent: the consent is to what the policy means. */
+                    versionId?: string;
                 };
             };
         };
@@ -3038,7 +3043,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description already_installed: The plugin is installed already; no_draft: No draft is saved yet; no_published_version: Nothing is published yet */
+            /** @description already_installed: The plugin is installed already; no_draft: No draft is saved yet; no_published_version: Nothing is published yet; not_pending: That version is not pending */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3046,7 +3051,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "already_installed" | "no_draft" | "no_published_version";
+                        code?: "already_installed" | "no_draft" | "no_published_version" | "not_pending";
                     };
                 };
             };

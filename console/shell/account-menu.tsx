@@ -1,6 +1,6 @@
 /** Who is signed in, the colour scheme, and the way out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
-import { IconDeviceDesktop, IconLogout, IconMoon, IconSun, IconUser } from '@tabler/icons-react';
+import { IconApi, IconDeviceDesktop, IconLogout, IconMoon, IconSun, IconUser } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { bodyOf, rest } from '../rest/client.ts';
 import { queries } from '../rest/queries.ts';
@@ -36,6 +36,9 @@ export function AccountMenu() {
           As the system
         </Menu.Item>
         <Menu.Divider />
+        <Menu.Item leftSection={<IconApi size={16} aria-hidden />} component="a" href="/api/docs">
+          REST interface
+        </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={16} aria-hidden />} onClick={signOut}>
           Sign out
         </Menu.Item>

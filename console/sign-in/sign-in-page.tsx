@@ -1,37 +1,43 @@
-/** Signing in: by the link that `npm start` prints, by a pasted token, or with the issuer the operator named. */
-import { Button, Center, Code, Paper, PasswordInput, Stack, Text, Title } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
-import { setToken } from './token.ts';
+/** Signing in: with the issuer that the operator named; without one by the link that `npm start` prints, or a token. */
+import { Center, Code, Group, Paper, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { bodyOf, rest } from '../rest/client.ts';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { IssuerButton } from './issuer-button.tsx';
+import { TokenForm } from './token-form.tsx';
 
 export function SignInPage() {
-  const [text, setText] = useState('');
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    if (text.trim() !== '') setToken(text.trim());
-  };
+  const facts = useQuery({
+    queryKey: ['sign-in'],
+    queryFn: () => bodyOf(rest.GET('/sign-in')),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
   return (
-    <Center mih="100vh" component="main" p="md">
-      <Paper withBorder p="xl" maw={460} w="100%">
-        <form onSubmit={onSubmit}>
-          <Stack>
+    <Center mih="100vh" component="main" p="md" className="sign-in">
+      <Paper withBorder shadow="sm" p="xl" maw={460} w="100%">
+        <Stack>
+          <Group gap="sm" wrap="nowrap">
+            <img src="/icon.svg" alt="" width={36} height={36} />
             <Title order={1}>Sign in to Bulkhead</Title>
-            <Text>
-              Open the link that <Code>npm start</Code> printed, or paste a token. <Code>npm run -s token -- ann</Code>{' '}
-              makes one for the user ann.
-            </Text>
-            <PasswordInput
-              label="Token"
-              value={text}
-              onChange={(event) => setText(event.currentTarget.value)}
-              autoComplete="off"
-              data-autofocus
-            />
-            <Button type="submit" disabled={text.trim() === ''}>
-              Sign in
-            </Button>
-          </Stack>
-        </form>
+          </Group>
+          {facts.isPending ? <Skeleton height={120} aria-label="Loading" /> : null}
+          {facts.error ? <PageFailure error={facts.error} reset={() => void facts.refetch()} /> : null}
+          {facts.data?.oidc ? <IssuerButton facts={facts.data.oidc} /> : null}
+          {facts.data?.oidc === null ? <ByToken /> : null}
+        </Stack>
       </Paper>
     </Center>
+  );
+}
+
+function ByToken() {
+  return (
+    <>
+      <Text>
+        Open the link that <Code>npm start</Code> printed, or paste a token. <Code>npm run -s token -- ann</Code> makes
+        one for the user ann.
+      </Text>
+      <TokenForm />
+    </>
   );
 }

@@ -100,6 +100,27 @@ t.test('a newer publish cannot ride on a consent to an older one', async (t) => 
   t.notOk((await other.get()).grantedCapabilities.includes('host.ssh'), 'whichever came first');
 });
 
+t.test('a version published between the look and the click cannot ride on the consent to install', async (t) => {
+  const plugin = await listed(saying('One.', 'host.media'));
+  const consented = { slug: plugin.slug, versionId: plugin.first };
+  const second = await plugin.publish('1.1.0', saying('Two.', 'host.llm', 'host.media'));
+  const late = await ben.post('/installations', consented);
+  t.match(late, { status: 409, body: { code: 'not_pending' } });
+  t.equal(
+    late.body.detail,
+    `1.1.0 asks for more than 1.0.0, which you consented to: host.llm. Look at it again, then install it with versionId ${second}.`,
+  );
+  t.equal((await ben.get(`/marketplace/${plugin.slug}`)).body.installed, false, 'nothing is installed');
+  await plugin.publish('1.2.0', saying('Three.'));
+  const less = await ben.post('/installations', consented);
+  t.match(less, { status: 201, body: { currentSemVer: '1.2.0', grantedCapabilities: ['middleware.systemPrompt'] } });
+  const other = await listed();
+  const foreign = await ben.post('/installations', { slug: other.slug, versionId: plugin.first });
+  t.match(foreign, { status: 404, body: { errors: [{ field: 'versionId' }] } });
+  const pinned = { slug: other.slug, versionPolicy: 'Pinned', pinnedVersionId: other.first, versionId: other.first };
+  t.equal((await ben.post('/installations', pinned)).status, 201);
+});
+
 t.test('a supervisor starts with a consent pending, runs the old version, and the other plugins', async (t) => {
   const cleo = await api.user('cleo');
   const [asking, quiet] = [await listed(saying('Old.')), await listed(saying('Quiet.'))];

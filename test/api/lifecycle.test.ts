@@ -186,6 +186,10 @@ t.test('a draft is followed by its owner’s installations at every save', async
   t.same(after.grantedCapabilities, ['events.pluginInstalled', 'middleware.systemPrompt']);
   t.equal((await ann.get(`/plugins/${plugin.id}`)).body.versions.length, 1, 'a draft is no version');
   t.match((await ann.get(`/plugins/${plugin.id}`)).body.draft, { sourceSha256: String });
+  const { body: saved } = await ann.get(`/plugins/${plugin.id}/versions/draft/files`);
+  const shown = saved.items.map((file: { path: string; contentText: string }) => [file.path, file.contentText]);
+  t.same(Object.fromEntries(shown), MORE, 'its files are those that were saved');
+  t.equal((await ben.get(`/plugins/${plugin.id}/versions/draft/files`)).status, 403, 'nobody else reads them');
   t.equal((await draft({ 'readme.md': 'x' })).status, 422);
   t.same((await installation.get()).currentVersionId, after.currentVersionId, 'a bad save changes nothing');
   t.equal(

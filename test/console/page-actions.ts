@@ -1,0 +1,322 @@
+/**
+ * Where each operation of the REST interface is in the console, in the order of one story: a plugin is made, published,
+ * installed, used, updated and removed, all of it on pages.
+ */
+import type { Page } from 'playwright-core';
+import type { RunningService } from '../deploy/running-service.ts';
+import { installationThat, publish } from './stage.ts';
+
+export interface Story {
+  readonly page: Page;
+  readonly service: RunningService;
+  /** A package as a folder, and the same zipped. */
+  readonly folder: string;
+  readonly zip: string;
+}
+export interface PageAction {
+  /** Method and path as the OpenAPI document has them. */
+  readonly operation: string;
+  /** Page, and what the user does there. */
+  readonly where: string;
+  readonly does: (story: Story) => Promise<unknown>;
+}
+
+const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click();
+const pressInDialog = (page: Page, name: string) =>
+  page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click();
+const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
+
+async function dropFolder({ page, folder }: Story): Promise<void> {
+  await page.locator('input[webkitdirectory]').setInputFiles(folder);
+  await page.getByRole('region', { name: 'Package' }).getByText('readme.md').waitFor();
+}
+async function publishAs(page: Page, semVer: string): Promise<void> {
+  await page.getByRole('textbox', { name: 'Version', exact: true }).fill(semVer);
+  await press(page, 'Publish');
+  await page.getByRole('cell', { name: semVer, exact: true }).waitFor();
+}
+async function create(page: Page, name: string, slug: string): Promise<void> {
+  await page.getByLabel('Name').fill(name);
+  await page.getByLabel('Slug').fill(slug);
+  await press(page, 'Create');
+  await page.getByRole('heading', { level: 1, name }).waitFor();
+}
+
+const signingIn: readonly PageAction[] = [
+  {
+    operation: 'GET /sign-in',
+    where: 'any address, signed out',
+    does: ({ page, service }) => page.goto(service.url),
+  },
+  {
+    operation: 'GET /me',
+    where: 'sign-in: paste a token; the account’s menu shows who it is',
+    async does({ page, service }) {
+      await page.getByLabel('Token').first().fill(service.token);
+      await press(page, 'Sign in');
+      await page.getByRole('button', { name: 'local' }).waitFor();
+    },
+  },
+];
+
+const authoring: readonly PageAction[] = [
+  { operation: 'GET /plugins', where: 'My plugins', does: ({ page }) => go(page, 'My plugins') },
+  {
+    operation: 'POST /plugins',
+    where: 'My plugins: New plugin',
+    does: ({ page }) => create(page, 'Front desk', 'front-desk'),
+  },
+  {
+    operation: 'GET /plugins/{id}',
+    where: 'My plugins: the plugin’s name',
+    async does({ page }) {
+      await go(page, 'My plugins');
+      await go(page, 'Front desk');
+    },
+  },
+  {
+    operation: 'POST /plugins/{id}/versions',
+    where: 'Plugin: drop a folder, Publish',
+    async does(story) {
+      await dropFolder(story);
+      await publishAs(story.page, '1.0.0');
+    },
+  },
+  {
+    operation: 'POST /plugins/{id}/versions/zip',
+    where: 'Plugin: drop a zip, Publish',
+    async does({ page, zip }) {
+      await page.locator('input[accept*=zip]').setInputFiles(zip);
+      await page.getByText(/^front-desk\.zip, /).waitFor();
+      await publishAs(page, '1.0.1');
+    },
+  },
+  {
+    operation: 'POST /plugins/{id}/draft',
+    where: 'Plugin: drop a folder, Save as draft',
+    async does(story) {
+      await dropFolder(story);
+      await press(story.page, 'Save as draft');
+      await story.page.getByText('The draft is saved.').waitFor();
+    },
+  },
+  {
+    operation: 'GET /plugins/{id}/versions/{versionId}/files',
+    where: 'Plugin: Files of a version',
+    async does({ page }) {
+      await press(page, 'Files');
+      await page.getByRole('dialog').getByText('inboundMessage').waitFor();
+      await pressInDialog(page, 'Close');
+    },
+  },
+  {
+    operation: 'POST /plugins/{id}/listing',
+    where: 'Plugin: List in the catalog',
+    async does({ page }) {
+      await press(page, 'List in the catalog');
+      await page.getByRole('button', { name: 'Take out of the catalog' }).waitFor();
+    },
+  },
+];
+
+const installing: readonly PageAction[] = [
+  { operation: 'GET /marketplace', where: 'Catalog', does: ({ page }) => go(page, 'Catalog') },
+  { operation: 'GET /marketplace/{slug}', where: 'Catalog: a card', does: ({ page }) => go(page, 'Front desk') },
+  {
+    operation: 'POST /installations',
+    where: 'Catalog entry: Install, without its secret yet',
+    async does({ page }) {
+      await press(page, 'Install');
+      await page.getByRole('dialog').getByRole('checkbox').check();
+      await pressInDialog(page, 'Install');
+      await page.getByText('needs settings').waitFor();
+    },
+  },
+  {
+    operation: 'POST /installations/{id}/configure',
+    where: 'Installation: Settings, Save',
+    async does({ page, service }) {
+      await tab(page, 'Settings');
+      await page.getByLabel('API key').fill('k3y');
+      await press(page, 'Save');
+      await installationThat(service, ({ status }) => status === 'ready');
+    },
+  },
+  { operation: 'GET /installations', where: 'Installations', does: ({ page }) => go(page, 'Installations') },
+  { operation: 'GET /installations/{id}', where: 'Installations: a name', does: ({ page }) => go(page, 'Front desk') },
+  {
+    operation: 'POST /installations/{id}/accept-update',
+    where: 'Installation: Allow this and update',
+    async does({ page, service }) {
+      const { pluginId } = await installationThat(service, ({ status }) => status === 'ready');
+      await publish(service, pluginId, '1.1.0', 'host.storage, host.llm');
+      await press(page, 'Allow this and update to 1.1.0');
+      await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
+    },
+  },
+  {
+    operation: 'PATCH /installations/{id}',
+    where: 'Installation: Runs, Save',
+    async does({ page, service }) {
+      await page.getByLabel('Runs').selectOption({ label: 'Only 1.0.0' });
+      await press(page, 'Save');
+      await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.0.0');
+    },
+  },
+];
+
+const watching: readonly PageAction[] = [
+  { operation: 'GET /plugin-logs', where: 'Installation: Logs', does: ({ page }) => tab(page, 'Logs') },
+  {
+    operation: 'GET /plugin-logs/stream',
+    where: 'Installation: Logs, which follow by themselves',
+    async does({ page }) {
+      await page.getByText('error', { exact: true }).first().click();
+      await page.getByText('live', { exact: true }).waitFor();
+    },
+  },
+  {
+    operation: 'POST /installations/{id}/channels',
+    where: 'Installation: Channels, Connect',
+    async does({ page }) {
+      await tab(page, 'Channels');
+      await page.getByLabel('New channel').fill('Inbox');
+      await press(page, 'Connect');
+      await page.getByLabel('Webhook address for the vendor').waitFor();
+    },
+  },
+  {
+    operation: 'GET /installations/{id}/deliveries',
+    where: 'Installation: Channels, the list below',
+    async does({ page, service }) {
+      const address = await page.getByLabel('Webhook address for the vendor').inputValue();
+      await service.call('POST', address, { hello: 'desk' });
+      await page.getByRole('table', { name: 'Deliveries' }).getByText('delivered', { exact: true }).waitFor();
+    },
+  },
+  {
+    operation: 'GET /installations/{id}/deliveries/{deliveryId}',
+    where: 'Installation: Channels, Open',
+    does: ({ page }) => press(page, 'Open'),
+  },
+  {
+    operation: 'POST /installations/{id}/deliveries/{deliveryId}/replay',
+    where: 'Delivery: Replay',
+    async does({ page }) {
+      await pressInDialog(page, 'Replay');
+      await page.getByText('It is delivered again').waitFor();
+      await pressInDialog(page, 'Close');
+    },
+  },
+  {
+    operation: 'POST /installations/{id}/deliveries/replay',
+    where: 'Installation: Channels, Replay all dead ones',
+    does: ({ page }) => press(page, 'Replay all dead ones'),
+  },
+  {
+    operation: 'POST /installations/{id}/channels/{channelId}/replace-address',
+    where: 'Installation: Channels, Replace address',
+    async does({ page }) {
+      await press(page, 'Replace address');
+      await pressInDialog(page, 'Replace address');
+    },
+  },
+  {
+    operation: 'DELETE /installations/{id}/channels/{channelId}',
+    where: 'Installation: Channels, Disconnect',
+    async does({ page }) {
+      await press(page, 'Disconnect');
+      await pressInDialog(page, 'Disconnect');
+      await page.getByText('No channel is connected').waitFor();
+    },
+  },
+  {
+    operation: 'GET /installations/{id}/events',
+    where: 'Installation: Events',
+    does: ({ page }) => tab(page, 'Events'),
+  },
+  {
+    operation: 'POST /installations/{id}/events/{eventId}/replay',
+    where: 'Installation: Events, Replay',
+    does: ({ page }) => press(page, 'Replay'),
+  },
+  {
+    operation: 'GET /installations/{id}/audit',
+    where: 'Installation: Host calls',
+    does: ({ page }) => tab(page, 'Host calls'),
+  },
+];
+
+const ending: readonly PageAction[] = [
+  {
+    operation: 'POST /installations/{id}/pause',
+    where: 'Installation: Pause',
+    async does({ page }) {
+      await tab(page, 'Overview');
+      await press(page, 'Pause');
+    },
+  },
+  {
+    operation: 'POST /installations/{id}/resume',
+    where: 'Installation: Resume',
+    does: ({ page }) => press(page, 'Resume'),
+  },
+  {
+    operation: 'POST /installations/{id}/rerun-setup',
+    where: 'Installation: Run setup again',
+    does: ({ page }) => press(page, 'Run setup again'),
+  },
+  {
+    operation: 'DELETE /installations/{id}',
+    where: 'Installation: Uninstall',
+    async does({ page }) {
+      await press(page, 'Uninstall');
+      await pressInDialog(page, 'Uninstall');
+      await page.getByText('Nothing is installed yet').waitFor();
+    },
+  },
+  {
+    operation: 'POST /plugins/{id}/versions/{versionId}/yank',
+    where: 'Plugin: Yank',
+    async does({ page }) {
+      await go(page, 'My plugins');
+      await go(page, 'Front desk');
+      await press(page, 'Yank');
+      await pressInDialog(page, 'Yank');
+      await page.getByText('yanked', { exact: true }).waitFor();
+    },
+  },
+  {
+    operation: 'DELETE /plugins/{id}/listing',
+    where: 'Plugin: Take out of the catalog',
+    async does({ page }) {
+      await press(page, 'Take out of the catalog');
+      await pressInDialog(page, 'Take out of the catalog');
+      await page.getByText('delisted', { exact: true }).waitFor();
+    },
+  },
+  {
+    operation: 'DELETE /plugins/{id}',
+    where: 'Plugin: Delete, of one without a published version',
+    async does({ page }) {
+      await go(page, 'My plugins');
+      await create(page, 'Mistake', 'mistake');
+      await press(page, 'Delete');
+      await pressInDialog(page, 'Delete');
+      await page.getByText('The plugin is deleted').waitFor();
+    },
+  },
+  {
+    operation: 'GET /docs',
+    where: 'the account’s menu: REST interface',
+    async does({ page }) {
+      await press(page, 'local');
+      await page.getByRole('menuitem', { name: 'REST interface' }).click();
+      await page.getByRole('heading', { level: 1 }).waitFor();
+    },
+  },
+  { operation: 'GET /openapi.json', where: 'REST interface: OpenAPI 3.1', does: ({ page }) => go(page, 'OpenAPI 3.1') },
+];
+
+export const pageActions: readonly PageAction[] = [...signingIn, ...authoring, ...installing, ...watching, ...ending];
