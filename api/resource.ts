@@ -34,6 +34,21 @@ export const logLineResource = z
   })
   .meta({ id: 'LogLine', description: 'A line a plugin wrote through host.log, or the host about it.' });
 
+const spent = {
+  answers: z.number().describe('Whole ones; tokens of those that broke off are counted all the same.'),
+  inputTokens: z.number(),
+  outputTokens: z.number(),
+  cost: z.number().describe('At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given.'),
+};
+export const usageResource = z
+  .strictObject({
+    total: z.strictObject(spent),
+    today: z.strictObject(spent).describe('Since midnight, UTC.'),
+    models: z.array(z.strictObject({ model: z.string(), ...spent })),
+    days: z.array(z.strictObject({ day: z.iso.date(), ...spent })).describe('Newest first, without empty ones.'),
+  })
+  .meta({ id: 'Usage', description: 'What an installation spent of the operator’s models through host.llm.' });
+
 export const auditEntryResource = z
   .strictObject({
     id: z.string(),

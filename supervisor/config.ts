@@ -37,6 +37,12 @@ export const supervisorSettings = {
     .min(1)
     .optional()
     .describe('JSON file of the model endpoints plugins may ask (docs/models.md). Empty: none but those of plugins.'),
+  MODEL_TOKENS_PER_DAY: wholeNumber(
+    0,
+    1_000_000_000_000,
+    0,
+    'Tokens of those endpoints that one installation may use a day (UTC), input and output; 0: any number.',
+  ),
   CHILDREN: wholeNumber(1, 10_000, 100, 'Plugin processes at once; the one unused longest is stopped for the next.'),
   IDLE_STOP_SECONDS: wholeNumber(1, 86_400, 600, 'A plugin process nobody called for this long is stopped.'),
   DELIVERY_DAYS: wholeNumber(

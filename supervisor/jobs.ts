@@ -11,6 +11,7 @@ import {
   sweepIntrospections,
 } from '../db/introspections.ts';
 import { maintainLogs } from '../db/logs.ts';
+import { sweepUsage } from '../db/model-usage.ts';
 import { findLastWord, removeInstallation, requeueRemovals } from '../db/removals.ts';
 import { resetRuntimes } from '../db/runtimes.ts';
 import { deliverHead } from './channels/delivery.ts';
@@ -107,6 +108,7 @@ async function upkeep({ pool, deliveryDays }: Pick<JobDeps, 'pool' | 'deliveryDa
   await maintainLogs(pool);
   await maintainAudit(pool);
   await sweepDeliveries(pool, deliveryDays);
+  await sweepUsage(pool);
 }
 
 async function answer(deps: JobDeps, introspectionId: string): Promise<void> {

@@ -49,6 +49,7 @@ async function serve(config: SupervisorConfig, env: Readonly<Record<string, stri
     sandbox,
     logger,
     models,
+    modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
     childrenMax: config.CHILDREN,
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
     sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),

@@ -75,6 +75,8 @@ export interface SupervisorOptions {
   readonly toolResultBytes?: number;
   /** The model endpoints plugins may ask. */
   readonly models?: readonly ModelProvider[];
+  /** Tokens of them that one installation may use a day; 0: any number. */
+  readonly modelTokensPerDay?: number;
   /** What one child may say at once and be asked at once. */
   readonly childBounds?: ChildBounds;
   /** Told at each step of a delivery; a test's may end the process there. */
@@ -170,7 +172,8 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
   const audit = new AuditSink(pool, { onError });
   const invocations = new Invocations();
   const llm = openLlm({
-    ...{ models: options.models ?? [], logs, metrics, invocations },
+    ...{ models: options.models ?? [], tokensPerDay: options.modelTokensPerDay ?? 0 },
+    ...{ pool, logs, metrics, invocations, onError },
     plugins: { invoke: (entry, call) => fleet.invoke(entry, call) },
     rosters: { get: (accountId) => rosters.get(accountId) },
   });

@@ -3,11 +3,12 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageAudit } from '../../db/audit.ts';
 import { type Installation, pageInstallations } from '../../db/installations.ts';
+import { readUsage } from '../../db/model-usage.ts';
 import { callerOf } from '../http/authentication.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { configure, install, requireInstallation, rerunSetup, uninstall } from '../installing.ts';
 import { page } from '../page.ts';
-import { auditEntryResource, nothing, setupEvent } from '../resource.ts';
+import { auditEntryResource, nothing, setupEvent, usageResource } from '../resource.ts';
 import { configuration, idParams, newInstallation, pageQuery } from '../schemas.ts';
 import type { Services } from '../services.ts';
 
@@ -46,6 +47,12 @@ const shapes = {
     params: idParams,
     querystring: pageQuery,
     response: { 200: page(auditEntryResource) },
+  },
+  usage: {
+    group: 'Installations',
+    summary: 'What the plugin spent of the operator’s models',
+    params: idParams,
+    response: { 200: usageResource },
   },
   configure: {
     group: 'Installations',
@@ -92,6 +99,12 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
     app.get('/installations/:id/audit', { schema: shapes.audit }, async (request) => {
       const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
       return pageAudit(services.pool, { installationId: id, ...request.query });
+    });
+
+    app.get('/installations/:id/usage', { schema: shapes.usage }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { total, today, models, days } = await readUsage(services.pool, id);
+      return { total, today, models: [...models], days: [...days] };
     });
 
     app.post('/installations/:id/configure', { schema: shapes.configure }, async (request) =>

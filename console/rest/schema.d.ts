@@ -260,6 +260,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/installations/{id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the plugin spent of the operator’s models */
+        get: operations["getInstallationsByIdUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/installations/{id}/configure": {
         parameters: {
             query?: never;
@@ -963,6 +980,46 @@ export interface components {
             /** @description Tells equal calls from different ones, and nothing else. */
             argumentsSha256: string | null;
             detail: string | null;
+        };
+        /** @description What an installation spent of the operator’s models through host.llm. */
+        Usage: {
+            total: {
+                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                answers: number;
+                inputTokens: number;
+                outputTokens: number;
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                cost: number;
+            };
+            /** @description Since midnight, UTC. */
+            today: {
+                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                answers: number;
+                inputTokens: number;
+                outputTokens: number;
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                cost: number;
+            };
+            models: {
+                model: string;
+                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                answers: number;
+                inputTokens: number;
+                outputTokens: number;
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                cost: number;
+            }[];
+            /** @description Newest first, without empty ones. */
+            days: {
+                /** Format: date */
+                day: string;
+                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                answers: number;
+                inputTokens: number;
+                outputTokens: number;
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                cost: number;
+            }[];
         };
         /** @description The event that was sent. */
         SetupEvent: {
@@ -3546,6 +3603,93 @@ export interface operations {
                         /** @enum {unknown} */
                         code?: "bad_request";
                     };
+                };
+            };
+            /** @description unauthenticated: Sign in first */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description not_found: There is no such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_found";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    "retry-after": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Something went wrong in Bulkhead */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is away */
+            503: {
+                headers: {
+                    "retry-after": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    getInstallationsByIdUsage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
+                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
+                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Usage"];
                 };
             };
             /** @description unauthenticated: Sign in first */

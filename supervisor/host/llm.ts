@@ -1,12 +1,12 @@
 /** `host.models` and `host.llm`: the operator's models first, then those of the account's other plugins. */
 import type { RosterEntry } from '../../db/rosters.ts';
-import type { Metrics } from '../metrics.ts';
 import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
 import { AnswerChecks } from './llm/answer-checks.ts';
 import type { ConfiguredModel, ModelProvider } from './llm/configuration.ts';
 import { openEndpointFetch } from './llm/endpoint-fetch.ts';
 import type { CompletionRequest, ModelAnswer } from './llm/model.ts';
 import { type OfferedModel, type PluginProviderDeps, PluginProviders } from './llm/plugin-providers.ts';
+import { Spending, type SpendingDeps } from './llm/spending.ts';
 
 /** Questions of one installation that may be under way: each holds a connection and an answer. */
 export const COMPLETIONS_AT_ONCE = 8;
@@ -17,9 +17,8 @@ const ID_MAX_CHARS = 200;
 const NONE =
   'no model is configured: set MODELS_FILE to a file of model endpoints (docs/models.md), or install a plugin that provides one';
 
-export interface LlmDeps extends PluginProviderDeps {
+export interface LlmDeps extends PluginProviderDeps, SpendingDeps {
   readonly models: readonly ModelProvider[];
-  readonly metrics: Metrics;
 }
 export interface Llm {
   readonly calls: Pick<HostHandlers, 'models.list' | 'llm.complete'>;
@@ -45,6 +44,7 @@ export function openLlm(deps: LlmDeps): Llm {
   const plugins = new PluginProviders(deps);
   const checks = new AnswerChecks();
   const endpoints = openEndpointFetch();
+  const spending = new Spending(deps);
   const running = new Map<string, number>();
   const known = async (entry: RosterEntry): Promise<Found[]> => [
     ...configured,
@@ -52,11 +52,15 @@ export function openLlm(deps: LlmDeps): Llm {
   ];
   const ask = async (scope: HostScope, found: Found, request: CompletionRequest): Promise<ModelAnswer> => {
     if (found.kind === 'plugin') return plugins.ask(scope.entry, found.offered, request);
+    await spending.allow(scope.entry);
     const { askEndpoint } = await import('./llm/endpoint.ts');
     const { provider, model } = found;
-    const question = { provider, modelId: model.id, request, signal: scope.signal, fetch: endpoints.fetch };
-    const answer = await askEndpoint(question);
-    deps.metrics.modelAnswered(scope.entry.slug, provider.name, answer.usage, costOf(model, answer.usage));
+    const charge = { entry: scope.entry, provider, model };
+    const answer = await askEndpoint({
+      ...{ provider, modelId: model.id, request, signal: scope.signal, fetch: endpoints.fetch },
+      onBrokenOff: (usage) => spending.countBrokenOff(charge, usage),
+    });
+    await spending.count(charge, answer.usage);
     return answer;
   };
   const complete: HostHandlers['llm.complete'] = async (scope, { request }) => {
@@ -93,12 +97,6 @@ function choose(known: readonly Found[], wanted: string | undefined): Found {
   const found = known.find(({ id }) => id === wanted) ?? known.find(bare);
   if (!found) throw new HostError('there is no model of that id; host.models.list() names those there are');
   return found;
-}
-
-const MILLION = 1_000_000;
-function costOf({ price }: ConfiguredModel, usage: ModelAnswer['usage']): number {
-  if (!price) return 0;
-  return (usage.inputTokens * price.inputPerMillion + usage.outputTokens * price.outputPerMillion) / MILLION;
 }
 
 async function oneOfFew<T>(running: Map<string, number>, installationId: string, work: () => Promise<T>): Promise<T> {

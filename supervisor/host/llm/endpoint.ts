@@ -28,6 +28,8 @@ export interface Question {
   readonly request: CompletionRequest;
   readonly signal: AbortSignal;
   readonly fetch: typeof globalThis.fetch;
+  /** Told what was used by an answer that broke off, guessed where the endpoint did not come to say it. */
+  onBrokenOff(usage: ModelAnswer['usage']): void;
 }
 
 /**
@@ -40,6 +42,7 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   const { instructions, messages } = split(request);
   if (messages.length === 0) throw new HostError('messages needs one of the user or the assistant');
   const cut = new AbortController();
+  const heard = { characters: 0 };
   const { stream } = streamText({
     model: modelOf(question),
     messages,
@@ -54,8 +57,9 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
     onError: () => undefined,
   });
   try {
-    return await collect(stream, provider.name);
+    return await collect(stream, provider.name, heard);
   } catch (error) {
+    if (heard.characters > 0) question.onBrokenOff(guess(request, heard.characters));
     throw error instanceof HostError ? error : explain(provider.name, error);
   } finally {
     cut.abort();
@@ -64,10 +68,11 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
 
 type Parts = ReturnType<typeof streamText>['stream'];
 
-async function collect(stream: Parts, name: string): Promise<ModelAnswer> {
+async function collect(stream: Parts, name: string, heard: { characters: number }): Promise<ModelAnswer> {
   let text = '';
   for await (const part of stream) {
     if (part.type === 'text-delta') text += part.text;
+    heard.characters = text.length;
     if (text.length > TEXT_MAX_CHARS)
       throw new HostError(`the answer of ${name} is longer than ${TEXT_MAX_CHARS} characters`);
     if (part.type === 'error') throw part.error;
@@ -78,6 +83,14 @@ async function collect(stream: Parts, name: string): Promise<ModelAnswer> {
     return { text, usage: { inputTokens: count(inputTokens), outputTokens: count(outputTokens) } };
   }
   throw new HostError(`${name} broke off before its answer was complete`);
+}
+
+/** About what a token is; else an answer that is broken off on purpose would cost nothing. */
+const CHARACTERS_PER_TOKEN = 4;
+function guess({ system = '', messages }: CompletionRequest, heard: number): ModelAnswer['usage'] {
+  const asked = messages.reduce((sum, { text }) => sum + text.length, system.length);
+  const tokens = (characters: number) => Math.ceil(characters / CHARACTERS_PER_TOKEN);
+  return { inputTokens: tokens(asked), outputTokens: tokens(heard) };
 }
 
 /** What an endpoint counts is its own word: never less than nothing, never a fraction. */

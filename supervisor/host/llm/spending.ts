@@ -1,0 +1,65 @@
+/** What installations spend of the operator's models: counted with every answer, and bounded a day where the operator says so. */
+import type { Pool } from 'pg';
+import { addUsage, countTokensToday } from '../../../db/model-usage.ts';
+import type { RosterEntry } from '../../../db/rosters.ts';
+import type { Metrics } from '../../metrics.ts';
+import { HostError } from '../host-call.ts';
+import type { ConfiguredModel, ModelProvider } from './configuration.ts';
+import type { ModelAnswer } from './model.ts';
+
+type Usage = ModelAnswer['usage'];
+/** One question to a configured model. */
+export interface Charge {
+  readonly entry: RosterEntry;
+  readonly provider: ModelProvider;
+  readonly model: ConfiguredModel;
+}
+export interface SpendingDeps {
+  readonly pool: Pool;
+  readonly metrics: Metrics;
+  /** Of one installation, input and output; 0: no bound. */
+  readonly tokensPerDay: number;
+  onError(error: Error): void;
+}
+
+const MILLION = 1_000_000;
+
+export class Spending {
+  readonly #deps: SpendingDeps;
+
+  constructor(deps: SpendingDeps) {
+    this.#deps = deps;
+  }
+
+  /** Answers under way may go beyond the bound: what they cost is known at their end. @throws HostError once it is reached */
+  async allow({ installationId }: RosterEntry): Promise<void> {
+    const { pool, tokensPerDay } = this.#deps;
+    if (tokensPerDay === 0) return;
+    const used = await countTokensToday(pool, installationId);
+    if (used < tokensPerDay) return;
+    throw new HostError(
+      `this installation has used ${used} of its ${tokensPerDay} model tokens of today; it may ask again after midnight UTC, or when the operator raises MODEL_TOKENS_PER_DAY`,
+    );
+  }
+
+  /** Counts a whole answer, before the plugin has it. */
+  async count(charge: Charge, usage: Usage): Promise<void> {
+    const cost = costOf(charge.model, usage);
+    this.#deps.metrics.modelAnswered(charge.entry.slug, charge.provider.name, usage, cost);
+    await this.#add(charge, { answers: 1, ...usage, cost });
+  }
+
+  /** Counts what an answer used that broke off. Nobody waits for it. */
+  countBrokenOff(charge: Charge, usage: Usage): void {
+    this.#add(charge, { answers: 0, ...usage, cost: costOf(charge.model, usage) }).catch(this.#deps.onError);
+  }
+
+  #add({ entry, provider, model }: Charge, spent: Usage & { answers: number; cost: number }): Promise<void> {
+    return addUsage(this.#deps.pool, entry.installationId, `${provider.name}/${model.id}`, spent);
+  }
+}
+
+function costOf({ price }: ConfiguredModel, usage: Usage): number {
+  if (!price) return 0;
+  return (usage.inputTokens * price.inputPerMillion + usage.outputTokens * price.outputPerMillion) / MILLION;
+}
