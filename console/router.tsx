@@ -42,6 +42,10 @@ const routes = [
     component: lazyRouteComponent(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
   }),
   page(
+    '/agents',
+    lazyRouteComponent(() => import('./agents/agents-page.tsx'), 'AgentsPage'),
+  ),
+  page(
     '/plugins',
     lazyRouteComponent(() => import('./authoring/plugins-page.tsx'), 'PluginsPage'),
   ),

@@ -6,6 +6,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { bodyOf, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
+import { Nothing } from '../shell/nothing.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { ReachBadges } from './reach-badges.tsx';
@@ -58,7 +59,7 @@ function Found({ q }: { readonly q: string }) {
   if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeletons />;
   const entries = found.data.pages.flatMap(({ items }) => items);
-  if (entries.length === 0) return <Nothing q={q} />;
+  if (entries.length === 0) return <Nothing>{noneSaid(q)}</Nothing>;
   return (
     <>
       <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
@@ -116,12 +117,7 @@ function Skeletons() {
   );
 }
 
-function Nothing({ q }: { readonly q: string }) {
-  return (
-    <Text>
-      {q === ''
-        ? 'Nothing is listed yet. Publish the first plugin: it appears here as soon as you list it.'
-        : `Nothing is found for “${q}”. Try fewer or other words; small misspellings are forgiven.`}
-    </Text>
-  );
-}
+const noneSaid = (q: string): string =>
+  q === ''
+    ? 'Nothing is listed yet. Publish the first plugin: it appears here as soon as you list it.'
+    : `Nothing is found for “${q}”. Try fewer or other words; small misspellings are forgiven.`;

@@ -1,6 +1,7 @@
 /** What the account has installed, in the order in which the hooks run. */
-import { Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Skeleton, Stack, Title } from '@mantine/core';
 import { useInstallations } from '../rest/installations.ts';
+import { Nothing } from '../shell/nothing.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { HookOrder } from './hook-order.tsx';
@@ -13,9 +14,9 @@ export function InstallationsPage() {
       {found.error ? <PageFailure error={found.error} reset={() => void found.refetch()} /> : null}
       {found.isPending ? <Skeleton height={160} aria-label="Loading" /> : null}
       {found.data?.items.length === 0 ? (
-        <Text>
+        <Nothing>
           Nothing is installed yet. <PageLink to="/catalog">Choose something from the catalog</PageLink>.
-        </Text>
+        </Nothing>
       ) : null}
       {found.data && found.data.items.length > 0 ? <HookOrder installations={found.data.items} /> : null}
     </Stack>

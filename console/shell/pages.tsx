@@ -1,7 +1,8 @@
 /** A list that comes a page at a time: its rows, what to say when there are none, and the button for more. */
-import { Button, Skeleton, Stack, Text } from '@mantine/core';
+import { Button, Skeleton, Stack } from '@mantine/core';
 import { type InfiniteData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { Nothing } from './nothing.tsx';
 import { PageFailure } from './page-failure.tsx';
 
 interface Page<Item> {
@@ -29,7 +30,7 @@ export function Pages<Item>({ of, read, every, none, children }: Listed<Item>) {
   if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
-  if (items.length === 0) return typeof none === 'string' ? <Text>{none}</Text> : none;
+  if (items.length === 0) return typeof none === 'string' ? <Nothing>{none}</Nothing> : none;
   return (
     <Stack>
       {children(items)}

@@ -150,7 +150,7 @@ const installing: readonly PageAction[] = [
     where: 'Installation: Allow this and update',
     async does({ page, service }) {
       const { pluginId } = await installationThat(service, ({ status }) => status === 'ready');
-      await publish(service, pluginId, '1.1.0', 'host.storage, host.llm');
+      await publish(service, pluginId, '1.1.0', 'host.storage, host.agents, host.llm');
       await press(page, 'Allow this and update to 1.1.0');
       await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
     },
@@ -248,6 +248,30 @@ const watching: readonly PageAction[] = [
   },
 ];
 
+const agents: readonly PageAction[] = [
+  { operation: 'GET /agents', where: 'Agents', does: ({ page }) => go(page, 'Agents') },
+  {
+    operation: 'GET /agents/{id}',
+    where: 'Agents: Open',
+    async does({ page }) {
+      await press(page, 'Open Night clerk');
+      await page.getByRole('dialog').getByText('Answer at night.').waitFor();
+      await pressInDialog(page, 'Close');
+    },
+  },
+  {
+    operation: 'DELETE /agents/{id}',
+    where: 'Agents: Remove',
+    async does({ page }) {
+      await press(page, 'Remove');
+      await pressInDialog(page, 'Remove');
+      await page.getByText('No plugin keeps an agent').waitFor();
+      await go(page, 'Installations');
+      await go(page, 'Front desk');
+    },
+  },
+];
+
 const ending: readonly PageAction[] = [
   {
     operation: 'POST /installations/{id}/pause',
@@ -319,4 +343,11 @@ const ending: readonly PageAction[] = [
   { operation: 'GET /openapi.json', where: 'REST interface: OpenAPI 3.1', does: ({ page }) => go(page, 'OpenAPI 3.1') },
 ];
 
-export const pageActions: readonly PageAction[] = [...signingIn, ...authoring, ...installing, ...watching, ...ending];
+export const pageActions: readonly PageAction[] = [
+  ...signingIn,
+  ...authoring,
+  ...installing,
+  ...watching,
+  ...agents,
+  ...ending,
+];

@@ -51,7 +51,7 @@ function answersTo(page: Page, operation: string): () => Promise<boolean> {
 }
 
 async function packages(folder: string): Promise<Pick<Story, 'folder' | 'zip'>> {
-  const files = packageFiles();
+  const files = packageFiles('host.storage, host.agents');
   const [source, zip] = [join(folder, 'front-desk'), join(folder, 'front-desk.zip')];
   await mkdir(source);
   const packed = new ZipFile();

@@ -32,7 +32,10 @@ middleware.inboundMessage = (ctx) => {
   if (ctx.message.text.includes('forbidden')) ctx.cancel('that word is not allowed here');
   return { message: { text: ctx.message.text + ' (' + ctx.settings.tone + ')' } };
 };
-events.pluginInstalled = () => { host.log.warn(${JSON.stringify(`set up ${TRICKS}`)}); };
+events.pluginInstalled = async () => {
+  host.log.warn(${JSON.stringify(`set up ${TRICKS}`)});
+  if (host.agents) await host.agents.create({ name: 'Night clerk', instructions: 'Answer at night. ' + ${JSON.stringify(TRICKS)} });
+};
 tools.bell = { description: 'Rings the bell', parameters: { type: 'object' }, handler: async () => {
   await host.storage.set('rung', true);
   return 'ding';

@@ -1,0 +1,74 @@
+/** The agents that plugins keep in the account: what each is told, which plugin made it, and the way to be rid of it. */
+import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
+import { useState } from 'react';
+import { bodyOf, rest } from '../rest/client.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import type { components } from '../rest/schema.d.ts';
+import { Dialog } from '../shell/dialog.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { Pages } from '../shell/pages.tsx';
+import { visibleText } from '../style/visible-text.ts';
+import { AgentDetail } from './agent-detail.tsx';
+import { RemoveAgent } from './remove-agent.tsx';
+
+type Agent = components['schemas']['Agent'];
+const PAGE = 50;
+
+export function AgentsPage() {
+  const [opened, setOpened] = useState<string | null>(null);
+  return (
+    <Stack>
+      <div>
+        <Title order={1}>Agents</Title>
+        <Text c="dimmed">
+          Plugins that may use host.agents keep agents in your account. Only their maker changes them.
+        </Text>
+      </div>
+      <Pages of={['agents']} read={readPage} every={FOLLOW_MS} none="No plugin keeps an agent in your account.">
+        {(items) => items.map((agent) => <AgentCard key={agent.id} agent={agent} onOpen={() => setOpened(agent.id)} />)}
+      </Pages>
+      <Dialog title="Agent" opened={opened !== null} onClose={() => setOpened(null)}>
+        {opened === null ? null : <AgentDetail id={opened} />}
+      </Dialog>
+    </Stack>
+  );
+}
+
+const readPage = (cursor: string | undefined) =>
+  bodyOf(rest.GET('/agents', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
+
+function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: () => void }) {
+  return (
+    <Card withBorder padding="sm" component="article">
+      <Group justify="space-between" wrap="nowrap">
+        <Stack gap={2}>
+          <Text fw={650} className="foreign">
+            {visibleText(agent.name)}
+          </Text>
+          <Text size="sm" c="dimmed" lineClamp={2} className="foreign">
+            {visibleText(agent.instructions) || 'It has no instructions.'}
+          </Text>
+          <MadeBy agent={agent} />
+        </Stack>
+        <Group gap="xs">
+          <Button size="xs" variant="default" aria-label={`Open ${agent.name}`} onClick={onOpen}>
+            Open
+          </Button>
+          <RemoveAgent agent={agent} />
+        </Group>
+      </Group>
+    </Card>
+  );
+}
+
+function MadeBy({ agent: { installationId, slug } }: { readonly agent: Agent }) {
+  if (installationId === null) return null;
+  return (
+    <Text size="xs" c="dimmed">
+      made by{' '}
+      <PageLink to="/installations/$id" params={{ id: installationId }} size="xs" className="foreign">
+        {slug}
+      </PageLink>
+    </Text>
+  );
+}

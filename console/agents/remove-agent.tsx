@@ -1,0 +1,23 @@
+/** Removing an agent, after it was said what goes with it. */
+import { Text } from '@mantine/core';
+import { useAction } from '../rest/action.ts';
+import { rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+
+type Agent = Pick<components['schemas']['Agent'], 'id' | 'name' | 'slug'>;
+
+export function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Agent }) {
+  const remove = useAction<void, unknown>(
+    () => rest.DELETE('/agents/{id}', { params: { path: { id } } }),
+    'The agent is removed',
+  );
+  return (
+    <ConfirmButton label="Remove" title={`Remove ${name}`} onConfirm={() => remove.mutate()} button={{ size: 'xs' }}>
+      <Text>
+        The agent and all its chats are removed for good, and the plugins are told. {slug ?? 'Its plugin'} may make
+        another one: to prevent that, uninstall it.
+      </Text>
+    </ConfirmButton>
+  );
+}
