@@ -2,46 +2,9 @@
  * Where each operation of the REST interface is in the console, in the order of one story: a plugin is made, published,
  * installed, used, updated and removed, all of it on pages.
  */
-import type { Page } from 'playwright-core';
-import type { RunningService } from '../deploy/running-service.ts';
+import { authoring, create } from './authoring-actions.ts';
 import { installationThat, publish } from './stage.ts';
-
-export interface Story {
-  readonly page: Page;
-  readonly service: RunningService;
-  /** A package as a folder, and the same zipped. */
-  readonly folder: string;
-  readonly zip: string;
-}
-export interface PageAction {
-  /** Method and path as the OpenAPI document has them. */
-  readonly operation: string;
-  /** Page, and what the user does there. */
-  readonly where: string;
-  readonly does: (story: Story) => Promise<unknown>;
-}
-
-const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click();
-const pressInDialog = (page: Page, name: string) =>
-  page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
-const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click();
-const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
-
-async function dropFolder({ page, folder }: Story): Promise<void> {
-  await page.locator('input[webkitdirectory]').setInputFiles(folder);
-  await page.getByRole('region', { name: 'Package' }).getByText('readme.md').waitFor();
-}
-async function publishAs(page: Page, semVer: string): Promise<void> {
-  await page.getByRole('textbox', { name: 'Version', exact: true }).fill(semVer);
-  await press(page, 'Publish');
-  await page.getByRole('cell', { name: semVer, exact: true }).waitFor();
-}
-async function create(page: Page, name: string, slug: string): Promise<void> {
-  await page.getByLabel('Name').fill(name);
-  await page.getByLabel('Slug').fill(slug);
-  await press(page, 'Create');
-  await page.getByRole('heading', { level: 1, name }).waitFor();
-}
+import { go, type PageAction, press, pressInDialog, tab } from './story.ts';
 
 const signingIn: readonly PageAction[] = [
   {
@@ -56,66 +19,6 @@ const signingIn: readonly PageAction[] = [
       await page.getByLabel('Token').first().fill(service.token);
       await press(page, 'Sign in');
       await page.getByRole('button', { name: 'local' }).waitFor();
-    },
-  },
-];
-
-const authoring: readonly PageAction[] = [
-  { operation: 'GET /plugins', where: 'My plugins', does: ({ page }) => go(page, 'My plugins') },
-  {
-    operation: 'POST /plugins',
-    where: 'My plugins: New plugin',
-    does: ({ page }) => create(page, 'Front desk', 'front-desk'),
-  },
-  {
-    operation: 'GET /plugins/{id}',
-    where: 'My plugins: the plugin’s name',
-    async does({ page }) {
-      await go(page, 'My plugins');
-      await go(page, 'Front desk');
-    },
-  },
-  {
-    operation: 'POST /plugins/{id}/versions',
-    where: 'Plugin: drop a folder, Publish',
-    async does(story) {
-      await dropFolder(story);
-      await publishAs(story.page, '1.0.0');
-    },
-  },
-  {
-    operation: 'POST /plugins/{id}/versions/zip',
-    where: 'Plugin: drop a zip, Publish',
-    async does({ page, zip }) {
-      await page.locator('input[accept*=zip]').setInputFiles(zip);
-      await page.getByText(/^front-desk\.zip, /).waitFor();
-      await publishAs(page, '1.0.1');
-    },
-  },
-  {
-    operation: 'POST /plugins/{id}/draft',
-    where: 'Plugin: drop a folder, Save as draft',
-    async does(story) {
-      await dropFolder(story);
-      await press(story.page, 'Save as draft');
-      await story.page.getByText('The draft is saved.').waitFor();
-    },
-  },
-  {
-    operation: 'GET /plugins/{id}/versions/{versionId}/files',
-    where: 'Plugin: Files of a version',
-    async does({ page }) {
-      await press(page, 'Files');
-      await page.getByRole('dialog').getByText('inboundMessage').waitFor();
-      await pressInDialog(page, 'Close');
-    },
-  },
-  {
-    operation: 'POST /plugins/{id}/listing',
-    where: 'Plugin: List in the catalog',
-    async does({ page }) {
-      await press(page, 'List in the catalog');
-      await page.getByRole('button', { name: 'Take out of the catalog' }).waitFor();
     },
   },
 ];

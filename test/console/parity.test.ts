@@ -9,8 +9,9 @@ import { ZipFile } from 'yazl';
 import { eventually, startService } from '../deploy/running-service.ts';
 import { temporaryFolder } from '../harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
-import { pageActions, type Story } from './page-actions.ts';
+import { pageActions } from './page-actions.ts';
 import { packageFiles } from './stage.ts';
+import type { Story } from './story.ts';
 
 t.setTimeout(240_000);
 

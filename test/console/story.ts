@@ -1,0 +1,24 @@
+/** The story that the parity test tells on pages, and the gestures it is told with. */
+import type { Page } from 'playwright-core';
+import type { RunningService } from '../deploy/running-service.ts';
+
+export interface Story {
+  readonly page: Page;
+  readonly service: RunningService;
+  /** A package as a folder, and the same zipped. */
+  readonly folder: string;
+  readonly zip: string;
+}
+export interface PageAction {
+  /** Method and path as the OpenAPI document has them. */
+  readonly operation: string;
+  /** Page, and what the user does there. */
+  readonly where: string;
+  readonly does: (story: Story) => Promise<unknown>;
+}
+
+export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click();
+export const pressInDialog = (page: Page, name: string) =>
+  page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click();
+export const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
