@@ -1,10 +1,12 @@
 /** The reference's sections on `host` and on limits. */
 
+import { exampleArguments, hostExamples } from '../host-examples.ts';
 import { limits } from '../limits.ts';
-import { capabilities, httpReach } from '../protocol.ts';
+import { capabilities, type HostCallName, httpReach } from '../protocol.ts';
 import type { CapabilityRow, HostRow } from '../rows.ts';
 import { callsOf, members, signature } from './host-types.ts';
 import type { TypePrinter } from './printer.ts';
+import { valueText } from './value-text.ts';
 import { count, grant, seconds, size } from './wording.ts';
 
 const capabilityRows: Readonly<Record<string, CapabilityRow>> = capabilities;
@@ -53,7 +55,17 @@ function callEntry(member: string, method: string, row: HostRow, printer: TypePr
   return `\`\`\`typescript
 host.${member}.${signature(method, row, printer)}
 \`\`\`
-${row.doc} ${grant(row)} Ends after ${seconds(row.timeoutMs)}; arguments and answer hold at most ${size(row.maxBytes)}.${waits}`;
+${row.doc} ${grant(row)} Ends after ${seconds(row.timeoutMs)}; arguments and answer hold at most ${size(row.maxBytes)}.${waits}
+
+\`\`\`ts
+${exampleOf(`${member}.${method}` as HostCallName)}
+\`\`\``;
+}
+
+function exampleOf(name: HostCallName): string {
+  const call = `await host.${name}(${exampleArguments(name).map(valueText).join(', ')});`;
+  const { result } = hostExamples[name];
+  return result === undefined ? call : `const answer = ${call}\n// ${valueText(result)}`;
 }
 
 /** `## Limits`. */
