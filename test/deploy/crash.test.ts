@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { connect } from '../../sdk/session.ts';
 import { temporaryFolder } from '../harness.ts';
 import { stillRunning } from './process-tree.ts';
 import { eventually, type RunningService, startService } from './running-service.ts';
@@ -52,6 +53,25 @@ for (const [name, { pid, healed }] of Object.entries(victims)) {
     await stop(t, service);
   });
 }
+
+t.test('an agent runtime with our client has every call answered, through a kill of the supervisor', async (t) => {
+  const service = await startService(t, { DATA_DIR: await temporaryFolder(t) });
+  await buildWorkshop(service);
+  const client = connect({ url: `http://127.0.0.1:${service.env.SUPERVISOR_PORT}`, token: service.token });
+  const session = await client.start({ agentId: 'a runtime' });
+  const prompt = async () => {
+    const { context, trace } = await session.hook('systemPrompt', { systemPrompt: 'Be brief.', model: 'any' });
+    return trace[0]?.outcome === 'changed' && context.systemPrompt;
+  };
+  t.equal(await prompt(), 'Be brief. warm k3y');
+  const victim = await byCommand('supervisor/main.ts')(service);
+  for (let call = 0; call < 50; call += 1) {
+    if (call === 10) process.kill(victim, 'SIGKILL');
+    // A plugin that is just starting again may be left out of its chain; the call is answered all the same.
+    await prompt();
+  }
+  t.equal(await eventually(prompt), 'Be brief. warm k3y');
+});
 
 t.test('everything is killed with its parent, and starts again at once', async (t) => {
   const DATA_DIR = await temporaryFolder(t);

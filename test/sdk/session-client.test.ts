@@ -1,0 +1,190 @@
+/** The agent runtime's client against a real session API: what it asks, what it repeats, and what it does not. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import vm from 'node:vm';
+import { build, stop as stopEsbuild } from 'esbuild';
+import t from 'tap';
+import { type Added, BulkheadError, ConnectionLostError, connect } from '../../sdk/session.ts';
+import type { Teardown } from '../harness.ts';
+import { startWorld } from '../supervisor/world.ts';
+
+const world = await startWorld(t);
+await world.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = world.app.server.address() as AddressInfo;
+const url = `http://127.0.0.1:${port}`;
+const token = await world.issuer.issue('ann');
+const client = connect({ url, token: async () => token });
+
+await world.install({
+  slug: 'guide',
+  code: `
+    middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';
+    middleware.inboundMessage = (ctx) => { if (/bomb/.test(ctx.message.text)) ctx.cancel('not here'); };
+    compaction.summarize = (ctx) => 'They said ' + ctx.messages.length + ' things.';
+    tools.add = { description: 'Adds', parameters: { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] },
+      handler: ({ a }) => String(a + 1) };
+    commands.hello = { description: 'Greets', handler: (input) => 'Hello ' + input };
+    providers.echo = { models: [{ id: 'e1', name: 'Echo' }], chat: (request) => ({ text: request.messages.at(-1).text,
+      model: 'e1', usage: { inputTokens: 1, outputTokens: 1 } }) };
+  `,
+});
+
+/** A server that answers as it is told, one answer a request; the last one for ever. */
+async function scripted(
+  test: Teardown,
+  ...answers: ((at: number) => [number, string?, Record<string, string>?] | 'break')[]
+) {
+  let at = 0;
+  const server: Server = createServer((request, response) => {
+    request.resume();
+    const answer = (answers[Math.min(at, answers.length - 1)] as (at: number) => ReturnType<(typeof answers)[0]>)(at++);
+    if (answer === 'break') return void request.socket.destroy();
+    const [status, body = '{}', headers = {}] = answer;
+    response.writeHead(status, { 'content-type': 'application/json', connection: 'close', ...headers }).end(body);
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  test.teardown(() => new Promise<unknown>((resolve) => server.close(resolve)));
+  const { port } = server.address() as AddressInfo;
+  return { asked: () => at, client: connect({ url: `http://127.0.0.1:${port}/`, token: 'x', retryForMs: 5_000 }) };
+}
+
+t.test('a session and everything below it', async (t) => {
+  const session = await client.start({ agentId: 'a1', agentName: 'Ann' });
+  t.match(await session.look(), { id: session.id, agentName: 'Ann' });
+  const prompt = await session.hook('systemPrompt', { systemPrompt: 'Be brief.', model: 'm' });
+  t.equal(prompt.context.systemPrompt, 'Be brief. Be kind.');
+  t.match(prompt.trace, [{ slug: 'guide', outcome: 'changed' }]);
+  const message = { id: 'm1', from: 'bob', text: 'a bomb', attachments: [] };
+  t.match(await session.hook('inboundMessage', { message }), {
+    action: 'cancel',
+    reason: 'not here',
+    cancelledBy: 'guide',
+  });
+  t.match(await session.tools(), [{ name: 'guide__add', parameters: { required: ['a'] } }]);
+  t.same(await session.callTool('guide__add', { a: 2 }), { content: [{ type: 'text', text: '3' }], isError: false });
+  t.equal(await session.runCommand('guide__hello', 'you'), 'Hello you');
+  t.match(await session.commands(), [{ name: 'guide__hello', kind: 'code' }]);
+  t.same(await session.skills(), []);
+  t.match(await session.providers(), [{ name: 'guide__echo', models: [{ id: 'e1' }] }]);
+  t.match(await session.complete('guide__echo', { messages: [{ role: 'user', text: 'Hi' }] }), { text: 'Hi' });
+  await session.append([
+    { role: 'user', text: 'one' },
+    { role: 'assistant', text: 'two' },
+  ]);
+  t.match(
+    await session.compact(),
+    { source: 'plugin', summary: 'They said 3 things.' },
+    'two and the notice of the veto',
+  );
+  t.equal((await session.messages({ limit: 1 })).items.length, 1);
+  t.ok((await client.list()).items.some(({ id }) => id === session.id));
+  t.ok((await session.clear({ reason: 'done' })).clearedAt);
+  await session.delete();
+  await t.rejects(session.look(), { name: 'BulkheadError', status: 404, code: 'not_found' });
+  await t.rejects(connect({ url, token: 'nonsense' }).list(), {
+    status: 401,
+    code: 'unauthenticated',
+    message: /Sign in/,
+  });
+});
+
+t.test('a refusal says which field is wrong', async (t) => {
+  const session = await client.start({ agentId: 'a2' });
+  const refused: unknown = await session.callTool('guide__add', { a: 'x' }).catch((error: unknown) => error);
+  t.ok(refused instanceof BulkheadError);
+  t.match(refused, { status: 422, code: 'invalid_arguments', requestId: /./, errors: [{ field: /a/ }] });
+});
+
+t.test('what did not start is repeated, as late as the service asks', async (t) => {
+  const { client, asked } = await scripted(
+    t,
+    () => [503, '{"code":"unavailable","detail":"Not now."}', { 'retry-after': '1' }],
+    () => [503, '{"code":"unavailable"}'],
+    () => [200, '{"content":[],"isError":false}'],
+  );
+  const started = Date.now();
+  t.same(await client.open('s').callTool('x__y', {}), { content: [], isError: false });
+  t.equal(asked(), 3);
+  t.ok(Date.now() - started >= 1_000);
+});
+
+t.test('what may have run is not repeated unless that is harmless', async (t) => {
+  const tool = await scripted(t, () => 'break');
+  await t.rejects(tool.client.open('s').callTool('x__y', {}), ConnectionLostError);
+  t.equal(tool.asked(), 1);
+  const hook = await scripted(
+    t,
+    () => 'break',
+    () => [200, '{"action":"continue"}'],
+  );
+  t.match(await hook.client.open('s').hook('systemPrompt', { systemPrompt: 'a', model: 'm' }), { action: 'continue' });
+  t.equal(hook.asked(), 2);
+});
+
+t.test('an error that stays an error is told once, and a caller may give up', async (t) => {
+  const wrong = await scripted(t, () => [500, 'no json']);
+  await t.rejects(wrong.client.list(), { status: 500, code: 'internal', message: 'The service answered with 500.' });
+  t.equal(wrong.asked(), 1);
+  const busy = await scripted(t, () => [503, '{"detail":"Not now."}', { 'retry-after': '60' }]);
+  await t.rejects(busy.client.list(), { status: 503, message: 'Not now.' }, 'a wait that is too long is not begun');
+  const away = connect({ url: 'http://127.0.0.1:9', token: 'x' });
+  const control = new AbortController();
+  setTimeout(() => control.abort(new Error('enough')), 50);
+  await t.rejects(away.list({ signal: control.signal }), { message: 'enough' });
+});
+
+t.test('the stream tells what is added, and goes on where it was', async (t) => {
+  const session = await client.start({ agentId: 'a3' });
+  const control = new AbortController();
+  const { signal } = control;
+  const say = (text: string) => session.append([{ role: 'user', text }]);
+  // A stream opens at its own time: said again until it is heard.
+  const poke = setInterval(() => void say('one'), 300);
+  const [first] = await takeUntil('one', client.added({ signal }));
+  clearInterval(poke);
+  t.match(first, { type: 'message', sessionId: session.id, message: { role: 'user' } });
+  await say('two');
+  await say('three');
+  const rest = await takeUntil('three', client.added({ after: first?.position ?? '', signal }));
+  t.same(
+    rest.slice(-2).map(({ message }) => message.text),
+    ['two', 'three'],
+  );
+  control.abort();
+  await t.rejects(client.added({ signal }).next());
+});
+
+async function takeUntil(text: string, stream: AsyncGenerator<Added>): Promise<Added[]> {
+  const taken: Added[] = [];
+  for await (const added of stream) {
+    taken.push(added);
+    if (added.message.text === text) break;
+  }
+  return taken;
+}
+
+t.test('it runs where there are only the globals of the web', async (t) => {
+  const built = await build({
+    entryPoints: [new URL('../../sdk/session.ts', import.meta.url).pathname],
+    ...{ bundle: true, write: false, format: 'iife', globalName: 'sdk', platform: 'browser', target: 'es2022' },
+  });
+  await stopEsbuild();
+  const code = built.outputFiles[0]?.text ?? '';
+  t.ok(code.length < 20_000, `${code.length} bytes, nothing of the protocol's schemas among them`);
+  const web = {
+    fetch,
+    AbortController,
+    URLSearchParams,
+    TextDecoderStream,
+    ReadableStream,
+    setTimeout,
+    clearTimeout,
+    crypto,
+  };
+  const context = vm.createContext({ ...web, url, token });
+  const found = await vm.runInContext(
+    `${code}; sdk.connect({ url, token }).list().then((page) => page.items.length)`,
+    context,
+  );
+  t.ok(found >= 1);
+});
