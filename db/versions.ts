@@ -156,6 +156,15 @@ export async function listFiles(pool: ClientBase | Pool, versionId: string): Pro
   return found.rows;
 }
 
+/** One file of a version, by its exact path. */
+export async function findFile(pool: ClientBase | Pool, versionId: string, path: string): Promise<VersionFile | null> {
+  const found = await pool.query<VersionFile>(
+    'SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1 AND path = $2',
+    [versionId, path],
+  );
+  return found.rows[0] ?? null;
+}
+
 /** The files of a version below a folder, by path, at most `limit`. */
 export async function listFilesBelow(
   pool: ClientBase | Pool,

@@ -46,5 +46,8 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
 export async function sniff(content: Uint8Array): Promise<string> {
   const found = await fileTypeFromBuffer(content.subarray(0, SNIFFED_BYTES)).catch(() => undefined);
   if (found) return found.mime;
-  return isUtf8(content) && !content.includes(0) ? 'text/plain' : 'application/octet-stream';
+  return isPlainText(content) ? 'text/plain' : 'application/octet-stream';
 }
+
+/** Whether bytes are UTF-8 without U+0000. */
+export const isPlainText = (content: Uint8Array): boolean => isUtf8(content) && !content.includes(0);

@@ -29,8 +29,11 @@ function listTexts(entry: RosterEntry, kind: 'commands' | 'skills', path: RegExp
   });
 }
 
-/** The text below the frontmatter. */
-export async function readText(blobs: Blobs, text: PromptText): Promise<string> {
-  const whole = (await blobs.read(text.sha256)).toString('utf8').replace(/^\uFEFF/, '');
+/** The text of a prompt, which publish keeps short, below the frontmatter. */
+export const readText = async (blobs: Blobs, text: PromptText): Promise<string> =>
+  belowFrontmatter((await blobs.read(text.sha256)).toString('utf8'));
+
+export function belowFrontmatter(text: string): string {
+  const whole = text.replace(/^\uFEFF/, '');
   return whole.replace(/^---[ \t]*\r?\n[\s\S]*?^---[ \t]*(?:\r?\n|$)/m, '').trimStart();
 }

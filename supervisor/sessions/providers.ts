@@ -8,7 +8,19 @@ import { readBody } from './input.ts';
 import type { SessionParams, SessionServices } from './services.ts';
 import { asFailure, callSurface, fullName } from './surface-call.ts';
 
+/** Models that a refusal names. */
+const MODELS_NAMED = 20;
 const providerBody = z.object({ request: completionRequest });
+
+/** The first there is when none is named. @throws Problem `invalid_arguments` for one that the provider does not have */
+function chooseModel(provider: string, models: readonly { readonly id: string }[], wanted: string | undefined): string {
+  const found = wanted === undefined ? models[0] : models.find(({ id }) => id === wanted);
+  if (found) return found.id;
+  const names = models.slice(0, MODELS_NAMED).map(({ id }) => id);
+  throw new Problem('invalid_arguments', `${provider} has no such model; it has ${names.join(', ') || 'none'}.`, {
+    errors: [{ field: 'request.model', message: 'is no model of this provider' }],
+  });
+}
 
 /** Installs the routes. */
 export function installProviders(app: FastifyInstance, services: SessionServices): void {
@@ -33,7 +45,9 @@ export function installProviders(app: FastifyInstance, services: SessionServices
     const name = wanted.slice((entry?.slug.length ?? 0) + 2);
     if (!entry || !Object.hasOwn(entry.registrations.providers, name))
       throw new Problem('not_found', 'There is no provider of that name.');
-    const fields = readBody(providerBody, request.body);
+    const { request: asked } = readBody(providerBody, request.body);
+    const { models } = entry.registrations.providers[name] ?? { models: [] };
+    const fields = { request: { ...asked, model: chooseModel(wanted, models, asked.model) } };
     const result = await callSurface(services, { kind: 'providers', name, entry, session, fields });
     if (result.kind !== 'answered') throw asFailure(wanted, result);
     const checked = surfaces.providers.result.safeParse(result.answer);

@@ -1,20 +1,25 @@
 /** `/sessions/{id}/skills`: what agents may read when a task calls for it. */
 import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
 import type { RosterEntry } from '../../db/rosters.ts';
-import { listFilesBelow } from '../../db/versions.ts';
+import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { type PromptText, readText, skills } from './prompt-texts.ts';
+import { asDownload } from './download.ts';
+import { read, readBody, storedText } from './input.ts';
+import { skills } from './prompt-texts.ts';
 import type { SessionParams, SessionServices } from './services.ts';
+import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';
 import { fullName } from './surface-call.ts';
 
-/** Resources listed of one skill. */
-const RESOURCES_MAX = 1_000;
+/** No package has longer ones. */
+const PATH_MAX_CHARS = 1_024;
+type SkillParams = SessionParams & { readonly name: string };
+const path = storedText(PATH_MAX_CHARS).min(1);
+const wantedFile = z.object({ path: path.default(SKILL_TEXT) });
+const fileQuery = z.object({ path });
 
-interface Skill {
-  readonly entry: RosterEntry;
-  readonly text: PromptText;
-}
-const listSkills = (entries: readonly RosterEntry[]): Skill[] =>
+/** The skills of an account's installations. */
+export const listSkills = (entries: readonly RosterEntry[]): Skill[] =>
   entries.flatMap((entry) => skills(entry).map((text) => ({ entry, text })));
 const toItem = ({ entry, text }: Skill) => ({
   name: fullName(entry, text.name),
@@ -23,28 +28,51 @@ const toItem = ({ entry, text }: Skill) => ({
   slug: entry.slug,
 });
 
-/** What lies beside SKILL.md, by its path in the skill's folder. */
-async function listResources({ pool }: SessionServices, { entry, text }: Skill) {
-  const folder = `skills/${text.name}`;
-  const files = await listFilesBelow(pool, entry.versionId, folder, RESOURCES_MAX);
-  return files
-    .map(({ path, sizeBytes }) => ({ path: path.slice(folder.length + 1), sizeBytes }))
-    .filter(({ path }) => path !== 'SKILL.md');
+/** A skill by its full name. @throws Problem `not_found` */
+export async function findSkill({ rosters }: SessionServices, session: Session, name: string): Promise<Skill> {
+  const { entries } = await rosters.get(session.accountId);
+  const found = listSkills(entries).find(({ entry, text }) => fullName(entry, text.name) === name);
+  if (!found) throw new Problem('not_found', 'There is no skill of that name.');
+  return found;
 }
 
 /** Installs the routes. */
 export function installSkills(app: FastifyInstance, services: SessionServices): void {
+  const find = async (accountId: string, { sessionId, name }: SkillParams) =>
+    findSkill(services, await services.sessions.get(accountId, sessionId), name);
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/skills', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
     const { entries } = await services.rosters.get(session.accountId);
     return { items: listSkills(entries).map(toItem), nextCursor: null };
   });
-  app.get<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/skills/:name', async (request) => {
-    const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.rosters.get(session.accountId);
-    const skill = listSkills(entries).find(({ entry, text }) => fullName(entry, text.name) === request.params.name);
-    if (!skill) throw new Problem('not_found', 'There is no skill of that name.');
-    const [text, resources] = await Promise.all([readText(services.blobs, skill.text), listResources(services, skill)]);
-    return { ...toItem(skill), text, resources };
+  app.get<{ Params: SkillParams }>('/sessions/:sessionId/skills/:name', async (request) => {
+    const skill = await find(request.accountId, request.params);
+    const [file, resources] = await Promise.all([
+      readSkillFile(services, skill, SKILL_TEXT),
+      listResources(services, skill),
+    ]);
+    return { ...toItem(skill), text: file.content, resources };
   });
+  app.post<{ Params: SkillParams }>('/sessions/:sessionId/skills/:name', async (request) => {
+    const skill = await find(request.accountId, request.params);
+    const wanted = readBody(wantedFile, request.body);
+    const file = await readSkillFile(services, skill, wanted.path);
+    const query = new URLSearchParams({ path: wanted.path });
+    const url = `/sessions/${request.params.sessionId}/skills/${encodeURIComponent(request.params.name)}/files?${query}`;
+    const resources = wanted.path === SKILL_TEXT ? await listResources(services, skill) : [];
+    return { name: fullName(skill.entry, skill.text.name), ...file, url, resources };
+  });
+  app.get<{ Params: SkillParams }>(
+    '/sessions/:sessionId/skills/:name/files',
+    { exposeHeadRoute: false },
+    async (request, reply) => {
+      const skill = await find(request.accountId, request.params);
+      const wanted = read(fileQuery, request.query);
+      const { sizeBytes, bytes } = await openSkillFile(services, skill, wanted.path);
+      const name = wanted.path.split('/').at(-1) ?? wanted.path;
+      return asDownload(reply, { name, mediaType: 'application/octet-stream' })
+        .header('content-length', sizeBytes)
+        .send(bytes);
+    },
+  );
 }

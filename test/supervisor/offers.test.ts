@@ -1,4 +1,4 @@
-/** Commands, skills and providers of a session. */
+/** Commands and providers of a session, and its transcript. */
 import t from 'tap';
 import { startWorld } from './world.ts';
 
@@ -34,42 +34,32 @@ t.test('commands as code and as prompts', async (t) => {
   t.match(await world.call('POST', `${at}/kit__hello`, { input: 3 }), { status: 400 });
 });
 
-t.test('skills', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
-    slug: 'kit',
-    code: 'middleware.systemPrompt = () => undefined;',
-    files: {
-      'skills/pdf/SKILL.md': '---\nname: pdf\ndescription: PDFs\n---\n\n# How\n---\ndo',
-      'skills/pdf/extra.md': 'no',
-      'skills/pdf/scripts/run_.py': 'x',
-      'skills/pdf-other/SKILL.md': '---\nname: pdf-other\ndescription: o\n---\nother',
-    },
-    discovered: { skills: [{ name: 'pdf', description: 'PDFs' }] },
-  });
-  const at = `/sessions/${await world.session()}/skills`;
-  t.match((await world.call('GET', at)).body, { items: [{ name: 'kit__pdf', description: 'PDFs', slug: 'kit' }] });
-  const skill = (await world.call('GET', `${at}/kit__pdf`)).body;
-  t.match(skill, { name: 'kit__pdf', text: '# How\n---\ndo' });
-  t.same(skill.resources, [
-    { path: 'extra.md', sizeBytes: 2 },
-    { path: 'scripts/run_.py', sizeBytes: 1 },
-  ]);
-  t.match(await world.call('GET', `${at}/kit__none`), { status: 404 });
-});
-
 t.test('providers', async (t) => {
   const world = await startWorld(t);
   await world.install({
     slug: 'kit',
-    code: `providers.acme = { models: [{ id: 'm1', name: 'One' }], chat: (request, ctx) => request.messages[0].text === 'bad' ? 'nothing' :
-      ({ text: 'echo ' + request.messages[0].text + (ctx.session ? ' session' : ''), model: 'm1', usage: { inputTokens: 1, outputTokens: 1 } }) };`,
+    code: `providers.acme = { models: [{ id: 'm1', name: 'One' }, { id: 'm2', name: 'Two', contextWindow: 9 }], chat: (request, ctx) => request.messages[0].text === 'bad' ? 'nothing' :
+      ({ text: 'echo ' + request.messages[0].text + (ctx.session ? ' session' : ''), model: request.model, usage: { inputTokens: 1, outputTokens: 1 } }) };`,
   });
   const at = `/sessions/${await world.session()}/providers`;
-  t.match((await world.call('GET', at)).body, { items: [{ name: 'kit__acme', models: [{ id: 'm1' }] }] });
-  const ask = (text: string) =>
-    world.call('POST', `${at}/kit__acme`, { request: { messages: [{ role: 'user', text }] } });
+  t.match((await world.call('GET', at)).body, {
+    items: [
+      {
+        name: 'kit__acme',
+        models: [
+          { id: 'm1', name: 'One' },
+          { id: 'm2', contextWindow: 9 },
+        ],
+      },
+    ],
+  });
+  const ask = (text: string, model?: string) =>
+    world.call('POST', `${at}/kit__acme`, { request: { messages: [{ role: 'user', text }], model } });
   t.match(await ask('hi'), { status: 200, body: { text: 'echo hi', model: 'm1' } });
+  t.match(await ask('hi', 'm2'), { status: 200, body: { text: 'echo hi', model: 'm2' } });
+  t.match(await ask('hi', 'm3'), {
+    ...{ status: 422, body: { code: 'invalid_arguments', detail: 'kit__acme has no such model; it has m1, m2.' } },
+  });
   t.match(await ask('bad'), { status: 502 });
   t.match(await world.call('POST', `${at}/kit__acme`, { request: {} }), { status: 400 });
   t.match(await world.call('POST', `${at}/kit__none`, {}), { status: 404 });

@@ -1,0 +1,78 @@
+/** The files of a skill as agents read them: small ones in the answer, larger ones by their link. */
+import type { Readable } from 'node:stream';
+import type { RosterEntry } from '../../db/rosters.ts';
+import { findFile, listFilesBelow, type VersionFile } from '../../db/versions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { MIB } from '../../sdk/limits.ts';
+import { isPlainText, sniff } from '../host/media.ts';
+import { belowFrontmatter, type PromptText } from './prompt-texts.ts';
+import type { SessionServices } from './services.ts';
+
+/** The file every skill has: what to do, below its frontmatter. */
+export const SKILL_TEXT = 'SKILL.md';
+/** One file inside an answer; larger ones are downloaded. */
+export const SKILL_FILE_BYTES = MIB;
+/** Resources listed of one skill. The others are readable, by a path that its text names. */
+const RESOURCES_MAX = 1_000;
+
+export interface Skill {
+  readonly entry: RosterEntry;
+  readonly text: PromptText;
+}
+/** One file of a skill. Without content it is larger than an answer may be. */
+export interface SkillFile {
+  readonly path: string;
+  /** Told from the bytes. */
+  readonly mediaType: string;
+  readonly sizeBytes: number;
+  readonly encoding: 'utf8' | 'base64' | null;
+  readonly content: string | null;
+}
+
+const folderOf = ({ text }: Skill): string => `skills/${text.name}`;
+
+/** What lies beside SKILL.md, by its path in the skill's folder. */
+export async function listResources({ pool }: SessionServices, skill: Skill) {
+  const folder = folderOf(skill);
+  const files = await listFilesBelow(pool, skill.entry.versionId, folder, RESOURCES_MAX);
+  return files
+    .map(({ path, sizeBytes }) => ({ path: path.slice(folder.length + 1), sizeBytes }))
+    .filter(({ path }) => path !== SKILL_TEXT);
+}
+
+/** Reads a file by its path in the skill's folder; of SKILL.md the text below the frontmatter. @throws Problem `not_found` */
+export async function readSkillFile(services: SessionServices, skill: Skill, path: string): Promise<SkillFile> {
+  const { sha256, sizeBytes } = await findSkillFile(services, skill, path);
+  const known = { path, sizeBytes };
+  if (sizeBytes > SKILL_FILE_BYTES) {
+    const mediaType = await sniff(await beginning(services.blobs.stream(sha256)));
+    return { ...known, mediaType, encoding: null, content: null };
+  }
+  const bytes = await services.blobs.read(sha256);
+  const mediaType = await sniff(bytes);
+  if (!isPlainText(bytes)) return { ...known, mediaType, encoding: 'base64', content: bytes.toString('base64') };
+  const text = bytes.toString('utf8');
+  return { ...known, mediaType, encoding: 'utf8', content: path === SKILL_TEXT ? belowFrontmatter(text) : text };
+}
+
+/** A file's exact bytes, however many. @throws Problem `not_found` */
+export async function openSkillFile(
+  services: SessionServices,
+  skill: Skill,
+  path: string,
+): Promise<{ readonly sizeBytes: number; readonly bytes: Readable }> {
+  const { sha256, sizeBytes } = await findSkillFile(services, skill, path);
+  return { sizeBytes, bytes: services.blobs.stream(sha256) };
+}
+
+/** By the very path that was published: nothing in it leads anywhere else. */
+async function findSkillFile({ pool }: SessionServices, skill: Skill, path: string): Promise<VersionFile> {
+  const found = await findFile(pool, skill.entry.versionId, `${folderOf(skill)}/${path}`);
+  if (!found) throw new Problem('not_found', `The skill “${skill.text.name}” has no file of that path.`);
+  return found;
+}
+
+async function beginning(bytes: Readable): Promise<Uint8Array> {
+  for await (const chunk of bytes) return chunk as Uint8Array;
+  return new Uint8Array();
+}
