@@ -53,6 +53,8 @@ export interface AppDeps {
   readonly metrics: Metrics;
   readonly logger: FastifyBaseLogger;
   readonly limits: RateLimits & { readonly uploadsAtOnce: number; readonly installationsPerAccount: number };
+  /** Reverse proxies whose `X-Forwarded-For` is believed: addresses and networks. Absent: none. */
+  readonly trustProxy?: readonly string[];
   /** As users reach the service, without a slash at the end. */
   readonly publicUrl: string;
   /** Answers the webhook address. Absent: there is none. */
@@ -67,6 +69,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     loggerInstance: deps.logger,
     genReqId: () => randomUUIDv7(),
     bodyLimit: BODY_MAX_BYTES,
+    trustProxy: deps.trustProxy?.length ? [...deps.trustProxy] : false,
     // Two lines a request say nothing that the metrics do not; failures are logged where they are answered.
     logController: new LogController({ disableRequestLogging: true }),
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -136,7 +139,7 @@ async function restInterface(app: FastifyInstance, { services, signIn, limits }:
   await app.register(multipart);
   await limitRates(app, limits);
   // Hooks of the scope run before those that the limits add to each route.
-  requireSignIn(app, signIn, openStrangerGate(app, limits));
+  requireSignIn(app, signIn, openStrangerGate(limits));
   app.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
   const uploads = openUploadGate(limits.uploadsAtOnce);
   await app.register(accountRoutes);

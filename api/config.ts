@@ -12,12 +12,6 @@ export const apiSettings = {
     .describe('Client the console signs in as (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads a minute of one account.'),
   WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes a minute of one account.'),
-  STRANGER_REQUESTS_PER_MINUTE: wholeNumber(
-    1,
-    10_000_000,
-    600,
-    'REST requests a minute of one address that carry no token, or one that was never good here.',
-  ),
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Package uploads one API process takes at the same time.'),
   WEBHOOKS_PER_SECOND: wholeNumber(1, 1_000_000, 500, 'Webhook requests a second of one routing id.'),
   WEBHOOK_BURST: wholeNumber(1, 1_000_000, 1_000, 'Webhook requests of one routing id that may arrive at once.'),

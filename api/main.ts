@@ -60,6 +60,7 @@ async function serve(config: ApiConfig): Promise<void> {
     signIn: openSignIn(pool, await openVerifier(config)),
     ...{ metrics, logger },
     limits: limitsOf(config),
+    trustProxy: config.TRUST_PROXY,
     publicUrl: publicUrl(config),
     signInFacts: signInFactsOf(config),
   });

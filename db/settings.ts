@@ -1,5 +1,6 @@
 /** Settings: environment variables, each described once, parsed once at start-up. */
 import { existsSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 
@@ -53,6 +54,24 @@ export function webAddress(doc: string) {
     .describe(doc);
 }
 
+/** Addresses and networks (`10.0.0.0/8`), separated by commas; none by default. */
+export function networks(doc: string) {
+  return z
+    .string()
+    .transform((list) => list.split(',').map((one) => one.trim()))
+    .transform((list) => list.filter((one) => one !== ''))
+    .refine((list) => list.every(isNetwork), 'must be addresses or networks (10.0.0.0/8), separated by commas')
+    .prefault('')
+    .describe(doc);
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/');
+  const longest = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0;
+  if (longest === 0 || more.length > 0) return false;
+  return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= longest);
+}
+
 /** What API, supervisor and `npm start` all need. */
 export const sharedSettings = {
   DATA_DIR: z
@@ -83,6 +102,15 @@ export const sharedSettings = {
     .describe('Address /healthz, /readyz and /metrics listen on. Not for the public.'),
   API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
   SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
+  TRUST_PROXY: networks(
+    'Reverse proxies in front of the API and the session API: addresses and networks (10.0.0.0/8), separated by commas. Their X-Forwarded-For says who asks. Empty: none, and nobody is believed.',
+  ),
+  STRANGER_REQUESTS_PER_MINUTE: wholeNumber(
+    1,
+    10_000_000,
+    600,
+    'Requests a minute of one address, to each process, that carry no token or one that is not good.',
+  ),
   OIDC_ISSUER: webAddress('Accept tokens of this OpenID Connect issuer instead of our own.'),
   OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience those tokens must carry. Required with OIDC_ISSUER.'),
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Database connections of each process at most.'),

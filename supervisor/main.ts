@@ -20,6 +20,7 @@ import { readModels } from './host/llm/configuration.ts';
 import { readSshTargets } from './host/ssh/hosts.ts';
 import type { LogCaps } from './records/log-sink.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
+import type { SessionCallers } from './sessions/app.ts';
 import { startSupervisor } from './supervisor.ts';
 
 try {
@@ -58,7 +59,7 @@ async function serve(config: SupervisorConfig, env: Readonly<Record<string, stri
     ...quotas(config),
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
-    consoleOrigin: new URL(publicUrl(config)).origin,
+    callers: callers(config),
     logCaps: logCaps(config),
   });
   let stopping = false;
@@ -103,6 +104,14 @@ async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<
     throw new SettingsError(
       'SANDBOX=off is refused: plugins of other accounts are installed. Uninstall them, or use auto or require.',
     );
+}
+
+function callers(config: SupervisorConfig): SessionCallers {
+  return {
+    consoleOrigin: new URL(publicUrl(config)).origin,
+    trustProxy: config.TRUST_PROXY,
+    strangers: config.STRANGER_REQUESTS_PER_MINUTE,
+  };
 }
 
 function quotas(config: SupervisorConfig) {

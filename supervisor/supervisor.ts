@@ -40,7 +40,7 @@ import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { Stacks } from './records/stacks.ts';
 import { refusal, type Sandbox } from './sandbox.ts';
 import { openAgentMail } from './sessions/agent-messages.ts';
-import { buildSessionApi } from './sessions/app.ts';
+import { buildSessionApi, type SessionCallers } from './sessions/app.ts';
 import { ArgumentChecks } from './sessions/argument-checks.ts';
 import type { SessionServices } from './sessions/services.ts';
 import { SessionCache } from './sessions/session-cache.ts';
@@ -81,8 +81,8 @@ export interface SupervisorOptions {
   readonly childBounds?: ChildBounds;
   /** Told at each step of a delivery; a test's may end the process there. */
   readonly passes?: (step: string) => void;
-  /** The console's origin, whose pages may call the session API. */
-  readonly consoleOrigin?: string;
+  /** Of the session API. */
+  readonly callers?: SessionCallers;
 }
 export interface Supervisor {
   /** The session API; the caller listens. */
@@ -122,7 +122,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     streams: openSessionStreams(listener),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
-  const app = buildSessionApi(services, logger, options.consoleOrigin ?? null);
+  const app = buildSessionApi(services, logger, options.callers);
   const passes = options.passes ?? (() => undefined);
   const jobs = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },

@@ -1,8 +1,9 @@
 /** Every request under `/api` acts as the account of its bearer token. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { SignIn } from '../../db/sign-in.ts';
 import { Problem } from '../../sdk/errors.ts';
 import type { Caller } from '../services.ts';
+import type { StrangerGate } from './rate-limits.ts';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
@@ -15,21 +16,19 @@ declare module 'fastify' {
 /**
  * Adds the check to an app or a scope of it. Runs before the body is read.
  *
- * @param meetStranger counts a request whose token was never good here, before it is looked at
+ * @param strangers counts a request whose token was never good here, before it is looked at
  */
-export function requireSignIn(
-  app: FastifyInstance,
-  { signIn, knows }: SignIn,
-  meetStranger: (request: FastifyRequest, reply: FastifyReply) => Promise<void>,
-): void {
+export function requireSignIn(app: FastifyInstance, { signIn, knows }: SignIn, strangers: StrangerGate): void {
   app.decorateRequest('caller', null);
   app.addHook('onRequest', async (request, reply) => {
     const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-    if (token === undefined || !knows(token)) await meetStranger(request, reply);
+    const isStranger = token === undefined || !knows(token);
+    if (isStranger) strangers.meet(request, reply);
     if (token === undefined) {
       throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
     }
     request.caller = await signIn(token);
+    if (isStranger) strangers.welcome(request);
   });
 }
 

@@ -1,6 +1,7 @@
 /** How many requests an account may make a minute, reads and writes counted apart, and how many an unknown address. */
 import rateLimit, { normalizeIP } from '@fastify/rate-limit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { openStrangers } from '../../db/strangers.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { callerOf } from './authentication.ts';
 
@@ -43,23 +44,25 @@ export async function limitStrangers(app: FastifyInstance, { strangers }: RateLi
   });
 }
 
-/** Counts a request of somebody unknown by its address, before it costs anything. @throws Problem `rate_limited` */
-export type StrangerGate = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+/** Meets callers whose token was never good here, by their address. */
+export interface StrangerGate {
+  /** Counts a request before it costs anything. @throws Problem `rate_limited` */
+  meet(request: FastifyRequest, reply: FastifyReply): void;
+  /** Its token was good after all. */
+  welcome(request: FastifyRequest): void;
+}
 
-/** @param app with `limitRates` */
-export function openStrangerGate(app: FastifyInstance, { strangers }: RateLimits): StrangerGate {
-  const count = app.createRateLimit({
-    ...{ timeWindow: WINDOW_MS, cache: ADDRESSES_MAX, max: strangers },
-    keyGenerator: (request) => normalizeIP(request.ip),
-  });
-  return async (request, reply) => {
-    const counted = await count(request);
-    if (counted.isAllowed) return;
-    const { max, remaining, ttl, ttlInSeconds, isExceeded } = counted;
-    // An account's own numbers take their place where the sign-in succeeds.
-    reply.header('ratelimit-limit', max).header('ratelimit-remaining', remaining);
-    reply.header('ratelimit-reset', ttlInSeconds);
-    if (isExceeded) throw tooMany(strangersWord(max), ttl);
+export function openStrangerGate({ strangers: max }: RateLimits): StrangerGate {
+  const strangers = openStrangers(max);
+  return {
+    meet(request, reply) {
+      strangers.meet(normalizeIP(request.ip), ({ max, remaining, resetSeconds }) => {
+        // An account's own numbers take their place where the sign-in succeeds.
+        reply.header('ratelimit-limit', max).header('ratelimit-remaining', remaining);
+        reply.header('ratelimit-reset', resetSeconds);
+      });
+    },
+    welcome: (request) => strangers.welcome(normalizeIP(request.ip)),
   };
 }
 

@@ -1,7 +1,10 @@
 /** The session API: what agent runtimes call. Composes routes; `main.ts` listens. */
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
+import { normalizeIP } from '@fastify/rate-limit';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import type { SignIn } from '../../db/sign-in.ts';
+import { openStrangers } from '../../db/strangers.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { MIB } from '../../sdk/limits.ts';
 import { installCommands } from './commands.ts';
@@ -33,15 +36,24 @@ const KEEP_ALIVE_MS = 75_000;
 /** How long a browser remembers that it may call, seconds. */
 const PREFLIGHT_S = 600;
 
-/**
- * Builds the session API.
- *
- * @param consoleOrigin the one other origin whose pages may call it; null: none may
- */
+/** Requests a minute of one address without a good token, where nobody says otherwise. */
+const STRANGER_REQUESTS = 600;
+
+/** Who may call, from where. */
+export interface SessionCallers {
+  /** The one other origin whose pages may call it. Absent: none may. */
+  readonly consoleOrigin?: string | undefined;
+  /** Reverse proxies whose `X-Forwarded-For` is believed: addresses and networks. Absent: none. */
+  readonly trustProxy?: readonly string[] | undefined;
+  /** Requests a minute of one address without a good token. */
+  readonly strangers?: number | undefined;
+}
+
+/** Builds the session API. */
 export function buildSessionApi(
   services: SessionServices,
   logger: FastifyBaseLogger,
-  consoleOrigin: string | null = null,
+  { consoleOrigin, trustProxy = [], strangers = STRANGER_REQUESTS }: SessionCallers = {},
 ): FastifyInstance {
   const app = Fastify({
     loggerInstance: logger,
@@ -49,6 +61,7 @@ export function buildSessionApi(
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_MAX_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    trustProxy: trustProxy.length > 0 ? [...trustProxy] : false,
     genReqId: () => randomUUID(),
     requestIdHeader: false,
     // `forceCloseConnections: idle` lets a drain end as soon as the running calls have.
@@ -56,18 +69,10 @@ export function buildSessionApi(
     routerOptions: { maxParamLength: 500 },
   });
   installProblems(app);
-  if (consoleOrigin !== null) {
+  if (consoleOrigin !== undefined) {
     app.register(cors, { origin: consoleOrigin, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
   }
-  app.decorateRequest('accountId', '');
-  app.addHook('onRequest', async (request, reply) => {
-    reply.header('x-request-id', request.id);
-    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-    if (token === undefined) {
-      throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
-    }
-    request.accountId = (await services.signIn.signIn(token)).id;
-  });
+  requireSignIn(app, services.signIn, strangers);
   installLifecycle(app, services);
   installStream(app, services);
   installTranscripts(app, services);
@@ -79,4 +84,21 @@ export function buildSessionApi(
   installProviders(app, services);
   installMedia(app, services);
   return app;
+}
+
+/** Every request acts as the account of its token; unknown callers are counted by address before it is looked at. */
+function requireSignIn(app: FastifyInstance, { signIn, knows }: SignIn, perMinute: number): void {
+  const strangers = openStrangers(perMinute);
+  app.decorateRequest('accountId', '');
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
+    const isStranger = token === undefined || !knows(token);
+    if (isStranger) strangers.meet(normalizeIP(request.ip));
+    if (token === undefined) {
+      throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
+    }
+    request.accountId = (await signIn(token)).id;
+    if (isStranger) strangers.welcome(normalizeIP(request.ip));
+  });
 }

@@ -54,6 +54,8 @@ export interface ApiOptions {
     uploadsAtOnce?: number;
     installationsPerAccount?: number;
   };
+  /** Reverse proxies whose `X-Forwarded-For` is believed. */
+  readonly trustProxy?: readonly string[];
   readonly bundler?: { threads?: number; queue?: number };
   /** In place of the jailed child, where a test is about something else than packages. */
   readonly introspect?: Introspect;
@@ -98,6 +100,7 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
       installationsPerAccount: 100,
       ...options.limits,
     },
+    trustProxy: options.trustProxy ?? [],
     publicUrl: 'http://localhost:4000',
   });
   t.teardown(() => app.close());

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { startApi } from './api-service.ts';
+import { type Client, startApi } from './api-service.ts';
 import { fileList, MINIMAL, upload, zipOf } from './packages.ts';
 
 const registrations = {
@@ -65,6 +65,48 @@ t.test('an address that nobody knows is held up before its token is looked at; w
   t.equal((await ask('2001:db8::1', 'a')).status, 401);
   for (const end of ['2', '3']) await ask(`2001:db8::${end}`, 'a');
   t.equal((await ask('2001:db8::4', 'a')).status, 429, 'a network of IPv6 counts as one');
+});
+
+t.test('tokens that turn out to be good use up nobody’s share of an address', async (t) => {
+  const api = await startApi(t, { introspect, limits: { strangers: 2 } });
+  for (let index = 0; index < 6; index += 1) t.equal((await (await api.user(`user-${index}`)).get('/me')).status, 200);
+  const ann = await api.user('ann');
+  const nonsense = { method: 'GET', url: '/api/me', headers: { authorization: 'Bearer nonsense' } } as const;
+  const statuses = [await ann.send(nonsense), await ann.send(nonsense), await ann.send(nonsense)];
+  t.same(
+    statuses.map(({ status }) => status),
+    [401, 401, 429],
+  );
+});
+
+t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
+  const ask = (user: { send(options: object): ReturnType<Client['get']> }, from: string, forwarded: string) =>
+    user.send({
+      ...{ method: 'GET', url: '/api/me', remoteAddress: from },
+      headers: { authorization: 'Bearer nonsense', 'x-forwarded-for': forwarded, forwarded: `for=${forwarded}` },
+    });
+  const plain = await startApi(t, { introspect, limits: { strangers: 2 } });
+  const forger = await plain.user('ann');
+  const forged: number[] = [];
+  for (const end of [1, 2, 3, 4]) forged.push((await ask(forger, '192.0.2.1', `198.51.100.${end}`)).status);
+  t.same(forged, [401, 401, 429, 429], 'without the setting a forged header changes nothing');
+
+  const trusting = await startApi(t, {
+    introspect,
+    limits: { strangers: 2 },
+    trustProxy: ['10.0.0.0/8', '2001:db8::5'],
+  });
+  const ann = await trusting.user('ann');
+  for (const end of [1, 2, 3, 4])
+    t.equal((await ask(ann, '10.1.2.3', `198.51.100.${end}`)).status, 401, 'each its own');
+  await ask(ann, '2001:db8::5', '198.51.100.1');
+  t.equal((await ask(ann, '10.1.2.3', '198.51.100.1')).status, 429, 'one caller by two proxies is one');
+  const invented = [];
+  for (const end of [1, 2, 3]) invented.push((await ask(ann, '10.1.2.3', `203.0.113.${end}, 198.51.100.9`)).status);
+  t.same(invented, [401, 401, 429], 'what the caller itself wrote into the header does not count');
+  const outside = [];
+  for (const end of [1, 2, 3]) outside.push((await ask(ann, '192.0.2.1', `203.0.113.${end}`)).status);
+  t.same(outside, [401, 401, 429], 'nor does the header of anybody else');
 });
 
 t.test('what anybody may read is limited by address', async (t) => {

@@ -19,6 +19,11 @@ t.test('everything has a default; an empty variable counts as absent', async (t)
   t.equal(publicUrl(settings), 'http://localhost:4000');
   t.equal(supervisorUrl(settings), 'http://localhost:4010');
   t.notOk('UNRELATED' in settings);
+  t.same(settings.TRUST_PROXY, [], 'no proxy is believed');
+});
+
+t.test('proxies are addresses and networks', async (t) => {
+  t.same(parse({ TRUST_PROXY: '10.0.0.0/8, ::1,2001:db8::/32,' }).TRUST_PROXY, ['10.0.0.0/8', '::1', '2001:db8::/32']);
 });
 
 t.test('addresses follow the ports, and lose a slash at the end', async (t) => {
@@ -29,6 +34,9 @@ t.test('addresses follow the ports, and lose a slash at the end', async (t) => {
 t.test('a bad setting is refused in one sentence that names it and does not repeat it', async (t) => {
   const bad: Record<string, string>[] = [
     { PORT: 'abc' },
+    ...['true', '10.0.0.0/0', '10.0.0.0/33', '::1/129', '10.0.0', 'proxy', '1', '10.0.0.1/8/8'].map((list) => ({
+      TRUST_PROXY: `127.0.0.1, ${list}`,
+    })),
     { PORT: '0' },
     { PORT: '65536' },
     { PORT: '0x10' },
