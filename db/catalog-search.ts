@@ -19,7 +19,7 @@ const PREFIX_MIN_CHARS = 3;
  * Matches that are gathered by a word's index and then put in order. Of a word that more plugins have, the first are found
  * sooner by looking through them in order.
  */
-const GATHERED_MAX = 5_000;
+const GATHERED_MAX = 2_000;
 /** What misspelt words find at most: they are guesses, and have no further pages. */
 const GUESSES_MAX = 20;
 
@@ -36,12 +36,21 @@ interface Wanted {
   /** The words alone. */
   readonly terms: readonly string[];
 }
-/** The kinds of match, best first. Each may use the values of the ones before it: `$5` to `$8`. */
+/**
+ * The kinds of match, best first. Each may use the values of the ones before it: `$5` to `$8`.
+ *
+ * `walked` plugins are looked through in order before a word's index is asked: enough for a page of a word that every
+ * twentieth has, whose index entries alone would take longer to read. Readmes are long, and hold most common words.
+ */
 const TIERS = [
-  { condition: '(p.slug = $5 OR lower(p.display_name) = $6)', valuesOf: ({ slug, name }: Wanted) => [slug, name] },
-  { condition: `p.title_words @@ to_tsquery('simple', $7)`, valuesOf: ({ title }: Wanted) => [title] },
-  { condition: `p.summary_words @@ to_tsquery('english', $8)`, valuesOf: ({ prose }: Wanted) => [prose] },
-  { condition: `p.readme_words @@ to_tsquery('english', $8)`, valuesOf: () => [] },
+  {
+    condition: '(p.slug = $5 OR lower(p.display_name) = $6)',
+    valuesOf: ({ slug, name }: Wanted) => [slug, name],
+    walked: 0,
+  },
+  { condition: `p.title_words @@ to_tsquery('simple', $7)`, valuesOf: ({ title }: Wanted) => [title], walked: 600 },
+  { condition: `p.summary_words @@ to_tsquery('english', $8)`, valuesOf: ({ prose }: Wanted) => [prose], walked: 400 },
+  { condition: `p.readme_words @@ to_tsquery('english', $8)`, valuesOf: () => [], walked: 200 },
 ] as const;
 
 /** Where a page begins: after this row of this tier. */
@@ -143,17 +152,24 @@ async function readTier(tx: Transaction, accountId: string, wanted: Wanted, from
     .map(({ condition }, tier) => (tier === from.tier ? condition : `NOT ${condition}`))
     .join(' AND ');
   const values = [accountId, from.rank, from.slug, rows, ...tiers.flatMap(({ valuesOf }) => valuesOf(wanted))];
-  const part = (seen: string) =>
-    `SELECT p.id, p.install_rank, p.slug FROM plugins p
-      WHERE ${seen} AND ${matches} AND (p.install_rank, p.slug) > ($2, $3)`;
+  const found = `${matches} AND (p.install_rank, p.slug) > ($2, $3)`;
+  const part = (seen: string) => `SELECT p.id, p.install_rank, p.slug FROM plugins p WHERE ${seen} AND ${found}`;
   const inOrder = 'ORDER BY install_rank, slug LIMIT $4';
   const select = (listed: string, tooMany: string) =>
     `SELECT ${PLUGIN_COLUMNS}, p.install_rank AS rank, ${tooMany} AS "tooMany"
        FROM (${listed} UNION ALL (${part(OWN)} ${inOrder}) ${inOrder}) seen
        JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id ORDER BY p.install_rank, p.slug`;
-  const gather = `WITH gathered AS MATERIALIZED (${part(LISTED)} LIMIT ${GATHERED_MAX + 1})`;
   const gathered = await tx.query<Hit>(
-    `${gather} ${select('TABLE gathered', `(SELECT count(*) FROM gathered) > ${GATHERED_MAX}`)}`,
+    `WITH walked AS MATERIALIZED (
+       SELECT p.id, p.install_rank, p.slug FROM (
+         SELECT * FROM plugins p WHERE ${LISTED} AND (p.install_rank, p.slug) > ($2, $3)
+          ORDER BY p.install_rank, p.slug LIMIT ${TIERS[from.tier]?.walked ?? 0}) p
+        WHERE ${matches} ${inOrder}),
+     gathered AS MATERIALIZED (${part(LISTED)} AND (SELECT count(*) FROM walked) < $4 LIMIT ${GATHERED_MAX + 1})
+     ${select(
+       'TABLE gathered UNION ALL SELECT * FROM walked WHERE (SELECT count(*) FROM walked) = $4',
+       `(SELECT count(*) FROM gathered) > ${GATHERED_MAX}`,
+     )}`,
     values,
   );
   if (!gathered.rows[0]?.tooMany) return gathered.rows;
