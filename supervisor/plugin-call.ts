@@ -13,6 +13,8 @@ export interface PluginCall {
   readonly session: Session | null;
   /** Milliseconds since the epoch. */
   readonly deadlineAt: number;
+  /** The caller's own way to give up: the handler's `signal` aborts, and the call is answered at once. */
+  readonly signal?: AbortSignal;
 }
 
 /** Whoever can call plugins: the fleet, or a test's stand-in for timing and order. */

@@ -27,6 +27,7 @@ export class RosterCache {
   readonly #onLoaded: OnLoaded;
   readonly #rosters = new Map<string, Roster>();
   readonly #loading = new Map<string, Promise<Roster>>();
+  readonly #watchers = new Set<(accountId: string | null) => void>();
 
   constructor(pool: Pool, onLoaded: OnLoaded) {
     this.#pool = pool;
@@ -57,11 +58,23 @@ export class RosterCache {
   drop(accountId: string): void {
     this.#rosters.delete(accountId);
     this.#loading.delete(accountId);
+    for (const watcher of this.#watchers) watcher(accountId);
   }
 
   dropAll(): void {
     this.#rosters.clear();
     this.#loading.clear();
+    for (const watcher of this.#watchers) watcher(null);
+  }
+
+  /**
+   * Tells whenever an account may have changed; null: any may have.
+   *
+   * @returns ends it
+   */
+  watch(watcher: (accountId: string | null) => void): () => void {
+    this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
   }
 
   #load(accountId: string): Promise<Roster> {

@@ -115,7 +115,10 @@ export class Tenancy {
       pauseBudget: () => this.#pause(invocationId),
     });
     try {
-      const outcome = await this.child.invoke(call.target, call.context, { invocationId, deadlineAt: call.deadlineAt });
+      const outcome = await this.child.invoke(call.target, call.context, {
+        ...{ invocationId, deadlineAt: call.deadlineAt },
+        ...(call.signal ? { signal: call.signal } : {}),
+      });
       return fromOutcome(outcome);
     } catch (error) {
       if (error instanceof ChildError && error.kind === 'timeout') this.#beginDoubt();

@@ -39,7 +39,8 @@ export function listCommands(entries: readonly RosterEntry[]): Command[] {
   });
 }
 
-async function runCommand(
+/** The text that a command makes of its input. @throws Problem */
+export async function runCommand(
   services: SessionServices,
   session: Session,
   command: Command,

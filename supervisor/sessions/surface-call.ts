@@ -21,6 +21,8 @@ export interface SurfaceRequest {
   readonly session: Session | null;
   /** Made here when the caller does not say. */
   readonly invocationId?: string;
+  /** The caller's way to give up. */
+  readonly signal?: AbortSignal | undefined;
   /** The fields of the row's params beside those every call has. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
@@ -37,6 +39,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
     invocationId,
     session: scoped,
     deadlineAt,
+    ...(request.signal ? { signal: request.signal } : {}),
     context: {
       invocationId,
       settings: entry.settings,

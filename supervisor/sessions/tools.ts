@@ -52,11 +52,11 @@ export async function callTool(
   services: SessionServices,
   session: Session,
   { entry, tool }: ToolRef,
-  call: { callId: string; arguments: unknown },
+  { signal, ...call }: { callId: string; arguments: unknown; signal?: AbortSignal },
 ): Promise<ToolResult> {
   const schema = entry.registrations.tools[tool]?.parameters ?? {};
   services.argumentChecks.check(`${entry.versionId} ${tool}`, schema, call.arguments);
-  const result = await callSurface(services, { kind: 'tools', name: tool, entry, session, fields: call });
+  const result = await callSurface(services, { kind: 'tools', name: tool, entry, session, signal, fields: call });
   if (result.kind === 'answered') return checkResult(fullName(entry, tool), result.answer, services.toolResultBytes);
   if (result.kind === 'error') return failed(result.message);
   if (result.kind === 'cancelled') return failed(result.reason);
