@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
 import { normalizeIP } from '@fastify/rate-limit';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { RELEASE } from '../../db/release.ts';
 import type { SignIn } from '../../db/sign-in.ts';
 import { openStrangers } from '../../db/strangers.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { MIB } from '../../sdk/limits.ts';
+import { installMcp } from '../mcp/route.ts';
 import { installCommands } from './commands.ts';
 import { installHooks } from './hooks.ts';
 import { installLifecycle } from './lifecycle.ts';
@@ -83,6 +85,7 @@ export function buildSessionApi(
   installSkills(app, services);
   installProviders(app, services);
   installMedia(app, services);
+  installMcp(app, services, RELEASE);
   return app;
 }
 

@@ -1,0 +1,54 @@
+/** Tells when what a session is offered has really changed: an installation may change in many ways that nobody sees here. */
+import { createHash } from 'node:crypto';
+import type { Session } from '../../db/sessions.ts';
+import type { Roster } from '../fleet/roster-cache.ts';
+import { listCommands } from '../sessions/commands.ts';
+import type { SessionServices } from '../sessions/services.ts';
+import { listSkills } from '../sessions/skills.ts';
+import { listTools } from '../sessions/tools.ts';
+
+export interface Lists {
+  readonly tools: unknown;
+  readonly prompts: unknown;
+  readonly resources: unknown;
+}
+/** Notices come in groups, a rebuilt list is read once. Milliseconds. */
+const SETTLE_MS = 50;
+
+/** @returns ends it */
+export function watchLists(
+  { rosters }: Pick<SessionServices, 'rosters'>,
+  { accountId }: Session,
+  onChanged: (list: keyof Lists) => void,
+): () => void {
+  let known: Promise<Lists | null> = rosters.get(accountId).then(digest, () => null);
+  let timer: NodeJS.Timeout | undefined;
+  const look = async (): Promise<void> => {
+    const before = await known;
+    known = rosters.get(accountId).then(digest, () => before);
+    const now = await known;
+    if (!before || !now) return;
+    for (const list of ['tools', 'prompts', 'resources'] as const) if (before[list] !== now[list]) onChanged(list);
+  };
+  const stop = rosters.watch((changed) => {
+    if (changed !== null && changed !== accountId) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => void look(), SETTLE_MS).unref();
+  });
+  return () => {
+    clearTimeout(timer);
+    stop();
+  };
+}
+
+function digest(roster: Roster): Lists {
+  const { entries } = roster;
+  return {
+    tools: hashOf(listTools(roster)),
+    prompts: hashOf(listCommands(entries).map(({ entry, name, description }) => [entry.slug, name, description])),
+    // Files beside a skill change with the version only.
+    resources: hashOf(listSkills(entries).map(({ entry, text }) => [entry.slug, entry.versionId, text])),
+  };
+}
+
+const hashOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('base64');

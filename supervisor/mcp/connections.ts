@@ -1,0 +1,95 @@
+/** The MCP connections of this process: each a server with its own stream, kept until it is ended or long unused. */
+import { randomUUID } from 'node:crypto';
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
+import type { Session } from '../../db/sessions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import type { SessionServices } from '../sessions/services.ts';
+import { buildServer } from './server.ts';
+
+export interface ConnectionBounds {
+  readonly perAccount: number;
+  readonly total: number;
+  /** One without a request and without an open stream for so long is ended, milliseconds. */
+  readonly idleMs: number;
+}
+export const connectionBounds: ConnectionBounds = { perAccount: 50, total: 2_000, idleMs: 30 * 60_000 };
+
+const SWEEP_EVERY_MS = 60_000;
+const FULL_RETRY_AFTER_S = 10;
+
+export interface Connection {
+  readonly session: Session;
+  readonly transport: WebStandardStreamableHTTPServerTransport;
+  lastUsedAt: number;
+  /** Answers that are still being written, the open stream among them. */
+  streams: number;
+  close(): Promise<void>;
+}
+
+export class McpConnections {
+  readonly #services: SessionServices;
+  readonly #version: string;
+  readonly #bounds: ConnectionBounds;
+  readonly #open = new Map<string, Connection>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(services: SessionServices, version: string, bounds: ConnectionBounds = connectionBounds) {
+    this.#services = services;
+    this.#version = version;
+    this.#bounds = bounds;
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** The connection a client names, of this account and session; undefined: there is none, any more. */
+  find(id: string, { id: sessionId, accountId }: Session): Connection | undefined {
+    const found = this.#open.get(id);
+    return found?.session.id === sessionId && found.session.accountId === accountId ? found : undefined;
+  }
+
+  /** A new connection; it is kept once the client has introduced itself. @throws Problem `rate_limited` */
+  async begin(session: Session): Promise<Connection> {
+    this.#refuseTooMany(session.accountId);
+    const { server, close: unwatch } = buildServer(this.#services, session, this.#version);
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void this.#open.set(id, connection),
+    });
+    const connection: Connection = {
+      session,
+      transport,
+      lastUsedAt: Date.now(),
+      streams: 0,
+      close: () => server.close(),
+    };
+    server.onclose = () => {
+      unwatch();
+      if (transport.sessionId !== undefined) this.#open.delete(transport.sessionId);
+    };
+    await server.connect(transport);
+    return connection;
+  }
+
+  /** Ends all: clients begin again, with another process. */
+  async close(): Promise<void> {
+    clearInterval(this.#sweeper);
+    await Promise.all([...this.#open.values()].map((connection) => connection.close()));
+  }
+
+  #refuseTooMany(accountId: string): void {
+    const own = [...this.#open.values()].filter(({ session }) => session.accountId === accountId);
+    if (own.length < this.#bounds.perAccount && this.#open.size < this.#bounds.total) return;
+    throw new Problem('rate_limited', 'Too many MCP connections are open. End one (DELETE), or try again shortly.', {
+      retryAfter: FULL_RETRY_AFTER_S,
+    });
+  }
+
+  #sweep(): void {
+    const idleSince = Date.now() - this.#bounds.idleMs;
+    for (const connection of this.#open.values())
+      if (connection.streams === 0 && connection.lastUsedAt < idleSince) void connection.close();
+  }
+}

@@ -1,0 +1,43 @@
+/** Commands over the Model Context Protocol: prompts with one argument. */
+import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import {
+  ErrorCode,
+  GetPromptRequestSchema,
+  ListPromptsRequestSchema,
+  McpError,
+} from '@modelcontextprotocol/sdk/types.js';
+import type { Session } from '../../db/sessions.ts';
+import { TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
+import { listCommands, runCommand } from '../sessions/commands.ts';
+import type { SessionServices } from '../sessions/services.ts';
+import { fullName } from '../sessions/surface-call.ts';
+import { asMcpError } from './errors.ts';
+
+const INPUT = { name: 'input', description: 'What the command is about.', required: false };
+
+/** Answers `prompts/list` and `prompts/get`. */
+export function offerPrompts(server: Server, services: SessionServices, session: Session): void {
+  const commands = async () => listCommands((await services.rosters.get(session.accountId)).entries);
+  server.setRequestHandler(ListPromptsRequestSchema, async () => ({
+    prompts: (await commands()).map(({ entry, name, description }) => ({
+      name: fullName(entry, name),
+      title: `${name} (${entry.slug})`,
+      description,
+      arguments: [INPUT],
+    })),
+  }));
+  server.setRequestHandler(GetPromptRequestSchema, async ({ params }) => {
+    const command = (await commands()).find(({ entry, name }) => fullName(entry, name) === params.name);
+    if (!command) throw new McpError(ErrorCode.InvalidParams, 'There is no prompt of that name.');
+    const input = params.arguments?.input ?? '';
+    if (input.length > TEXT_MAX_CHARS)
+      throw new McpError(ErrorCode.InvalidParams, `input has more than ${TEXT_MAX_CHARS} characters.`);
+    const text = await runCommand(services, session, command, input).catch((error: unknown) => {
+      throw asMcpError(error);
+    });
+    return {
+      description: command.description,
+      messages: [{ role: 'user' as const, content: { type: 'text' as const, text } }],
+    };
+  });
+}

@@ -1,0 +1,86 @@
+/** Skills, with the files beside them, and media over the Model Context Protocol. */
+import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import {
+  ListResourcesRequestSchema,
+  ListResourceTemplatesRequestSchema,
+  ReadResourceRequestSchema,
+  type Resource,
+} from '@modelcontextprotocol/sdk/types.js';
+import { findMedia } from '../../db/media.ts';
+import type { Session } from '../../db/sessions.ts';
+import { isStorable } from '../../db/storable.ts';
+import { Problem } from '../../sdk/errors.ts';
+import type { SessionServices } from '../sessions/services.ts';
+import { listResources, readSkillFile, SKILL_TEXT, type Skill } from '../sessions/skill-files.ts';
+import { findSkill, listSkills } from '../sessions/skills.ts';
+import { fullName } from '../sessions/surface-call.ts';
+import { asMcpError } from './errors.ts';
+
+/** `skill://<slug>__<skill>/<path>` and `media://<id>`. */
+const SKILL_URI = /^skill:\/\/([^/]+)\/(.+)$/;
+const MEDIA_URI = /^media:\/\/([^/]+)$/;
+const MARKDOWN = 'text/markdown';
+/** Read whole into one answer. */
+const MEDIA_MAX_BYTES = 8 * 1024 * 1024;
+
+const uriOf = (skill: Skill, path: string): string =>
+  `skill://${fullName(skill.entry, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
+
+/** Answers `resources/list`, `resources/templates/list` and `resources/read`. */
+export function offerResources(server: Server, services: SessionServices, session: Session): void {
+  server.setRequestHandler(ListResourcesRequestSchema, async () => {
+    const { entries } = await services.rosters.get(session.accountId);
+    const described = await Promise.all(listSkills(entries).map((skill) => describe(services, skill)));
+    return { resources: described.flat() };
+  });
+  server.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({
+    resourceTemplates: [
+      { uriTemplate: 'media://{id}', name: 'media', description: 'A file that a plugin keeps, by its media id.' },
+    ],
+  }));
+  server.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
+    try {
+      return { contents: [{ uri, ...(await read(services, session, uri)) }] };
+    } catch (error) {
+      throw asMcpError(error);
+    }
+  });
+}
+
+async function describe(services: SessionServices, skill: Skill): Promise<Resource[]> {
+  const name = fullName(skill.entry, skill.text.name);
+  const whole = { uri: uriOf(skill, SKILL_TEXT), name, description: skill.text.description, mimeType: MARKDOWN };
+  const beside = await listResources(services, skill);
+  return [
+    whole,
+    ...beside.map(({ path, sizeBytes }) => ({ uri: uriOf(skill, path), name: `${name}/${path}`, size: sizeBytes })),
+  ];
+}
+
+type Content = { mimeType?: string; text: string } | { mimeType?: string; blob: string };
+
+async function read(services: SessionServices, session: Session, uri: string): Promise<Content> {
+  const [, skillName, path] = SKILL_URI.exec(uri) ?? [];
+  if (skillName !== undefined && path !== undefined) {
+    const skill = await findSkill(services, session, skillName);
+    const file = await readSkillFile(services, skill, decoded(path));
+    if (file.content === null) throw new Problem('too_large', 'The file is too large for one answer.');
+    const mimeType = path === SKILL_TEXT ? MARKDOWN : file.mediaType;
+    return file.encoding === 'utf8' ? { mimeType, text: file.content } : { mimeType, blob: file.content };
+  }
+  const [, mediaId] = MEDIA_URI.exec(uri) ?? [];
+  const found =
+    mediaId !== undefined && isStorable(mediaId) ? await findMedia(services.pool, session.accountId, mediaId) : null;
+  if (!found) throw new Problem('not_found', 'There is no such resource.');
+  if (found.sizeBytes > MEDIA_MAX_BYTES)
+    throw new Problem('too_large', `It has more than ${MEDIA_MAX_BYTES} bytes: get it from /media/${mediaId}.`);
+  return { mimeType: found.mediaType, blob: (await services.blobs.read(found.sha256)).toString('base64') };
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    throw new Problem('not_found', 'There is no such resource.');
+  }
+}

@@ -1,0 +1,56 @@
+/** `/sessions/{id}/mcp`: the session as a Model Context Protocol server, over streamable HTTP. */
+import { Readable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { SessionParams, SessionServices } from '../sessions/services.ts';
+import { type Connection, McpConnections } from './connections.ts';
+
+/** Names the connection in requests and answers. */
+const CONNECTION_HEADER = 'mcp-session-id';
+/** The protocol's own answer for a connection that is gone: the client introduces itself anew. */
+const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not found' }, id: null };
+
+/** Installs the routes. */
+export function installMcp(app: FastifyInstance, services: SessionServices, version: string): void {
+  const connections = new McpConnections(services, version);
+  app.addHook('preClose', () => connections.close());
+  app.route<{ Params: SessionParams }>({
+    method: ['GET', 'POST', 'DELETE'],
+    url: '/sessions/:sessionId/mcp',
+    exposeHeadRoute: false,
+    handler: async (request, reply) => {
+      const session = await services.sessions.get(request.accountId, request.params.sessionId);
+      const named = request.headers[CONNECTION_HEADER];
+      const connection =
+        typeof named === 'string' ? connections.find(named, session) : await connections.begin(session);
+      if (!connection) return reply.code(404).send(GONE);
+      const isNew = connection.transport.sessionId === undefined;
+      const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
+      // Whoever did not introduce itself gets its refusal and leaves nothing behind.
+      if (isNew && connection.transport.sessionId === undefined) await connection.close();
+      return send(reply, connection, answer);
+    },
+  });
+}
+
+function asWebRequest(request: FastifyRequest): Request {
+  const headers = Object.entries(request.headers).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value] as [string, string]],
+  );
+  // Only its path's end is ours; the transport looks at method and headers.
+  return new Request(`http://localhost${request.url}`, { method: request.method, headers });
+}
+
+function send(reply: FastifyReply, connection: Connection, answer: Response): FastifyReply {
+  connection.lastUsedAt = Date.now();
+  reply.code(answer.status);
+  for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
+  if (answer.body === null) return reply.send();
+  connection.streams += 1;
+  const body = Readable.fromWeb(answer.body as ReadableStream);
+  body.once('close', () => {
+    connection.streams -= 1;
+    connection.lastUsedAt = Date.now();
+  });
+  return reply.header('x-accel-buffering', 'no').send(body);
+}

@@ -1,0 +1,42 @@
+/** One Model Context Protocol server: a session's tools, its commands as prompts, its skills and media as resources. */
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import type { Session } from '../../db/sessions.ts';
+import type { SessionServices } from '../sessions/services.ts';
+import { type Lists, watchLists } from './changes.ts';
+import { offerPrompts } from './prompts.ts';
+import { offerResources } from './resources.ts';
+import { offerTools } from './tools.ts';
+
+const INSTRUCTIONS =
+  'Tools, prompts and skills of the plugins this account has installed. Names are <plugin>__<name>. Lists change when the user installs, updates or pauses a plugin.';
+
+export interface McpServer {
+  readonly server: Server;
+  close(): void;
+}
+
+/** Builds the server of one connection. The lists are read at each request, so they are always those of now. */
+export function buildServer(services: SessionServices, session: Session, version: string): McpServer {
+  const server = new Server(
+    { name: 'bulkhead', title: 'Bulkhead', version },
+    {
+      capabilities: {
+        tools: { listChanged: true },
+        prompts: { listChanged: true },
+        resources: { listChanged: true },
+      },
+      instructions: INSTRUCTIONS,
+    },
+  );
+  offerTools(server, services, session);
+  offerPrompts(server, services, session);
+  offerResources(server, services, session);
+  const tell: Record<keyof Lists, () => Promise<void>> = {
+    tools: () => server.sendToolListChanged(),
+    prompts: () => server.sendPromptListChanged(),
+    resources: () => server.sendResourceListChanged(),
+  };
+  // A client that listens to no stream is told nothing; it reads the lists when it wants them.
+  const stop = watchLists(services, session, (list) => void tell[list]().catch(() => undefined));
+  return { server, close: stop };
+}

@@ -1,0 +1,91 @@
+/** Tools over the Model Context Protocol. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import {
+  CallToolRequestSchema,
+  type CallToolResult,
+  ErrorCode,
+  ListToolsRequestSchema,
+  McpError,
+  type Tool,
+} from '@modelcontextprotocol/sdk/types.js';
+import type { Session } from '../../db/sessions.ts';
+import { Problem } from '../../sdk/errors.ts';
+import type { Roster } from '../fleet/roster-cache.ts';
+import type { SessionServices } from '../sessions/services.ts';
+import { callTool, findTool, listTools, type ToolResult } from '../sessions/tools.ts';
+import { asMcpError } from './errors.ts';
+
+/** A client that asked for progress hears that the tool is still at it, milliseconds apart. */
+const PROGRESS_EVERY_MS = 2_000;
+/** What reaches beyond the service: its answers may change without it. */
+const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
+
+/** Answers `tools/list` and `tools/call`. */
+export function offerTools(server: Server, services: SessionServices, session: Session): void {
+  server.setRequestHandler(ListToolsRequestSchema, async () => ({
+    tools: describeTools(await services.rosters.get(session.accountId)),
+  }));
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
+    const roster = await services.rosters.get(session.accountId);
+    if (!roster.tools.has(params.name)) throw unknownTool(roster, params.name);
+    const token = params._meta?.progressToken;
+    const started = Date.now();
+    const tell = (): void => {
+      const progress = Math.round((Date.now() - started) / 1_000);
+      const told = { progressToken: token ?? '', progress, message: `${params.name} is running` };
+      sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined);
+    };
+    const timer = token === undefined ? undefined : setInterval(tell, PROGRESS_EVERY_MS);
+    try {
+      const call = { callId: randomUUIDv7(), arguments: params.arguments ?? {}, signal };
+      return toMcp(await callTool(services, session, findTool(roster, params.name), call));
+    } catch (error) {
+      return refusalOf(error);
+    } finally {
+      clearInterval(timer);
+    }
+  });
+}
+
+function describeTools(roster: Roster): Tool[] {
+  return listTools(roster).map(({ name, description, parameters, slug }) => {
+    const ref = roster.tools.get(name);
+    return {
+      name,
+      title: `${ref?.tool ?? name} (${slug})`,
+      description,
+      // The protocol wants an object's schema; one that says nothing of a type takes objects too.
+      inputSchema: { ...(parameters as object), type: 'object' as const },
+      annotations: { openWorldHint: ref?.entry.granted.some((grant) => OPEN_WORLD.test(grant)) === true },
+    };
+  });
+}
+
+function toMcp({ content, isError }: ToolResult): CallToolResult {
+  const parts = content.map((part) =>
+    part.type === 'json' ? { type: 'text' as const, text: JSON.stringify(part.json) } : part,
+  );
+  const objects = content.flatMap((part) => (part.type === 'json' && isObject(part.json) ? [part.json] : []));
+  const [only] = objects;
+  return { content: parts, isError, ...(objects.length === 1 && only ? { structuredContent: only } : {}) };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** What a model can mend by another call is an answer to it; the rest is the protocol's own error. */
+function refusalOf(error: unknown): CallToolResult {
+  if (!(error instanceof Problem) || error.code === 'internal') throw asMcpError(error);
+  const where = (error.errors ?? []).map(({ field, message }) => `${field ?? ''}: ${message}`);
+  return { content: [{ type: 'text', text: [error.message, ...where].join('\n') }], isError: true };
+}
+
+function unknownTool(roster: Roster, name: string): McpError {
+  try {
+    findTool(roster, name);
+  } catch (error) {
+    if (error instanceof Problem) return new McpError(ErrorCode.InvalidParams, error.message);
+  }
+  return new McpError(ErrorCode.InvalidParams, 'There is no tool of that name.');
+}
