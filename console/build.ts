@@ -38,6 +38,8 @@ async function buildInto(outDir: string): Promise<void> {
     logLevel: process.argv.includes('--verbose') ? 'info' : 'error',
     plugins: [react()],
     // The tests' tools bring another React, one folder up.
+    // The editor's compiler runs in a worker, and so comes as modules, too.
+    worker: { format: 'es' },
     resolve: { dedupe: ['react', 'react-dom'] },
     build: {
       ...{ outDir, emptyOutDir: true, target: 'es2022', assetsInlineLimit: 0, chunkSizeWarningLimit: 10_000 },

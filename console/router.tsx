@@ -54,6 +54,10 @@ const routes = [
     lazyRouteComponent(() => import('./authoring/plugin-page.tsx'), 'PluginPage'),
   ),
   page(
+    '/plugins/$id/edit',
+    lazyRouteComponent(() => import('./editor/editor-page.tsx'), 'EditorPage'),
+  ),
+  page(
     '/playground',
     lazyRouteComponent(() => import('./playground/playground-page.tsx'), 'PlaygroundPage'),
   ),

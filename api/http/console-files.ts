@@ -36,7 +36,7 @@ export async function consoleFiles(app: FastifyInstance, reaches: readonly strin
 function contentPolicy(reaches: readonly string[]): string {
   const rules = [
     ["default-src 'self'", "script-src 'self'", "style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:"],
-    [`connect-src 'self' ${reaches.join(' ')}`.trim(), "font-src 'self' data:", "worker-src 'self' blob:"],
+    [`connect-src 'self' ${reaches.join(' ')}`.trim(), "font-src 'self' data:", "worker-src 'self'"],
     ["object-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
   ];
   return rules.flat().join('; ');

@@ -66,7 +66,13 @@ function MadeBy({ agent: { installationId, slug } }: { readonly agent: Agent }) 
   return (
     <Text size="xs" c="dimmed">
       made by{' '}
-      <PageLink to="/installations/$id" params={{ id: installationId }} size="xs" className="foreign">
+      <PageLink
+        to="/installations/$id"
+        params={{ id: installationId }}
+        size="xs"
+        underline="always"
+        className="foreign"
+      >
         {slug}
       </PageLink>
     </Text>

@@ -38,6 +38,9 @@ export function PluginPage() {
         <PageLink to="/catalog/$slug" params={{ slug: plugin.slug }} size="sm">
           As the catalog shows it
         </PageLink>
+        <PageLink to="/plugins/$id/edit" params={{ id: plugin.id }} size="sm">
+          Edit its files
+        </PageLink>
       </Group>
       <ListingButtons plugin={plugin} />
       <Part title="Publish">

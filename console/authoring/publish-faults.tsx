@@ -1,25 +1,40 @@
 /** Why a package was refused: each fault with its file and line. */
-import { Alert, Code, List, Text } from '@mantine/core';
-import { Problem, sentenceOf } from '../rest/problem.ts';
+import { Alert, Anchor, Code, List, Text } from '@mantine/core';
+import { type Fault, faultsOf } from '../editor/faults.ts';
+import { sentenceOf } from '../rest/problem.ts';
 import { visibleText } from '../style/visible-text.ts';
 
-export function PublishFaults({ error }: { readonly error: Error }) {
-  const faults = error instanceof Problem ? (error.body.errors ?? []) : [];
+/** Goes to where a fault is. */
+export type OnPlace = (place: { readonly path: string; readonly line: number; readonly column: number }) => void;
+
+export function PublishFaults({ error, onPlace }: { readonly error: Error; readonly onPlace?: OnPlace }) {
   return (
     <Alert color="red" role="alert" title="Not accepted">
       <Text size="sm" className="foreign">
         {visibleText(sentenceOf(error))}
       </Text>
       <List size="sm">
-        {faults.map(({ path, line, column, field, message }) => {
-          const place = [path ?? field, line, column].filter((part) => part !== undefined).join(':');
-          return (
-            <List.Item key={`${place} ${message}`} className="foreign">
-              {place === '' ? null : <Code>{visibleText(place)}</Code>} {visibleText(message)}
-            </List.Item>
-          );
-        })}
+        {faultsOf(error).map((fault) => (
+          <List.Item key={`${placeOf(fault)} ${fault.message}`} className="foreign">
+            <FaultPlace fault={fault} onPlace={onPlace} /> {visibleText(fault.message)}
+          </List.Item>
+        ))}
       </List>
     </Alert>
+  );
+}
+
+const placeOf = ({ path, field, line, column }: Fault): string =>
+  visibleText([path ?? field, line, column].filter((part) => part !== undefined).join(':'));
+
+function FaultPlace({ fault, onPlace }: { readonly fault: Fault; readonly onPlace: OnPlace | undefined }) {
+  const said = placeOf(fault);
+  const { path, line = 1, column = 1 } = fault;
+  if (said === '') return null;
+  if (!onPlace || path === undefined) return <Code>{said}</Code>;
+  return (
+    <Anchor component="button" type="button" ff="monospace" onClick={() => onPlace({ path, line, column })}>
+      {said}
+    </Anchor>
   );
 }

@@ -1,93 +1,22 @@
 /** Publishing: drop a folder or a zip, give it a number, and read what is wrong where it is wrong. */
-import { Button, FileButton, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
+import { Button, FileButton, Group, Stack, Text } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, useState } from 'react';
-import { bodyOf, rest } from '../rest/client.ts';
-import { queries } from '../rest/queries.ts';
-import { upload } from '../rest/upload.ts';
 import { filesOfDrop } from './dropped-folder.ts';
 import { type Dropped, readDropped } from './package-files.ts';
 import { PublishFaults } from './publish-faults.tsx';
+import { SendButtons } from './send-buttons.tsx';
 
 export function PublishForm({ pluginId }: { readonly pluginId: string }) {
-  const [semVer, setSemVer] = useState('');
   const [dropped, setDropped] = useState<Dropped | null>(null);
-  const [part, setPart] = useState(0);
   const read = useMutation({ mutationFn: readDropped, onSuccess: setDropped });
-  const publish = useMutation({
-    mutationFn: () => send(pluginId, semVer.trim(), dropped, setPart),
-    onSuccess: () => queries.invalidateQueries(),
-  });
-  const draft = useMutation({
-    mutationFn: () => saveDraft(pluginId, dropped),
-    onSuccess: () => queries.invalidateQueries(),
-  });
-  const take = (files: readonly File[]) => {
-    publish.reset();
-    draft.reset();
-    read.mutate(files);
-  };
-  const error = read.error ?? publish.error ?? draft.error;
   return (
     <Stack>
-      <DropPlace onFiles={take} dropped={dropped} />
-      <Group align="flex-end">
-        <TextInput
-          label="Version"
-          placeholder="1.0.0"
-          value={semVer}
-          onChange={(event) => setSemVer(event.currentTarget.value)}
-        />
-        <Button
-          disabled={dropped === null || semVer.trim() === ''}
-          loading={publish.isPending}
-          onClick={() => publish.mutate()}
-        >
-          Publish
-        </Button>
-        <Button
-          variant="default"
-          disabled={dropped === null || 'zip' in dropped}
-          loading={draft.isPending}
-          onClick={() => draft.mutate()}
-        >
-          Save as draft
-        </Button>
-      </Group>
-      {publish.isPending ? <Progress value={part * 100} aria-label="Sent" /> : null}
-      <div role="status">
-        {publish.isSuccess ? <Text>Published. It cannot be changed any more; a fix is a new version.</Text> : null}
-        {draft.data ? <Text>The draft is saved. {draft.data.warnings.join(' ')}</Text> : null}
-      </div>
-      {error ? <PublishFaults error={error} /> : null}
+      <DropPlace onFiles={(files) => read.mutate(files)} dropped={dropped} />
+      {read.error ? <PublishFaults error={read.error} /> : null}
+      <SendButtons pluginId={pluginId} dropped={dropped} />
     </Stack>
   );
-}
-
-async function send(
-  id: string,
-  semVer: string,
-  dropped: Dropped | null,
-  onProgress: (part: number) => void,
-): Promise<void> {
-  if (dropped === null) return;
-  onProgress(0);
-  if ('files' in dropped) {
-    const body = { semVer, files: [...dropped.files] };
-    await rest.POST('/plugins/{id}/versions', { params: { path: { id } }, body });
-    return;
-  }
-  const form = new FormData();
-  // Fields go before the file: the service reads as it comes.
-  form.set('semVer', semVer);
-  form.set('file', dropped.zip);
-  await upload(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress);
-}
-
-async function saveDraft(id: string, dropped: Dropped | null) {
-  if (dropped === null || 'zip' in dropped) throw new Error('A draft is saved from a folder, not from a zip.');
-  const body = { files: [...dropped.files] };
-  return bodyOf(rest.POST('/plugins/{id}/draft', { params: { path: { id } }, body }));
 }
 
 interface DropProps {

@@ -3,6 +3,7 @@ import { Alert, Group, Skeleton, Stack, Tabs, Text, Title } from '@mantine/core'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { EventsView } from '../activity/events-view.tsx';
 import { HostCallsView } from '../activity/host-calls-view.tsx';
+import { UsageView } from '../activity/usage-view.tsx';
 import { ChannelsView } from '../channels/channels-view.tsx';
 import { LogView } from '../logs/log-view.tsx';
 import { type Installation, useInstallation } from '../rest/installations.ts';
@@ -75,6 +76,7 @@ function Parts({ installation }: { readonly installation: Installation }) {
     channels: <ChannelsView installation={installation} />,
     events: <EventsView installationId={installation.id} />,
     calls: <HostCallsView installationId={installation.id} />,
+    usage: <UsageView installationId={installation.id} />,
   };
   return (
     <Tabs value={tab} onChange={show} keepMounted={false}>

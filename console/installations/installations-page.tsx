@@ -15,7 +15,11 @@ export function InstallationsPage() {
       {found.isPending ? <Skeleton height={160} aria-label="Loading" /> : null}
       {found.data?.items.length === 0 ? (
         <Nothing>
-          Nothing is installed yet. <PageLink to="/catalog">Choose something from the catalog</PageLink>.
+          Nothing is installed yet.{' '}
+          <PageLink to="/catalog" underline="always">
+            Choose something from the catalog
+          </PageLink>
+          .
         </Nothing>
       ) : null}
       {found.data && found.data.items.length > 0 ? <HookOrder installations={found.data.items} /> : null}

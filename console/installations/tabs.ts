@@ -6,6 +6,7 @@ export const tabs = [
   { name: 'channels', label: 'Channels' },
   { name: 'events', label: 'Events' },
   { name: 'calls', label: 'Host calls' },
+  { name: 'usage', label: 'Usage' },
 ] as const;
 export type Tab = (typeof tabs)[number]['name'];
 

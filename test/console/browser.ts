@@ -32,10 +32,11 @@ export interface Look {
   readonly scheme: 'light' | 'dark';
   readonly size: 'wide' | 'phone';
 }
-/** Each scheme and each size once. */
 export const LOOKS: readonly Look[] = [
   { scheme: 'light', size: 'wide' },
+  { scheme: 'dark', size: 'wide' },
   { scheme: 'dark', size: 'phone' },
+  { scheme: 'light', size: 'phone' },
 ];
 
 /** A page of its own, signed in by the link, with whatever it complains about. */

@@ -1,41 +1,28 @@
 /** The console in a real browser, against the real service. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { eventually, startService } from '../deploy/running-service.ts';
 import { temporaryFolder } from '../harness.ts';
-import { root } from '../source-files.ts';
-import { LOOKS, look, openConsole, scrollsSideways, startBrowser, violations } from './browser.ts';
+import { openConsole, startBrowser } from './browser.ts';
+import { inspect } from './pictures.ts';
 import { installationThat, publish, publishFrontDesk } from './stage.ts';
 
 // A whole start-up with a PostgreSQL of its own, and a browser.
 t.setTimeout(240_000);
-const PICTURES = join(root, 'test', 'console', 'screenshots');
 
 t.test('what users do with plugins can be done in the console', async (t) => {
   const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
   const plugin = await publishFrontDesk(service);
   const browser = await startBrowser(t);
   const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
-  await mkdir(PICTURES, { recursive: true });
-  /** Every look of the page as it is: nothing to complain about, and a picture for people. */
-  const inspect = async (t: Test, name: string) => {
-    for (const one of LOOKS) {
-      await look(page, one);
-      t.same(await violations(page), [], `${name} ${one.scheme} ${one.size}: axe finds nothing`);
-      t.notOk(await scrollsSideways(page), `${name} ${one.size}: fits`);
-      await page.screenshot({ path: join(PICTURES, `${name}-${one.scheme}-${one.size}.png`) });
-    }
-    await look(page, { scheme: 'light', size: 'wide' });
-  };
-
   await t.test('find it in the catalog and read what it is', async (t) => {
     await page.getByRole('searchbox').fill('front');
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('cell', { name: 'good day' }).waitFor();
     t.equal(await page.getByRole('link', { name: 'a trick' }).count(), 0, 'a script is no link');
     t.equal(await page.locator('.readme img, .readme script').count(), 0, 'no picture, no script');
-    await inspect(t, 'entry');
+    await inspect(t, page, 'entry');
   });
 
   await t.test('install it with settings, a secret and consent', async (t) => {
@@ -45,13 +32,13 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await dialog.getByLabel('Tone').selectOption('warm');
     await dialog.getByLabel('API key').fill('k3y');
     await dialog.getByRole('checkbox').check();
-    await inspect(t, 'install');
+    await inspect(t, page, 'install');
     await dialog.getByRole('button', { name: 'Install' }).click();
     await page.getByRole('tab', { name: 'Overview' }).waitFor();
     const { settings, secretNames } = await installationThat(service, ({ status }) => status === 'ready');
     t.same([settings.tone, secretNames], ['warm', ['key']]);
     await page.getByText('ready', { exact: true }).waitFor();
-    await inspect(t, 'overview');
+    await inspect(t, page, 'overview');
   });
 
   await t.test('see its log lines come, filter them, and see tricks as what they are', async (t) => {
@@ -64,7 +51,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
       });
     await say('good morning');
     await page.getByText('inbound good morning').waitFor();
-    await inspect(t, 'logs');
+    await inspect(t, page, 'logs');
     await page.getByLabel('Contains').fill('set up');
     await page.getByText('inbound good morning').waitFor({ state: 'detached' });
     await page.getByLabel('Contains').fill('');
@@ -89,10 +76,10 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     const webhookUrl = await address.inputValue();
     await service.call('POST', webhookUrl, { hello: '<script>alert(3)</script>' });
     await page.getByText('delivered', { exact: true }).last().waitFor();
-    await inspect(t, 'channels');
+    await inspect(t, page, 'channels');
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByText('<script>alert(3)</script>').waitFor();
-    await inspect(t, 'delivery');
+    await inspect(t, page, 'delivery');
     await page.getByRole('button', { name: 'Replay', exact: true }).click();
     await page.getByText('It is delivered again').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();
@@ -104,20 +91,20 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await t.test('see events and host calls', async (t) => {
     await page.getByRole('tab', { name: 'Events' }).click();
     await page.getByRole('cell', { name: 'pluginInstalled', exact: true }).waitFor();
-    await inspect(t, 'events');
+    await inspect(t, page, 'events');
     await page.getByRole('tab', { name: 'Host calls' }).click();
     await page
       .getByText(/It has called nothing yet|storage/)
       .first()
       .waitFor();
-    await inspect(t, 'host-calls');
+    await inspect(t, page, 'host-calls');
   });
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
     await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByText('1.1.0 asks for more access').waitFor();
-    await inspect(t, 'consent');
+    await inspect(t, page, 'consent');
     await page.getByRole('button', { name: 'Allow this and update to 1.1.0' }).click();
     await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.1.0');
     await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
@@ -141,7 +128,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByText('No running plugin has this hook').waitFor();
     await page.getByRole('button', { name: 'Call the tool' }).click();
     await page.getByText('"ding"').waitFor();
-    await inspect(t, 'session');
+    await inspect(t, page, 'session');
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page
@@ -149,7 +136,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
       .or(page.getByText('ann', { exact: true }))
       .first()
       .waitFor();
-    await inspect(t, 'playground');
+    await inspect(t, page, 'playground');
     await page.getByRole('link', { name: 'Installations' }).click();
     await page.getByRole('link', { name: 'Front desk' }).click();
   });
@@ -157,7 +144,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await t.test('change settings, pause, resume and uninstall', async (t) => {
     await page.getByRole('tab', { name: 'Settings' }).click();
     await page.getByLabel('Signature').fill('The desk');
-    await inspect(t, 'settings');
+    await inspect(t, page, 'settings');
     await page.getByRole('button', { name: 'Save' }).click();
     await installationThat(service, ({ settings }) => settings.sign === 'The desk');
     await page.getByRole('tab', { name: 'Overview' }).click();
@@ -168,12 +155,12 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Pause' }).waitFor();
     await page.getByRole('link', { name: 'Installations' }).click();
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
-    await inspect(t, 'installations');
+    await inspect(t, page, 'installations');
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('button', { name: 'Uninstall' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText('its secrets: key').waitFor();
-    await inspect(t, 'uninstall');
+    await inspect(t, page, 'uninstall');
     await dialog.getByRole('button', { name: 'Uninstall' }).click();
     await page.getByText('Nothing is installed yet').waitFor();
     t.same((await service.call('GET', '/api/installations')).body.items, []);
@@ -190,7 +177,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('link', { name: 'My plugins' }).click();
     await page.getByLabel('Name').fill('Night desk');
     await page.getByLabel('Slug').fill('night-desk');
-    await inspect(t, 'my-plugins');
+    await inspect(t, page, 'my-plugins');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('textbox', { name: 'Version', exact: true }).waitFor();
     const publishFolder = async (semVer: string) => {
@@ -202,13 +189,13 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await write('middleware.systemPrompt = (ctx) => {\n  return ctx.systemPrompt +;\n};\n');
     await publishFolder('1.0.0');
     await page.getByText(/^index\.ts:2:\d+$/).waitFor();
-    await inspect(t, 'faults');
+    await inspect(t, page, 'faults');
     await write('middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Good night.";\n');
     await publishFolder('1.0.0');
     await page.getByRole('cell', { name: '1.0.0', exact: true }).waitFor();
     await page.getByRole('button', { name: 'List in the catalog' }).click();
     await page.getByRole('button', { name: 'Take out of the catalog' }).waitFor();
-    await inspect(t, 'plugin');
+    await inspect(t, page, 'plugin');
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
     await page.getByRole('button', { name: 'Files' }).click();

@@ -149,6 +149,7 @@ const watching: readonly PageAction[] = [
     where: 'Installation: Host calls',
     does: ({ page }) => tab(page, 'Host calls'),
   },
+  { operation: 'GET /installations/{id}/usage', where: 'Installation: Usage', does: ({ page }) => tab(page, 'Usage') },
 ];
 
 const agents: readonly PageAction[] = [

@@ -1,0 +1,84 @@
+/** What the plugin spent of the operator's models through `host.llm`: today, in all, by model and by day. */
+import { Group, Skeleton, Stack, Table, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { bodyOf, rest } from '../rest/client.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import type { components } from '../rest/schema.d.ts';
+import { Facts } from '../shell/facts.tsx';
+import { Nothing } from '../shell/nothing.tsx';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { Part } from '../shell/part.tsx';
+import { visibleText } from '../style/visible-text.ts';
+
+type Spent = components['schemas']['Usage']['total'];
+const COUNT = new Intl.NumberFormat();
+/** Prices are a fraction of a cent at times. */
+const COST = new Intl.NumberFormat(undefined, { maximumFractionDigits: 4 });
+
+export function UsageView({ installationId }: { readonly installationId: string }) {
+  const found = useQuery({
+    queryKey: ['installations', installationId, 'usage'],
+    queryFn: () => bodyOf(rest.GET('/installations/{id}/usage', { params: { path: { id: installationId } } })),
+    refetchInterval: FOLLOW_MS,
+  });
+  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
+  const { total, today, models, days } = found.data;
+  if (days.length === 0)
+    return <Nothing>It has asked no model yet. What it spends through host.llm is summed here.</Nothing>;
+  return (
+    <Stack>
+      <Group grow align="stretch">
+        <Sum title="Today" spent={today} />
+        <Sum title="In all" spent={total} />
+      </Group>
+      <SpentTable name="Model" rows={models.map((row) => ({ name: row.model, ...row }))} />
+      <SpentTable name="Day" rows={days.map((row) => ({ name: row.day, ...row }))} />
+      <Text size="sm" c="dimmed">
+        Days begin at midnight, UTC. Costs are by the operator’s price list; 0 where it has no price.
+      </Text>
+    </Stack>
+  );
+}
+
+function Sum({ title, spent }: { readonly title: string; readonly spent: Spent }) {
+  return (
+    <Part title={title}>
+      <Facts
+        rows={[
+          ['Answers', COUNT.format(spent.answers)],
+          ['Tokens in', COUNT.format(spent.inputTokens)],
+          ['Tokens out', COUNT.format(spent.outputTokens)],
+          ['Cost', COST.format(spent.cost)],
+        ]}
+      />
+    </Part>
+  );
+}
+
+function SpentTable({ name, rows }: { readonly name: string; readonly rows: readonly (Spent & { name: string })[] }) {
+  return (
+    <Table.ScrollContainer minWidth={440}>
+      <Table aria-label={`By ${name.toLowerCase()}`}>
+        <Table.Thead>
+          <Table.Tr>
+            {[name, 'Answers', 'Tokens in', 'Tokens out', 'Cost'].map((title) => (
+              <Table.Th key={title}>{title}</Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map((row) => (
+            <Table.Tr key={row.name}>
+              <Table.Td className="foreign">{visibleText(row.name)}</Table.Td>
+              <Table.Td>{COUNT.format(row.answers)}</Table.Td>
+              <Table.Td>{COUNT.format(row.inputTokens)}</Table.Td>
+              <Table.Td>{COUNT.format(row.outputTokens)}</Table.Td>
+              <Table.Td>{COST.format(row.cost)}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}

@@ -1,0 +1,71 @@
+/** One file of a package in the code editor. */
+import { useComputedColorScheme } from '@mantine/core';
+import { useEffect, useRef } from 'react';
+import type { TextFile } from '../authoring/package-files.ts';
+import type { Fault, Place } from './faults.ts';
+import { markFaults, modelOf, syncModels } from './models.ts';
+import { editor, KeyCode, KeyMod } from './monaco.ts';
+
+/** Where Escape means something else: it closes what is open. */
+const NOTHING_IS_OPEN = [
+  ...['!suggestWidgetVisible', '!findWidgetVisible', '!parameterHintsVisible', '!markersNavigationVisible'],
+  ...['!renameInputVisible', '!inSnippetMode', '!editorHasMultipleSelections', '!referenceSearchVisible'],
+  ...['!editorHoverVisible', '!inReferenceSearchEditor', '!messageVisible', '!codeActionMenuVisible'],
+].join(' && ');
+const OPTIONS: editor.IStandaloneEditorConstructionOptions = {
+  ...{ automaticLayout: true, fontSize: 13, minimap: { enabled: false }, scrollBeyondLastLine: false, tabSize: 2 },
+  ...{ links: false, fixedOverflowWidgets: true, wordWrap: 'on', padding: { top: 8 }, renderLineHighlight: 'gutter' },
+  // What a reader cannot see is what a trick needs.
+  unicodeHighlight: { ambiguousCharacters: true, invisibleCharacters: true, nonBasicASCII: false },
+  ...{ renderControlCharacters: true, stickyScroll: { enabled: false }, accessibilitySupport: 'on' },
+};
+
+interface Edited {
+  readonly files: readonly TextFile[];
+  readonly path: string;
+  readonly faults: readonly Fault[];
+  /** Where to go; a new object goes there again. */
+  readonly place: Place | null;
+  readonly onText: (path: string, contentText: string) => void;
+  readonly onSave: () => void;
+  /** The user wants out of the editor, whose Tab key indents. */
+  readonly onLeave: () => void;
+}
+
+export function CodeEditor({ files, path, faults, place, ...handlers }: Edited) {
+  const box = useRef<HTMLDivElement>(null);
+  const shown = useRef<editor.IStandaloneCodeEditor>(null);
+  const latest = useRef(handlers);
+  latest.current = handlers;
+  const scheme = useComputedColorScheme('light');
+  useEffect(() => {
+    if (!box.current) return;
+    const made = editor.create(box.current, OPTIONS);
+    made.onDidChangeModelContent(() => {
+      const model = made.getModel();
+      if (model) latest.current.onText(model.uri.path.replace('/plugin/', ''), model.getValue());
+    });
+    made.addCommand(KeyMod.CtrlCmd | KeyCode.KeyS, () => latest.current.onSave());
+    made.addCommand(KeyCode.Escape, () => latest.current.onLeave(), NOTHING_IS_OPEN);
+    shown.current = made;
+    return () => {
+      made.dispose();
+      syncModels([]);
+    };
+  }, []);
+  useEffect(() => editor.setTheme(scheme === 'dark' ? 'vs-dark' : 'vs'), [scheme]);
+  useEffect(() => {
+    syncModels(files);
+    const file = files.find((one) => one.path === path);
+    shown.current?.setModel(file ? modelOf(file) : null);
+    shown.current?.updateOptions({ ariaLabel: `${path}. Escape leaves the editor, Control M makes Tab leave it.` });
+  }, [files, path]);
+  useEffect(() => markFaults(files, faults), [files, faults]);
+  useEffect(() => {
+    if (!place || place.path !== path) return;
+    shown.current?.revealLineInCenter(place.line);
+    shown.current?.setPosition({ lineNumber: place.line, column: place.column });
+    shown.current?.focus();
+  }, [place, path]);
+  return <div ref={box} className="code-editor" />;
+}

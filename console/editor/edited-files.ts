@@ -1,0 +1,49 @@
+/** The files that an author edits: those of the draft, of the newest version, or of a first plugin to begin with. */
+import type { TextFile } from '../authoring/package-files.ts';
+import { bodyOf, rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
+
+export interface Package {
+  readonly displayName: string;
+  readonly slug: string;
+  readonly files: readonly TextFile[];
+  /** Files that are no text: a draft cannot hold them. */
+  readonly leftOut: readonly string[];
+}
+
+export async function readPackage(id: string): Promise<Package> {
+  const plugin = await bodyOf(rest.GET('/plugins/{id}', { params: { path: { id }, query: { includeFiles: 'true' } } }));
+  const found = plugin.draft ? await readDraft(id) : (plugin.files ?? []);
+  const files = found.flatMap(({ path, contentText }) => (contentText === null ? [] : [{ path, contentText }]));
+  return {
+    displayName: plugin.displayName,
+    slug: plugin.slug,
+    files: found.length === 0 ? firstFiles(plugin.displayName) : files,
+    leftOut: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
+  };
+}
+
+async function readDraft(id: string): Promise<components['schemas']['File'][]> {
+  const path = { id, versionId: 'draft' };
+  return (await bodyOf(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path } }))).items;
+}
+
+const firstFiles = (name: string): TextFile[] => [
+  {
+    path: 'readme.md',
+    contentText: `---
+name: ${JSON.stringify(name)}
+description: Says what the plugin does, in one line
+---
+What it does, for those who read the catalog.
+`,
+  },
+  {
+    path: 'index.ts',
+    contentText: `middleware.systemPrompt = (ctx) => {
+  host.log('a prompt for ' + ctx.agent.name);
+  return ctx.systemPrompt + '\\n\\nAnswer in one sentence.';
+};
+`,
+  },
+];

@@ -1,0 +1,59 @@
+/** Writing a plugin in the browser: its files, with the SDK's types, and a session beside them to try it in. */
+import { Alert, Grid, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useParams } from '@tanstack/react-router';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { Part } from '../shell/part.tsx';
+import { type Package, readPackage } from './edited-files.ts';
+import { FilesEditor } from './files-editor.tsx';
+import { TryPanel } from './try-panel.tsx';
+
+export function EditorPage() {
+  const { id } = useParams({ from: '/plugins/$id/edit' });
+  const found = useQuery({
+    queryKey: ['editor', id],
+    queryFn: () => readPackage(id),
+    // What is typed is newer than what is there; and whoever comes back gets what is there.
+    ...{ staleTime: Number.POSITIVE_INFINITY, gcTime: 0, refetchOnMount: false, refetchOnReconnect: false },
+  });
+  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (!found.data) return <Skeleton height={400} aria-label="Loading" />;
+  return (
+    <Stack>
+      <Head id={id} of={found.data} />
+      <Grid>
+        <Grid.Col span={{ base: 12, lg: 8 }}>
+          <FilesEditor pluginId={id} given={found.data.files} />
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, lg: 4 }}>
+          <Part title="Try the draft">
+            <TryPanel pluginId={id} slug={found.data.slug} />
+          </Part>
+        </Grid.Col>
+      </Grid>
+    </Stack>
+  );
+}
+
+function Head({ id, of: { displayName, leftOut } }: { readonly id: string; readonly of: Package }) {
+  return (
+    <>
+      <Group gap="sm">
+        <Title order={1} className="foreign">
+          {displayName}
+        </Title>
+        <PageLink to="/plugins/$id" params={{ id }} size="sm">
+          Versions and listing
+        </PageLink>
+      </Group>
+      {leftOut.length > 0 ? (
+        <Alert color="yellow" title="Some files are no text">
+          <Text size="sm" className="foreign">
+            A draft holds text only, so these are not in it: {leftOut.join(', ')}. To keep them, publish a zip.
+          </Text>
+        </Alert>
+      ) : null}
+    </>
+  );
+}

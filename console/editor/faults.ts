@@ -1,0 +1,14 @@
+/** What the service found wrong in a package. */
+import { Problem } from '../rest/problem.ts';
+import type { components } from '../rest/schema.d.ts';
+
+export type Fault = NonNullable<components['schemas']['Problem']['errors']>[number];
+/** A place in a package. */
+export interface Place {
+  readonly path: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+export const faultsOf = (error: unknown): readonly Fault[] =>
+  error instanceof Problem ? (error.body.errors ?? []) : [];

@@ -1,0 +1,58 @@
+/** Which file is in hand; more files, and fewer. */
+import { Button, Group, NativeSelect, TextInput } from '@mantine/core';
+import { type FormEvent, useState } from 'react';
+import type { TextFile } from '../authoring/package-files.ts';
+import type { Fault } from './faults.ts';
+
+interface Shown {
+  readonly files: readonly TextFile[];
+  readonly path: string;
+  readonly faults: readonly Fault[];
+  readonly onPath: (path: string) => void;
+  readonly onFiles: (files: readonly TextFile[]) => void;
+}
+/** Without them it is no package. */
+const REQUIRED = ['readme.md', 'index.ts'];
+
+export function FileTabs({ files, path, faults, onPath, onFiles }: Shown) {
+  const [added, setAdded] = useState('');
+  const name = added.trim();
+  const add = (event: FormEvent) => {
+    event.preventDefault();
+    if (!files.some((file) => file.path === name)) onFiles([...files, { path: name, contentText: '' }]);
+    onPath(name);
+    setAdded('');
+  };
+  const remove = () => {
+    onFiles(files.filter((file) => file.path !== path));
+    onPath('index.ts');
+  };
+  const wrong = new Set(faults.map((fault) => fault.path));
+  return (
+    <Group align="flex-end" gap="xs">
+      <NativeSelect
+        label="File"
+        style={{ flex: '1 1 10rem' }}
+        value={path}
+        onChange={(event) => onPath(event.currentTarget.value)}
+        data={files.map((file) => ({ value: file.path, label: wrong.has(file.path) ? `${file.path} (!)` : file.path }))}
+      />
+      <Button variant="default" disabled={REQUIRED.includes(path)} onClick={remove}>
+        Remove
+      </Button>
+      <form onSubmit={add}>
+        <Group align="flex-end" gap="xs" wrap="nowrap">
+          <TextInput
+            label="New file"
+            placeholder="words/greeting.ts"
+            value={added}
+            onChange={(event) => setAdded(event.currentTarget.value)}
+          />
+          <Button type="submit" variant="default" disabled={name === ''}>
+            Add
+          </Button>
+        </Group>
+      </form>
+    </Group>
+  );
+}

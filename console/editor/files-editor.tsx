@@ -1,0 +1,76 @@
+/** The files of a package side by side, the one in hand in the code editor, and the buttons that send them all. */
+import { Skeleton, Stack, Text } from '@mantine/core';
+import { lazy, Suspense, useCallback, useMemo, useRef, useState } from 'react';
+import type { TextFile } from '../authoring/package-files.ts';
+import { SendButtons } from '../authoring/send-buttons.tsx';
+import { type Fault, faultsOf, type Place } from './faults.ts';
+import { FileTabs } from './file-tabs.tsx';
+import { UnsavedGuard } from './unsaved-guard.tsx';
+
+const CodeEditor = lazy(() => import('./code-editor.tsx').then(({ CodeEditor }) => ({ default: CodeEditor })));
+const HELP =
+  'Tab indents. Escape leaves the editor for the buttons below; Control M (on a Mac Control Shift M) makes Tab leave it. Control S saves the draft.';
+
+interface Given {
+  readonly pluginId: string;
+  readonly given: readonly TextFile[];
+}
+
+export function FilesEditor({ pluginId, given }: Given) {
+  const [files, setFiles] = useState(given);
+  const [saved, setSaved] = useState(given);
+  const [path, setPath] = useState(given.some((file) => file.path === 'index.ts') ? 'index.ts' : given[0]?.path);
+  const [faults, setFaults] = useState<readonly Fault[]>([]);
+  const [place, setPlace] = useState<Place | null>(null);
+  const buttons = useRef<HTMLDivElement>(null);
+  const onText = useCallback((of: string, contentText: string) => {
+    setFiles((last) => withText(last, of, contentText));
+  }, []);
+  const dropped = useMemo(() => ({ files }), [files]);
+  const pressSave = () =>
+    [...(buttons.current?.querySelectorAll('button') ?? [])]
+      .find((one) => one.textContent === 'Save as draft')
+      ?.click();
+  return (
+    <Stack gap="sm">
+      <UnsavedGuard isUnsaved={!isSame(files, saved)} />
+      <FileTabs files={files} path={path ?? ''} faults={faults} onPath={setPath} onFiles={setFiles} />
+      <Suspense fallback={<Skeleton height={420} aria-label="Loading the editor" />}>
+        <CodeEditor
+          {...{ files, path: path ?? '', faults, place, onText }}
+          onSave={pressSave}
+          onLeave={() => buttons.current?.querySelector('input')?.focus()}
+        />
+      </Suspense>
+      <Text size="xs" c="dimmed">
+        {HELP}
+      </Text>
+      <div ref={buttons}>
+        <SendButtons
+          pluginId={pluginId}
+          dropped={dropped}
+          keepsFaults
+          onAnswer={(refusal) => {
+            setFaults(faultsOf(refusal));
+            if (refusal === null) setSaved(files);
+          }}
+          onPlace={(there) => {
+            setPath(there.path);
+            setPlace({ ...there });
+          }}
+        />
+      </div>
+    </Stack>
+  );
+}
+
+/** The same array where nothing changed, so that nothing is drawn again. */
+function withText(files: readonly TextFile[], path: string, contentText: string): readonly TextFile[] {
+  const at = files.findIndex((file) => file.path === path);
+  if (at === -1 || files[at]?.contentText === contentText) return files;
+  return files.with(at, { path, contentText });
+}
+
+const isSame = (some: readonly TextFile[], others: readonly TextFile[]): boolean =>
+  some.length === others.length &&
+  some.every(({ path, contentText }) => others.find((other) => other.path === path)?.contentText === contentText);

@@ -1,0 +1,103 @@
+/** A session beside the editor, in which the saved draft runs: each save is in it a moment later. */
+import { Alert, Button, Code, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { useState } from 'react';
+import { UpdateConsent } from '../installations/update-consent.tsx';
+import { MessageForm } from '../playground/message-form.tsx';
+import { PromptForm } from '../playground/prompt-form.tsx';
+import { ToolForm } from '../playground/tool-form.tsx';
+import { useAction } from '../rest/action.ts';
+import { rest } from '../rest/client.ts';
+import { type Installation, useInstallations } from '../rest/installations.ts';
+import { callSessions, type Session } from '../rest/session-api.ts';
+import { PageFailure } from '../shell/page-failure.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+
+/** Who the session is with; no runtime answers for it. */
+const AGENT = 'editor';
+
+interface Tried {
+  readonly pluginId: string;
+  readonly slug: string;
+}
+
+export function TryPanel({ pluginId, slug }: Tried) {
+  const [session, setSession] = useState<string | null>(null);
+  const installations = useInstallations();
+  const installation = installations.data?.items.find((one) => one.pluginId === pluginId);
+  const start = useAction<void, void>(async () => {
+    await followDraft(slug, installation);
+    setSession((await callSessions<Session>('POST', '/sessions', { agentId: AGENT })).id);
+  });
+  if (installations.error) return <PageFailure error={installations.error} />;
+  if (!installations.data) return <Skeleton height={120} aria-label="Loading" />;
+  const isReady = session !== null && installation?.versionPolicy === 'Draft';
+  return (
+    <Stack>
+      {installation?.versionPolicy === 'Draft' ? <DraftState installation={installation} /> : null}
+      {isReady ? (
+        <Forms path={`/sessions/${encodeURIComponent(session)}`} />
+      ) : (
+        <>
+          <Text size="sm">{saidBefore(installation)}</Text>
+          <Button loading={start.isPending} onClick={() => start.mutate()}>
+            Try it
+          </Button>
+        </>
+      )}
+    </Stack>
+  );
+}
+
+function saidBefore(installation: Installation | undefined): string {
+  if (!installation) return 'Save a draft first. Then this installs it for you, and opens a session to try it in.';
+  if (installation.versionPolicy === 'Draft')
+    return 'Your installation follows the draft. This opens a session to try it in.';
+  return `Your installation runs ${installation.currentSemVer ?? 'another version'}. This makes it follow the draft, and opens a session to try it in.`;
+}
+
+/** Installs the draft for its owner, or makes what is installed follow it. */
+async function followDraft(slug: string, installation: Installation | undefined): Promise<void> {
+  const versionPolicy = 'Draft';
+  if (!installation) await rest.POST('/installations', { body: { slug, versionPolicy } });
+  else if (installation.versionPolicy !== versionPolicy)
+    await rest.PATCH('/installations/{id}', { params: { path: { id: installation.id } }, body: { versionPolicy } });
+}
+
+function DraftState({ installation }: { readonly installation: Installation }) {
+  const { id, status, statusReason } = installation;
+  return (
+    <>
+      <UpdateConsent installation={installation} />
+      {statusReason ? (
+        <Alert color={status === 'failed' ? 'red' : 'yellow'} title={status.replace('_', ' ')} className="foreign">
+          {statusReason}
+        </Alert>
+      ) : null}
+      <Text size="sm">
+        <PageLink to="/installations/$id" params={{ id }} search={{ tab: 'logs' }} size="sm" underline="always">
+          Its log
+        </PageLink>{' '}
+        shows what <Code>host.log</Code> writes.
+      </Text>
+    </>
+  );
+}
+
+function Forms({ path }: { readonly path: string }) {
+  return (
+    <>
+      <Title order={3} fz="sm">
+        A hook: the system prompt
+      </Title>
+      <PromptForm path={path} />
+      <Title order={3} fz="sm">
+        A hook: a message arrives
+      </Title>
+      <MessageForm path={path} />
+      <Title order={3} fz="sm">
+        A tool
+      </Title>
+      <ToolForm path={path} />
+    </>
+  );
+}

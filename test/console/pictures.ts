@@ -1,0 +1,21 @@
+/** A page in every look: nothing for axe to find, nothing wider than the screen, and a picture for people. */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { root } from '../source-files.ts';
+import { LOOKS, look, scrollsSideways, violations } from './browser.ts';
+
+const FOLDER = join(root, 'test', 'console', 'screenshots');
+
+/** Looks at the page as it is, and leaves it light and wide. */
+export async function inspect(t: Test, page: Page, name: string): Promise<void> {
+  await mkdir(FOLDER, { recursive: true });
+  for (const one of LOOKS) {
+    await look(page, one);
+    t.same(await violations(page), [], `${name} ${one.scheme} ${one.size}: axe finds nothing`);
+    t.notOk(await scrollsSideways(page), `${name} ${one.size}: fits`);
+    await page.screenshot({ path: join(FOLDER, `${name}-${one.scheme}-${one.size}.png`) });
+  }
+  await look(page, { scheme: 'light', size: 'wide' });
+}
