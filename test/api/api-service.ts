@@ -10,7 +10,7 @@ import { startBundler } from '../../api/package/bundler.ts';
 import type { Introspect, Services } from '../../api/services.ts';
 import { type Blobs, openBlobs } from '../../db/blobs.ts';
 import { openIssuer, openVerifier } from '../../db/identity.ts';
-import type { Introspection } from '../../db/introspections.ts';
+import { type Introspection, requestIntrospection } from '../../db/introspections.ts';
 import { openListener } from '../../db/listener.ts';
 import { startQueues } from '../../db/queues.ts';
 import { openSecretKeys } from '../../db/secrets.ts';
@@ -61,13 +61,15 @@ export interface ApiOptions {
   readonly introspect?: Introspect;
   /** A token is about to be verified. */
   readonly onVerify?: () => void;
+  /** Where a supervisor runs already: the API shares its database and files, and asks it what packages register. */
+  readonly beside?: { readonly pool: Pool; readonly dataDir: string };
   /** Replaces parts of what the API works with. */
   readonly prepare?: (services: Services) => Services;
 }
 
 export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<ApiService> {
-  const { pool } = await testDatabase(t);
-  const dataDir = await temporaryFolder(t);
+  const { pool } = options.beside ?? (await testDatabase(t));
+  const dataDir = options.beside?.dataDir ?? (await temporaryFolder(t));
   const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
   t.teardown(() => queues.stop());
   const listener = await openListener(pool, () => undefined);
@@ -80,7 +82,11 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
     ...{ pool, listener, queues, blobs, bundler },
     keys: await openSecretKeys(dataDir),
     webhookUrl: 'http://localhost:4000',
-    introspect: options.introspect ?? (await jailedIntrospect(await temporaryFolder(t), blobs)),
+    introspect:
+      options.introspect ??
+      (options.beside
+        ? (request) => requestIntrospection({ pool, queues, listener }, request)
+        : await jailedIntrospect(await temporaryFolder(t), blobs)),
   });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const watched: typeof verifier.verify = (token) => {

@@ -1,0 +1,31 @@
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 24 * 60;
+
+/**
+ * When the quiet hours end that a moment lies in; null if it lies in none. Milliseconds since 1970, both.
+ * Settings that make no sense are no quiet hours: a notification too many is better than one that never comes.
+ */
+export function quietUntil(at: number, { from, to, utcOffset }: { readonly [name: string]: string }): number | null {
+  const [start, end, offset] = [minutesOf(from), minutesOf(to), offsetOf(utcOffset)];
+  if (start === null || end === null || offset === null || Number.isNaN(at)) return null;
+
+  const local = Math.floor(at / MINUTE_MS) + offset;
+  const minute = modulo(local, DAY_MINUTES);
+  // 22:00 to 07:00 goes past midnight, 13:00 to 14:00 does not.
+  const isQuiet = start <= end ? minute >= start && minute < end : minute >= start || minute < end;
+  return isQuiet ? (local + modulo(end - minute, DAY_MINUTES) - offset) * MINUTE_MS : null;
+}
+
+function minutesOf(time = ''): number | null {
+  const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(time.trim()) ?? [];
+  return hours === undefined ? null : Number(hours) * 60 + Number(minutes);
+}
+
+function offsetOf(text = ''): number | null {
+  const [, sign, time] = /^([+-])(.+)$/.exec(text.trim()) ?? [];
+  const minutes = minutesOf(time);
+  return minutes === null ? null : sign === '-' ? -minutes : minutes;
+}
+
+/** Never negative, unlike `%`. */
+const modulo = (value: number, by: number): number => ((value % by) + by) % by;

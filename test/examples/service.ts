@@ -1,0 +1,104 @@
+/** API and supervisor over one database: examples are published, installed and configured as a user does it. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
+import { type Client, startApi } from '../api/api-service.ts';
+import { type Files, upload, zipOf } from '../api/packages.ts';
+import type { Teardown } from '../harness.ts';
+import { root } from '../source-files.ts';
+import { eventually, type Reply, startWorld, type World } from '../supervisor/world.ts';
+
+export interface Published {
+  readonly installationId: string;
+  readonly pluginId: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into what was discovered
+  readonly discovered: any;
+}
+export interface Service extends World {
+  readonly ann: Client;
+  /** Publishes an example as a zip, installs it for ann, and waits until its hooks and tools are hers. */
+  publish(slug: string, settings?: Readonly<Record<string, string>>): Promise<Published>;
+  /** Changes settings, and waits until they hold. */
+  configure(installationId: string, settings: Readonly<Record<string, string>>): Promise<void>;
+  /** Runs a hook of a session. A first start may be late on a busy machine, and a late one is skipped: then once more. */
+  hook(session: string, hook: string, context: object): Promise<Reply['body']>;
+  /** Calls a tool, in full as `<slug>__<tool>`, and gives its only content: JSON or text. */
+  tool(session: string, name: string, args?: object): Promise<Reply['body']>;
+  /** Texts of the session's transcript, oldest first. */
+  transcript(session: string): Promise<string[]>;
+}
+
+export async function startService(test: Teardown, options: Partial<SupervisorOptions> = {}): Promise<Service> {
+  const world = await startWorld(test, options);
+  const ann = await (await startApi(test, { beside: world })).user('ann');
+  const configure = async (installationId: string, settings: Readonly<Record<string, string>>) => {
+    const { status, body } = await ann.post(`/installations/${installationId}/configure`, { settings });
+    if (status !== 200) throw new Error(JSON.stringify(body));
+    await isHeld(world, installationId, settings);
+  };
+  return {
+    ...{ ...world, ann, configure },
+    publish: (slug, settings = {}) => publish(world, ann, slug, settings),
+    hook: (session, hook, context) => runHook(world, session, hook, context),
+    tool: (session, name, args = {}) => callTool(world, session, name, args),
+    transcript: async (session) => {
+      const { body } = await world.call('GET', `/sessions/${session}/messages`);
+      return body.items.map(({ text }: { text: string }) => text);
+    },
+  };
+}
+
+/** The files of an example, as they lie in its folder. */
+export function filesOf(slug: string): Files {
+  const folder = join(root, 'examples', slug);
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = entries.map((entry) => join(entry.parentPath, entry.name));
+  return Object.fromEntries(paths.map((path) => [path.slice(folder.length + 1), readFileSync(path)]));
+}
+
+async function publish(world: World, ann: Client, slug: string, settings: Readonly<Record<string, string>>) {
+  const made = await ann.post('/plugins', { slug, displayName: slug });
+  const { id: pluginId } = expected(made, 201);
+  const url = `/api/plugins/${pluginId}/versions/zip`;
+  const published = await ann.send({ method: 'POST', url, ...upload(await zipOf(filesOf(slug)), '1.0.0') });
+  const { discovered } = expected(published, 201);
+  const installed = await ann.post('/installations', { slug, versionPolicy: 'Latest' });
+  const { id: installationId } = expected(installed, 201);
+  if (Object.keys(settings).length > 0)
+    expected(await ann.post(`/installations/${installationId}/configure`, { settings }), 200);
+  await isHeld(world, installationId, settings);
+  return { installationId, pluginId, discovered };
+}
+
+function expected({ status, body }: { status: number; body: Reply['body'] }, wanted: number): Reply['body'] {
+  if (status !== wanted) throw new Error(`answered ${status}: ${JSON.stringify(body)}`);
+  return body;
+}
+
+/** The supervisor hears of changes by notices. */
+async function isHeld(world: World, installationId: string, settings: Readonly<Record<string, string>>): Promise<void> {
+  const { rows } = await world.pool.query('SELECT account_id FROM installations WHERE id = $1', [installationId]);
+  await eventually(async () => {
+    const { entries } = await world.supervisor.rosters.get(rows[0].account_id);
+    const entry = entries.find((candidate) => candidate.installationId === installationId);
+    return entry && Object.entries(settings).every(([name, value]) => entry.settings[name] === value);
+  });
+}
+
+async function runHook(world: World, session: string, hook: string, context: object): Promise<Reply['body']> {
+  return eventually(async () => {
+    const { status, body } = await world.call('POST', `/sessions/${session}/hooks/${hook}`, { context });
+    const late = body.trace?.some(({ outcome }: { outcome: string }) => outcome === 'skipped_unavailable');
+    if (status !== 200) throw new Error(JSON.stringify(body));
+    return late ? null : body;
+  }, 30_000);
+}
+
+async function callTool(world: World, session: string, name: string, args: object): Promise<Reply['body']> {
+  return eventually(async () => {
+    const { status, body } = await world.call('POST', `/sessions/${session}/tools/${name}`, { arguments: args });
+    if (status === 503) return null;
+    const [content] = body.content ?? [];
+    return content?.json ?? content?.text ?? content ?? body;
+  }, 30_000);
+}
