@@ -1,0 +1,35 @@
+import { pageOf } from './page.ts';
+
+commands.write = {
+  description: 'Writes a page of the diary about this chat',
+  async handler(input) {
+    const { name, page } = await thisChat(input);
+    await host.session.post(page);
+    // A notice is for people: no model sees it.
+    await host.session.notice(`The diary keeps this page as diary/${name}.`);
+
+    // Not awaited: the user reads the answer now, and the file comes after it. What fails then is in the log.
+    void keep(name, page);
+    return 'The page is written.';
+  },
+};
+
+// Awaited: when this has answered, the messages go.
+middleware.sessionClear = async ({ reason }) => {
+  const { name, page } = await thisChat(reason && `Cleared: ${reason}`);
+  await keep(name, page);
+};
+
+events.sessionDeleted = ({ occurredAt, data }) =>
+  // The name follows from the event, so a second delivery writes the same file.
+  keep(`${data.sessionId}-deleted.md`, `Deleted on ${occurredAt}.\n`);
+
+async function thisChat(remark: string): Promise<{ name: string; page: string }> {
+  const [{ id }, messages] = await Promise.all([host.session.get(), host.session.messages(1_000)]);
+  return { name: `${id}.md`, page: pageOf(messages, remark) };
+}
+
+async function keep(name: string, text: string): Promise<void> {
+  await host.workspace.write(`diary/${name}`, text);
+  host.log('Kept a page', { name });
+}

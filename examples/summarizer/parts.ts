@@ -1,0 +1,19 @@
+/** What goes to the model at once: some 15,000 tokens, which small models take too. */
+const PART_CHARS = 60_000;
+
+/** Joins messages to parts. Only a message that is longer than a part is cut, and none is left out. */
+export function inParts(messages: readonly string[], max = PART_CHARS): string[] {
+  const parts: string[] = [];
+  let part = '';
+  for (const piece of messages.flatMap((message) => cut(message, max))) {
+    if (part.length + piece.length > max) {
+      parts.push(part);
+      part = '';
+    }
+    part += `${piece}\n`;
+  }
+  return part === '' ? parts : [...parts, part];
+}
+
+const cut = (text: string, max: number): string[] =>
+  Array.from({ length: Math.ceil(text.length / max) }, (_, at) => text.slice(at * max, (at + 1) * max).toWellFormed());

@@ -1,0 +1,68 @@
+/** `summarizer`: long conversations become one summary through the account's model, else the built-in way is used. */
+import t from 'tap';
+import { openAi, refuse, startModelServer } from '../supervisor/model-server.ts';
+import { eventually } from '../supervisor/world.ts';
+import { startService } from './service.ts';
+
+const server = await startModelServer(t);
+const model = { id: 'small', name: 'Small', contextWindow: 32_000, price: undefined };
+const main = { name: 'main', kind: 'openai', baseUrl: server.url, apiKey: 'sk-1', structuredOutputs: true } as const;
+const models = [{ ...main, models: [{ ...model, id: 'big' }, model] }];
+const service = await startService(t, { models });
+const { installationId } = await service.publish('summarizer', { model: 'main/small' });
+
+const said = (text: string, role = 'user') => ({ id: text.slice(0, 20), role, text, at: '2030-01-01T00:00:00.000Z' });
+const compact = async (messages: object[], focus: string | null = null, at = service) => {
+  const path = `/sessions/${await at.session()}/compaction`;
+  return eventually(async () => {
+    const { body } = await at.call('POST', path, { messages, focus });
+    return /is not running/.test(body.notice) ? null : body;
+  }, 30_000);
+};
+
+t.test('asks the model of the setting once, with what was said and what matters', async (t) => {
+  server.answers = [openAi('- bread ', 'is baked')];
+  const summary = await compact([said('Bake!'), said('Done.', 'assistant'), said('a veto', 'notice')], 'bread');
+  t.same(summary, { summary: '- bread is baked', source: 'plugin', notice: null });
+  t.equal(server.asked.length, 1);
+  const [{ body } = { body: {} }] = server.asked;
+  t.equal(body.model, 'small');
+  const words = JSON.stringify(body.messages);
+  t.match(words, /Keep everything about: bread/);
+  t.match(words, /user: Bake!\\nassistant: Done\./);
+  t.notMatch(words, /a veto/);
+});
+
+t.test('reads a long conversation part by part, and carries the summary along', async (t) => {
+  server.asked.length = 0;
+  server.answers = [openAi('one'), openAi('two'), openAi('three')];
+  const summary = await compact([said(`begin ${'x'.repeat(70_000)}`), said(`${'y'.repeat(50_000)} end`)]);
+  t.match(summary, { summary: 'three', source: 'plugin' });
+  const parts = server.asked.map(({ body }) => JSON.stringify(body.messages.at(-1)));
+  t.match(parts[0], /<summary><\/summary>.*begin/);
+  t.match(parts[1], /<summary>one<\/summary>/);
+  t.match(parts[2], /<summary>two<\/summary>.* end/);
+});
+
+t.test('leaves it to the built-in summarizer when the model refuses or says nothing', async (t) => {
+  server.answers = [openAi('  ')];
+  t.match(await compact([said('hello')]), { source: 'builtin', summary: null, notice: /blank summary/ });
+  server.answers = [refuse(400, 'no credit')];
+  t.match(await compact([said('hello')]), { source: 'builtin', notice: /summarizer failed/ });
+  const { rows } = await service.pool.query("SELECT text FROM session_messages WHERE role = 'notice'");
+  t.match(rows.at(-1).text, /The built-in summarizer is used: summarizer failed/);
+  await service.configure(installationId, { model: 'main/gone' });
+  t.match(await compact([said('hello')]), { source: 'builtin' });
+});
+
+t.test('and where no model is configured', async (t) => {
+  const bare = await startService(t);
+  await bare.publish('summarizer');
+  t.match(await compact([said('hello')], null, bare), { source: 'builtin', summary: null, notice: /failed/ });
+  const line = await eventually(async () => {
+    await bare.supervisor.logs.flush();
+    const { rows } = await bare.pool.query("SELECT message FROM plugin_logs WHERE message LIKE '%MODELS_FILE%'");
+    return rows[0];
+  });
+  t.ok(line, 'its log says what to set');
+});
