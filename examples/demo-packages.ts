@@ -30,7 +30,13 @@ export interface Installation {
 /** A package as it is published: `readme.md`, `index.ts` and what they import. */
 export interface Package {
   readonly slug: string;
-  readonly files: readonly { readonly path: string; readonly contentText: string }[];
+  readonly files: readonly { readonly path: string; readonly bytes: Buffer }[];
+}
+
+/** The names of all examples. */
+export async function listExamples(): Promise<string[]> {
+  const entries = await readdir(fileURLToPath(new URL('.', import.meta.url)), { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
 /** Reads an example from its folder. */
@@ -38,8 +44,8 @@ export async function readPackage(slug: string): Promise<Package> {
   const folder = fileURLToPath(new URL(`./${slug}/`, import.meta.url));
   const names = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
   const paths = names.map((entry) => `${entry.parentPath}/${entry.name}`.slice(folder.length).replace(/^\//, ''));
-  const texts = paths.sort().map(async (path) => ({ path, contentText: await readFile(folder + path, 'utf8') }));
-  return { slug, files: await Promise.all(texts) };
+  const files = paths.sort().map(async (path) => ({ path, bytes: await readFile(folder + path) }));
+  return { slug, files: await Promise.all(files) };
 }
 
 /** The plugin of a slug: made, or found if an earlier run made it. */
@@ -64,13 +70,14 @@ export async function nextSemVer(api: Service, plugin: Plugin): Promise<string> 
 
 /** Publishes as a list of text files. */
 export function publishFiles(api: Service, plugin: Plugin, semVer: string, { files }: Package): Promise<Version> {
-  return api.post<Version>(`/plugins/${plugin.id}/versions`, { semVer, files });
+  const texts = files.map(({ path, bytes }) => ({ path, contentText: bytes.toString('utf8') }));
+  return api.post<Version>(`/plugins/${plugin.id}/versions`, { semVer, files: texts });
 }
 
 /** Publishes as a zip, the way that can carry binary assets too. */
 export async function publishZip(api: Service, plugin: Plugin, semVer: string, wanted: Package): Promise<Version> {
   const zip = new ZipFile();
-  for (const { path, contentText } of wanted.files) zip.addBuffer(Buffer.from(contentText), `${wanted.slug}/${path}`);
+  for (const { path, bytes } of wanted.files) zip.addBuffer(bytes, `${wanted.slug}/${path}`);
   zip.end();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   for await (const chunk of zip.outputStream) chunks.push(new Uint8Array(chunk as Buffer));
@@ -78,6 +85,12 @@ export async function publishZip(api: Service, plugin: Plugin, semVer: string, w
   form.set('semVer', semVer);
   form.set('file', new Blob(chunks, { type: 'application/zip' }), `${wanted.slug}.zip`);
   return api.post<Version>(`/plugins/${plugin.id}/versions/zip`, form);
+}
+
+/** Installs, or finds what is installed: that follows the newest version by itself. */
+export async function ensureInstalled(api: Service, slug: string): Promise<Installation> {
+  const kept = (await listInstallations(api)).find((installation) => installation.slug === slug);
+  return kept ?? api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
 }
 
 /** Installs, after removing what an earlier run kept: the tour starts with the default settings. */

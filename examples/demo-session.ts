@@ -4,7 +4,11 @@ import { Refusal, type Service } from './demo-service.ts';
 
 interface HookAnswer {
   readonly action: 'continue' | 'cancel';
-  readonly context: { readonly systemPrompt?: string; readonly message?: { readonly text: string } };
+  readonly context: {
+    readonly systemPrompt?: string;
+    readonly message?: { readonly text: string };
+    readonly todo?: { readonly dueAt: string | null };
+  };
   readonly reason: string | null;
 }
 interface ToolAnswer {
@@ -16,6 +20,12 @@ interface Tool {
   readonly description: string;
 }
 
+interface Skill {
+  readonly text: string;
+  readonly resources: readonly { readonly path: string; readonly sizeBytes: number }[];
+}
+
+const DAY_MS = 24 * 60 * 60_000;
 const PROMPT = 'You are the assistant of a small bakery.';
 
 export class DemoSession {
@@ -84,6 +94,21 @@ export class DemoSession {
     const answer = await this.#call(tool, wrong).catch((error: unknown) => error);
     expect(answer instanceof Refusal && answer.status === 422, 'a refusal with status 422', String(answer));
     return oneLine(`${JSON.stringify(wrong)} → ${answer.message.slice(answer.message.indexOf('422'))}`);
+  }
+
+  /** Makes a to-do until it is due in so many days: they were set a moment ago. */
+  async dates(title: string, days: number): Promise<string> {
+    const context = { todo: { title, notes: '', dueAt: null, assigneeAgentId: null } };
+    const ask = async () => (await this.#hook('todoCreate', context)).context.todo?.dueAt ?? '';
+    const holds = (dueAt: string) => Math.round((Date.parse(dueAt) - Date.now()) / DAY_MS) === days;
+    return `"${title}" is due on ${(await eventually(ask, holds, `a date in ${days} days`)).slice(0, 10)}`;
+  }
+
+  async reads(skill: string): Promise<string> {
+    const { text, resources } = await this.#sessions.get<Skill>(`${this.#path}/skills/${skill}`);
+    const [picture] = resources;
+    expect(text.startsWith('# ') && picture?.path === 'assets/logo.png', 'a text and its picture', { text, resources });
+    return oneLine(`${text} ... ${picture.path}, ${picture.sizeBytes} bytes`);
   }
 
   close(): Promise<unknown> {

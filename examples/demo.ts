@@ -79,17 +79,18 @@ function failed(error: unknown): void {
 async function tour(api: Service, sessions: Service, installed: Installation[]): Promise<void> {
   await step('signed in', async () => `as ${(await api.get<{ name: string }>('/me')).name}`);
   await installAll(api, await publishAll(api), installed);
-  const [house, guard, dice] = installed;
-  expect(house !== undefined && guard !== undefined && dice !== undefined, 'three installations', installed);
-  await converse(api, sessions, { house, guard, dice });
+  const [house, guard, dice, todos, skills] = installed;
+  expect(house && guard && dice && todos && skills, 'five installations', installed);
+  await converse(api, sessions, { house, guard, dice, todos, skills });
   await readLog(api, guard);
 }
 
 async function publishAll(api: Service): Promise<string[]> {
   printer.section('Publish');
   const slugs: string[] = [];
-  for (const name of ['house-style', 'message-guard', 'dice']) {
-    const zipped = name === 'dice';
+  for (const name of ['house-style', 'message-guard', 'dice', 'todo-policy', 'skill-pack']) {
+    // A picture lies beside a skill, and only a zip carries that.
+    const zipped = name === 'dice' || name === 'skill-pack';
     await step(`${name} as ${zipped ? 'a zip' : 'a file list'}`, async () => {
       const source = await readPackage(name);
       const plugin = await ensurePlugin(api, name);
@@ -104,27 +105,31 @@ async function publishAll(api: Service): Promise<string[]> {
   return slugs;
 }
 
+type CatalogEntry = { readonly reach: readonly { sentence: string }[]; readonly capabilities: readonly string[] };
+
 async function installAll(api: Service, slugs: readonly string[], installed: Installation[]): Promise<void> {
   printer.section('Install');
   for (const slug of slugs) {
     await step(slug, async () => {
-      const entry = await api.get<{ reach: readonly { sentence: string }[] }>(`/marketplace/${slug}`);
-      expect(entry.reach.length > 0, 'sentences on what it can reach', entry);
+      const { reach, capabilities } = await api.get<CatalogEntry>(`/marketplace/${slug}`);
+      expect(capabilities.length === 0 || reach.length > 0, 'sentences on what it can reach', reach);
       installed.push(await installFresh(api, slug));
-      return entry.reach.map(({ sentence }) => sentence).join(' ');
+      return reach.map(({ sentence }) => sentence).join(' ') || 'Text and files only.';
     });
   }
 }
 
-type Installed = Readonly<Record<'house' | 'guard' | 'dice', Installation>>;
+type Installed = Readonly<Record<'house' | 'guard' | 'dice' | 'todos' | 'skills', Installation>>;
 
-async function converse(api: Service, sessions: Service, { house, guard, dice }: Installed): Promise<void> {
+async function converse(api: Service, sessions: Service, installed: Installed): Promise<void> {
   printer.section('Run in a session');
+  const { house, guard, dice, todos, skills } = installed;
   running = 'open a session';
   const session = await DemoSession.open(sessions);
   const set = (installation: Installation, settings: object) =>
     api.post(`/installations/${installation.id}/configure`, { settings });
   await step('system prompt, by default', () => session.prompt(DEFAULT_STYLE));
+  await set(todos, { dueInDays: '2' });
   await set(house, { style: OWN_STYLE });
   await step('system prompt, configured', () => session.prompt(OWN_STYLE));
   await step('message that passes', () => session.passes('Two rye loaves, please'));
@@ -136,6 +141,8 @@ async function converse(api: Service, sessions: Service, { house, guard, dice }:
   await step('tool in the list', () => session.finds(tool));
   await step('tool that is called', () => session.rolls(tool, 3, 6));
   await step('wrong argument', () => session.refuses(tool, { sides: 'six' }));
+  await step('to-do gets a due date', () => session.dates('Order flour', 2));
+  await step('skill that is read', () => session.reads(`${skills.slug}__logo`));
   running = 'close the session';
   await session.close();
 }

@@ -79,6 +79,13 @@ t.test('start, demo, stop', { timeout: START_WITHIN_MS + 60_000 }, async (t) => 
   const kept = await run('examples/demo.ts', [], { ...env, ...addresses });
   t.match(kept.stdout, 'Everything held.', 'and over what an earlier run kept');
 
+  const example = (...names: string[]) => run('examples/publish.ts', names, { ...env, ...addresses });
+  t.match((await example('prompt-pack')).stdout, /prompt-pack 1\.0\.0: commands .*\n {2}installed as \S+, ready/);
+  t.match((await example('prompt-pack')).stdout, 'prompt-pack 1.0.1', 'the next version');
+  t.match((await example()).stdout, /Examples\n.* {2}telegram-bot/s, 'without a name it lists them');
+  const unheard = await example('dise').catch((error: unknown) => error);
+  t.match(unheard, { code: 1, stderr: /There is no example dise\. There are .*dice/ });
+
   service.kill('SIGTERM');
   const [code] = await stopped;
   t.equal(code, 0, 'a clean stop');

@@ -8,6 +8,7 @@ import type { Teardown } from '../harness.ts';
 import { root } from '../source-files.ts';
 import { eventually, type Reply, startWorld, type World } from '../supervisor/world.ts';
 
+type Texts = Readonly<Record<string, string>>;
 export interface Published {
   readonly installationId: string;
   readonly pluginId: string;
@@ -17,9 +18,9 @@ export interface Published {
 export interface Service extends World {
   readonly ann: Client;
   /** Publishes an example as a zip, installs it for ann, and waits until its hooks and tools are hers. */
-  publish(slug: string, settings?: Readonly<Record<string, string>>): Promise<Published>;
+  publish(slug: string, settings?: Texts, secrets?: Texts): Promise<Published>;
   /** Changes settings, and waits until they hold. */
-  configure(installationId: string, settings: Readonly<Record<string, string>>): Promise<void>;
+  configure(installationId: string, settings: Texts): Promise<void>;
   /** Runs a hook of a session. A first start may be late on a busy machine, and a late one is skipped: then once more. */
   hook(session: string, hook: string, context: object): Promise<Reply['body']>;
   /** Calls a tool, in full as `<slug>__<tool>`, and gives its only content: JSON or text. */
@@ -31,14 +32,14 @@ export interface Service extends World {
 export async function startService(test: Teardown, options: Partial<SupervisorOptions> = {}): Promise<Service> {
   const world = await startWorld(test, options);
   const ann = await (await startApi(test, { beside: world })).user('ann');
-  const configure = async (installationId: string, settings: Readonly<Record<string, string>>) => {
+  const configure = async (installationId: string, settings: Texts) => {
     const { status, body } = await ann.post(`/installations/${installationId}/configure`, { settings });
     if (status !== 200) throw new Error(JSON.stringify(body));
     await isHeld(world, installationId, settings);
   };
   return {
     ...{ ...world, ann, configure },
-    publish: (slug, settings = {}) => publish(world, ann, slug, settings),
+    publish: (slug, settings = {}, secrets = {}) => publish(world, ann, slug, { settings, secrets }),
     hook: (session, hook, context) => runHook(world, session, hook, context),
     tool: (session, name, args = {}) => callTool(world, session, name, args),
     transcript: async (session) => {
@@ -56,7 +57,8 @@ export function filesOf(slug: string): Files {
   return Object.fromEntries(paths.map((path) => [path.slice(folder.length + 1), readFileSync(path)]));
 }
 
-async function publish(world: World, ann: Client, slug: string, settings: Readonly<Record<string, string>>) {
+type Given = { readonly settings: Texts; readonly secrets: Texts };
+async function publish(world: World, ann: Client, slug: string, given: Given) {
   const made = await ann.post('/plugins', { slug, displayName: slug });
   const { id: pluginId } = expected(made, 201);
   const url = `/api/plugins/${pluginId}/versions/zip`;
@@ -64,9 +66,9 @@ async function publish(world: World, ann: Client, slug: string, settings: Readon
   const { discovered } = expected(published, 201);
   const installed = await ann.post('/installations', { slug, versionPolicy: 'Latest' });
   const { id: installationId } = expected(installed, 201);
-  if (Object.keys(settings).length > 0)
-    expected(await ann.post(`/installations/${installationId}/configure`, { settings }), 200);
-  await isHeld(world, installationId, settings);
+  if (Object.keys({ ...given.settings, ...given.secrets }).length > 0)
+    expected(await ann.post(`/installations/${installationId}/configure`, given), 200);
+  await isHeld(world, installationId, given.settings);
   return { installationId, pluginId, discovered };
 }
 
@@ -76,7 +78,7 @@ function expected({ status, body }: { status: number; body: Reply['body'] }, wan
 }
 
 /** The supervisor hears of changes by notices. */
-async function isHeld(world: World, installationId: string, settings: Readonly<Record<string, string>>): Promise<void> {
+async function isHeld(world: World, installationId: string, settings: Texts): Promise<void> {
   const { rows } = await world.pool.query('SELECT account_id FROM installations WHERE id = $1', [installationId]);
   await eventually(async () => {
     const { entries } = await world.supervisor.rosters.get(rows[0].account_id);

@@ -1,0 +1,36 @@
+/** Every example: listed in the table with its capabilities, published, and installed as it lies there. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { readFrontmatter } from '../../api/package/frontmatter.ts';
+import { manifest } from '../../sdk/manifest.ts';
+import { root } from '../source-files.ts';
+import { startService } from './service.ts';
+
+const folder = join(root, 'examples');
+const slugs = readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? entry.name : []));
+const table = readFileSync(join(folder, 'README.md'), 'utf8');
+const headOf = (slug: string) =>
+  readFrontmatter({ path: 'readme.md', text: readFileSync(join(folder, slug, 'readme.md'), 'utf8') }, manifest).data;
+
+t.test('the table names each of them, with what it asks for', async (t) => {
+  for (const slug of slugs) {
+    const row = table.split('\n').find((line) => line.startsWith(`| [${slug}](${slug}) |`));
+    const asked = new Set(headOf(slug).capabilities.map((one) => one.replace(/^host\.http:.*/, 'host.http:…')));
+    t.equal(row?.split('|')[3]?.trim(), [...asked].map((one) => `\`${one}\``).join(', '), slug);
+  }
+  t.equal(table.split('\n').filter((line) => line.startsWith('| [')).length, slugs.length);
+});
+
+t.test('each is published and installed, and runs once it has the secrets it asks for', async (t) => {
+  const service = await startService(t);
+  const check = async (slug: string) => {
+    const secrets = Object.fromEntries(Object.keys(headOf(slug).secrets).map((name) => [name, 'canary']));
+    const { installationId, discovered } = await service.publish(slug, {}, secrets);
+    const { body } = await service.ann.get(`/installations/${installationId}`);
+    t.match(body, { status: 'ready', secretNames: Object.keys(secrets).sort() }, slug);
+    t.ok(Object.values(discovered).flat().filter(Boolean).length > 0, `${slug} registers something`);
+  };
+  // As many at once as the bundler takes without saying that it is busy.
+  for (let at = 0; at < slugs.length; at += 4) await Promise.all(slugs.slice(at, at + 4).map(check));
+});
