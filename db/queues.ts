@@ -104,6 +104,8 @@ export interface QueueSettings {
   /** `worker` also does pg-boss's upkeep (expiry, deletion). */
   readonly role: 'producer' | 'worker';
   onError(error: Error): void;
+  /** Told when a job is written, in its transaction; a test's may end the process there. */
+  passes?(step: string): void;
 }
 
 const NO_JOB = '00000000-0000-0000-0000-000000000000';
@@ -129,7 +131,10 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
   await boss.start();
   for (const [name, row] of Object.entries(queues)) await declare(boss, name, row);
   return {
-    send: (tx, name, payload, options) => send(boss, tx, name, payload, options),
+    send: async (tx, name, payload, options) => {
+      await send(boss, tx, name, payload, options);
+      settings.passes?.(`${name}.queued`);
+    },
     sendAll: (tx, name, payloads, options) => sendAll(boss, tx, name, payloads, options.group),
     work: (name, handler) => {
       const { payload, ...bounds }: QueueRow = queues[name];

@@ -88,7 +88,13 @@ export const sharedSettings = {
     'info',
     'Least severe log line written: debug, info, warn or error.',
   ),
-  HOST: z.string().min(1).prefault('127.0.0.1').describe('Address the API and the session API listen on.'),
+  HOST: z
+    .string()
+    .min(1)
+    .prefault('127.0.0.1')
+    .describe(
+      'Address the API and the session API listen on; of a name, its first IPv4 address, so localhost is 127.0.0.1 only. For all of IPv4 and IPv6: ::.',
+    ),
   PORT: port(4000, 'Port of the REST interface, the webhook address and the console.'),
   PUBLIC_URL: webAddress('Address users reach the API and console at. Empty: http://localhost:<PORT>.'),
   SUPERVISOR_PORT: port(4010, 'Port of the session API.'),

@@ -105,7 +105,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const lease = newLease();
   const listener = await openListener(pool, onError, [holdLease(lease)]);
-  const queues = await startQueues({ pool, listener, role: 'worker', onError });
+  const passes = options.passes ?? (() => undefined);
+  const queues = await startQueues({ pool, listener, role: 'worker', onError, passes });
   // Plugins run once the services are there; only then does one of them write to an agent.
   const agentMail = openAgentMail(() => services);
   const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(options, {
@@ -123,7 +124,6 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
   const app = buildSessionApi(services, logger, options.callers);
-  const passes = options.passes ?? (() => undefined);
   const jobs = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },
     ...{ services, passes, deliveryDays: options.deliveryDays ?? limits.deliveryDays },

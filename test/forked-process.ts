@@ -36,8 +36,8 @@ export async function forkProcess(
     return code as number | null;
   };
   test.teardown(() => end(lastSignal));
-  const [message] = (await Promise.race([once(child, 'message'), gone])) as [{ ready?: boolean }];
-  if (message?.ready !== true) throw new Error(`${main} did not start`);
+  const [message] = (await Promise.race([once(child, 'message'), gone])) as [{ ready?: boolean; failed?: string }];
+  if (message?.ready !== true) throw new Error(`${main} did not start: ${message?.failed ?? 'it ended'}`);
   return { process: child, end };
 }
 

@@ -15,6 +15,7 @@ import { eventually, startWorld } from '../supervisor/world.ts';
 /** Random bodies in CI; `BODIES=10000` for the long run. */
 const BODIES = Number(process.env.BODIES ?? 60);
 
+t.setTimeout(120_000 + 60 * BODIES);
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, value) => value));
 
 const world = await startWorld(t);
@@ -49,7 +50,7 @@ async function connect(code: string, secrets: Record<string, string> = {}) {
           [channel.id],
         );
         return found.rows.length >= count && found.rows;
-      }, 60_000),
+      }, 60_000 + 30 * BODIES),
   };
 }
 

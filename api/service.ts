@@ -1,0 +1,101 @@
+/** The API process, put together from its settings: serves until it is told to stop. `main.ts` and the fail points start it. */
+import { pino } from 'pino';
+import { type Blobs, openBlobs } from '../db/blobs.ts';
+import { listenOptions, sayFarewell } from '../db/drain.ts';
+import { openVerifier } from '../db/identity.ts';
+import { requestIntrospection } from '../db/introspections.ts';
+import { openListener } from '../db/listener.ts';
+import { announceReady, stopWithParent } from '../db/parent.ts';
+import { sweepDeletedPlugins } from '../db/plugins.ts';
+import { openPool } from '../db/pool.ts';
+import { startQueues } from '../db/queues.ts';
+import { openSecretKeys } from '../db/secrets.ts';
+import { publicUrl, SettingsError, supervisorUrl } from '../db/settings.ts';
+import { openSignIn } from '../db/sign-in.ts';
+import { type AppDeps, buildApp } from './app.ts';
+import { openBlobUpkeep } from './blob-upkeep.ts';
+import type { ApiConfig } from './config.ts';
+import { createMetrics } from './http/metrics.ts';
+import { buildOperations } from './http/operations.ts';
+import { openWebhooks } from './ingress/webhooks.ts';
+import { startBundler } from './package/bundler.ts';
+
+/** Leftovers of killed processes are at least this old; a live upload is not. Milliseconds. */
+const STAGING_MAX_AGE_MS = 60 * 60_000;
+
+/**
+ * Starts everything and announces it.
+ *
+ * @param passes told at each step of a webhook's and an event's way; a test's may end the process there
+ * @throws SettingsError, or what a part cannot start for
+ */
+export async function serveApi(config: ApiConfig, passes: (step: string) => void = () => undefined): Promise<void> {
+  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  const logger = pino({ level: config.LOG_LEVEL, name: 'api' });
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const connections = config.DATABASE_CONNECTIONS;
+  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
+  const { pool } = database;
+  const listener = await openListener(pool, onError);
+  const queues = await startQueues({ pool, role: 'producer', onError, passes });
+  const blobs = await openSweptBlobs(config);
+  await sweepDeletedPlugins(pool);
+  const upkeep = openBlobUpkeep({ pool, blobs, onError });
+  void upkeep.sweep().catch(onError);
+  const bundler = startBundler({ onError });
+  const metrics = createMetrics();
+  let stopping = false;
+  const operations = buildOperations({ pool, metrics, isStopping: () => stopping });
+  const ingress = await openWebhooks({ pool, listener, metrics, config, onError, passes });
+  const app = await buildApp({
+    webhooks: ingress.serve,
+    services: {
+      ...{ pool, listener, queues, blobs },
+      onDeleted: () => upkeep.request(),
+      keys: await openSecretKeys(config.DATA_DIR),
+      bundler,
+      introspect: (request) => requestIntrospection({ pool, queues, listener }, request),
+      webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
+    },
+    signIn: openSignIn(pool, await openVerifier(config)),
+    ...{ metrics, logger },
+    limits: limitsOf(config),
+    trustProxy: config.TRUST_PROXY,
+    publicUrl: publicUrl(config),
+    signInFacts: signInFactsOf(config),
+  });
+  stopWithParent(async () => {
+    stopping = true;
+    await sayFarewell(app.server);
+    await app.close();
+    await ingress.close();
+    await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
+    await database.close();
+  });
+  await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));
+  await operations.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.API_OPS_PORT }));
+  announceReady(publicUrl(config));
+}
+
+async function openSweptBlobs({ DATA_DIR }: ApiConfig): Promise<Blobs> {
+  const blobs = await openBlobs(DATA_DIR);
+  await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
+  return blobs;
+}
+
+function signInFactsOf(config: ApiConfig): AppDeps['signInFacts'] & {} {
+  const { OIDC_ISSUER: issuer, OIDC_AUDIENCE: audience, OIDC_CLIENT_ID } = config;
+  const hasIssuer = issuer !== undefined && audience !== undefined;
+  const oidc = hasIssuer ? { issuer, clientId: OIDC_CLIENT_ID ?? audience, audience } : null;
+  return { sessionApiUrl: supervisorUrl(config), oidc };
+}
+
+function limitsOf(config: ApiConfig): AppDeps['limits'] {
+  return {
+    reads: config.READS_PER_MINUTE,
+    writes: config.WRITES_PER_MINUTE,
+    strangers: config.STRANGER_REQUESTS_PER_MINUTE,
+    uploadsAtOnce: config.UPLOADS_AT_ONCE,
+    installationsPerAccount: config.INSTALLATIONS_PER_ACCOUNT,
+  };
+}

@@ -1,0 +1,144 @@
+/** The supervisor process, put together from its settings: serves until it is told to stop. `main.ts` and the fail points start it. */
+import { join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
+import type { Pool } from 'pg';
+import { pino } from 'pino';
+import { openBlobs } from '../db/blobs.ts';
+import { listenOptions, sayFarewell } from '../db/drain.ts';
+import { hasForeignInstallations } from '../db/foreign-installations.ts';
+import { openVerifier } from '../db/identity.ts';
+import { announceReady, stopWithParent } from '../db/parent.ts';
+import { openPool } from '../db/pool.ts';
+import { openSecretKeys } from '../db/secrets.ts';
+import { publicUrl, SettingsError, supervisorUrl } from '../db/settings.ts';
+import { buildChild } from '../sandbox-child/build.ts';
+import { SECOND } from '../sdk/limits.ts';
+import type { ChildBounds } from './child.ts';
+import type { SupervisorConfig } from './config.ts';
+import { buildHealth } from './health.ts';
+import { readModels } from './host/llm/configuration.ts';
+import { readSshTargets } from './host/ssh/hosts.ts';
+import type { LogCaps } from './records/log-sink.ts';
+import { openSandbox, type Sandbox } from './sandbox.ts';
+import type { SessionCallers } from './sessions/app.ts';
+import { startSupervisor } from './supervisor.ts';
+
+/**
+ * Starts everything and announces it.
+ *
+ * @param env where the keys of model endpoints are
+ * @param passes told at each step of a delivery's and an event's way; a test's may end the process there
+ * @throws SettingsError, or what a part cannot start for
+ */
+export async function serveSupervisor(
+  config: SupervisorConfig,
+  env: Readonly<Record<string, string | undefined>>,
+  passes: (step: string) => void = () => undefined,
+): Promise<void> {
+  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  const logger = pino({ level: config.LOG_LEVEL, name: 'supervisor' });
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const models = await readModels(config.MODELS_FILE, env);
+  const connections = config.DATABASE_CONNECTIONS;
+  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
+  await confirmSandboxOff(config, database.pool);
+  const sandbox = await prepareSandbox(config);
+  logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is known');
+  if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
+  const supervisor = await startSupervisor({
+    passes,
+    pool: database.pool,
+    blobs: await openBlobs(config.DATA_DIR),
+    dataDir: config.DATA_DIR,
+    keys: await openSecretKeys(config.DATA_DIR),
+    verifier: await openVerifier(config),
+    sandbox,
+    logger,
+    models,
+    modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
+    childrenMax: config.CHILDREN,
+    idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
+    sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),
+    deliveryDays: config.DELIVERY_DAYS,
+    http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },
+    ...quotas(config),
+    toolResultBytes: config.TOOL_RESULT_BYTES,
+    childBounds: childBounds(config),
+    callers: callers(config),
+    logCaps: logCaps(config),
+  });
+  let stopping = false;
+  const { listener, metrics, app } = supervisor;
+  const health = buildHealth({ pool: database.pool, listener, metrics, sandbox, isStopping: () => stopping });
+  stopWithParent(async () => {
+    stopping = true;
+    await sayFarewell(app.server);
+    await supervisor.stop();
+    await health.close();
+    await database.close();
+  });
+  await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
+  await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
+  announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
+}
+
+function logCaps(config: SupervisorConfig): LogCaps {
+  return {
+    linesPerMinute: config.LOG_LINES_PER_MINUTE,
+    messageBytes: config.LOG_MESSAGE_BYTES,
+    dataBytes: config.LOG_DATA_BYTES,
+  };
+}
+
+function childBounds(config: SupervisorConfig): ChildBounds {
+  return {
+    frameBytes: config.FRAME_BYTES,
+    framesPerSecond: config.FRAMES_PER_SECOND,
+    callsInFlight: config.CALLS_IN_FLIGHT,
+    callsWaiting: config.CALLS_WAITING,
+  };
+}
+
+/** @throws SettingsError where the sandbox is off by accident, or where it would not be the operator's own risk */
+async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
+  if (config.SANDBOX !== 'off') return;
+  if (config.SANDBOX_OFF_CONFIRMED !== 'yes')
+    throw new SettingsError('SANDBOX=off runs plugins without the jail; set SANDBOX_OFF_CONFIRMED=yes too to mean it.');
+  if (await hasForeignInstallations(pool))
+    throw new SettingsError(
+      'SANDBOX=off is refused: plugins of other accounts are installed. Uninstall them, or use auto or require.',
+    );
+}
+
+function callers(config: SupervisorConfig): SessionCallers {
+  return {
+    consoleOrigin: new URL(publicUrl(config)).origin,
+    trustProxy: config.TRUST_PROXY,
+    strangers: config.STRANGER_REQUESTS_PER_MINUTE,
+  };
+}
+
+function quotas(config: SupervisorConfig) {
+  return {
+    hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
+    storageBytes: config.STORAGE_BYTES,
+    workspaceQuota: { bytes: config.WORKSPACE_BYTES, files: config.WORKSPACE_FILES },
+    mediaQuota: { bytes: config.MEDIA_BYTES, files: config.MEDIA_FILES },
+  };
+}
+
+async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
+  const program = await buildChild();
+  // esbuild keeps a service process for builds to come; there are none.
+  await stopEsbuild();
+  return openSandbox({
+    mode: config.SANDBOX,
+    directory: join(config.DATA_DIR, 'sandbox'),
+    program,
+    heapMegabytes: config.HEAP_MEGABYTES,
+    residentMegabytes: config.RESIDENT_MEGABYTES,
+    openFiles: config.OPEN_FILES,
+    threads: config.THREADS,
+    cpuWeight: config.CPU_WEIGHT,
+  });
+}

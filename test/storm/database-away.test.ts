@@ -1,0 +1,34 @@
+/**
+ * The database is away: the webhook address goes on accepting, and everything is delivered when it is back, also where the
+ * API was killed meanwhile. `AWAY_SECONDS=60` for the long run.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { openScene } from './scene.ts';
+
+const SECONDS = Number(process.env.AWAY_SECONDS ?? 8);
+t.setTimeout((SECONDS * 2 + 180) * 1000);
+
+for (const killed of [false, true])
+  t.test(killed ? 'the API is killed while it spools' : 'the API goes on', async (t) => {
+    const { start, vendor, gate, ledger, arrived } = await openScene(t);
+    const supervisor = await start('supervisor');
+    let api = await start('api');
+    await vendor.deliverAll();
+    gate.shut();
+    const over = sleep(SECONDS * 1000);
+    const before = vendor.unanswered;
+    await vendor.deliverUntil(killed ? sleep(SECONDS * 500) : over);
+    t.equal(vendor.unanswered, before, 'every request was accepted');
+    if (killed) await api.end('SIGKILL');
+    await over;
+    gate.open();
+    if (killed) api = await start('api');
+    await vendor.deliverAll();
+    await arrived();
+    const { lost, misplaced, doubled, waits } = ledger.verdict();
+    t.match({ lost, misplaced, doubled }, { lost: [], misplaced: [], doubled: 0 });
+    t.comment(`${waits.length} accepted, database away for ${SECONDS} s`);
+    await api.end('SIGTERM');
+    await supervisor.end('SIGTERM');
+  });

@@ -1,0 +1,44 @@
+/**
+ * The API is killed at each step of a webhook's and of an event's way. Whoever is started in its place is armed with the
+ * next fail point, so each recovery happens under the next blow. What was acknowledged arrives.
+ */
+import t from 'tap';
+import { ended, openScene } from './scene.ts';
+
+t.setTimeout(240_000);
+
+/** Where the API dies, and where the database is meanwhile. */
+const API_POINTS = [
+  ['intake.before-commit:2', 'there'],
+  ['intake.kept:2', 'there'],
+  ['events.queued:2', 'there'],
+  ['intake.before-spool:2', 'away'],
+  ['intake.kept:3', 'away'],
+  ['intake.drained:1', 'back'],
+] as const;
+
+t.test('what the API acknowledged before it died arrives', async (t) => {
+  const { start, vendor, gate, ledger, arrived } = await openScene(t);
+  await start('supervisor');
+  for (const [point, database] of API_POINTS) {
+    const api = await start('api', point);
+    const end = ended(api);
+    // The addresses are known before the database goes away.
+    await vendor.send();
+    if (database !== 'there') gate.shut();
+    if (database === 'back') {
+      await vendor.send();
+      gate.open();
+    }
+    await vendor.sendUntil(end);
+    t.equal(await end, 'SIGKILL', `${point}, the database ${database}`);
+    gate.open();
+  }
+  const last = await start('api');
+  await vendor.send();
+  await arrived();
+  const { lost, misplaced, waits } = ledger.verdict();
+  t.same({ lost, misplaced }, { lost: [], misplaced: [] });
+  t.ok(waits.length > API_POINTS.length, `${waits.length} acknowledged`);
+  await last.end('SIGTERM');
+});

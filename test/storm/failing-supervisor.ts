@@ -1,0 +1,13 @@
+/** `supervisor/main.ts` with a fail point. */
+import { refuseToStart } from '../../db/parent.ts';
+import { readEnvironment } from '../../db/settings.ts';
+import { readConfig } from '../../supervisor/config.ts';
+import { serveSupervisor } from '../../supervisor/service.ts';
+import { failPoint } from './fail-point.ts';
+
+try {
+  const env = readEnvironment();
+  await serveSupervisor(readConfig(env), env, failPoint(process.env.FAILPOINT));
+} catch (error) {
+  refuseToStart(error);
+}

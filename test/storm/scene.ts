@@ -1,0 +1,72 @@
+/** API and supervisor as processes that can be killed, a plugin that reports every arrival, and a vendor. */
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { insertChannel } from '../../db/channels.ts';
+import { inTransaction } from '../../db/pool.ts';
+import { type ForkedProcess, forkProcess, freePort } from '../forked-process.ts';
+import { type Teardown, temporaryFolder } from '../harness.ts';
+import { eventually, type Ground, openGround } from '../supervisor/world.ts';
+import { type Gate, openGate } from './database-gate.ts';
+import { Ledger } from './ledger.ts';
+import { CAPABILITIES, REPORTING, startRecorder } from './recorder.ts';
+import { Vendor } from './vendor.ts';
+
+const MAINS = {
+  api: fileURLToPath(new URL('failing-api.ts', import.meta.url)),
+  supervisor: fileURLToPath(new URL('failing-supervisor.ts', import.meta.url)),
+};
+/** What was acknowledged arrives within this time of the last blow, milliseconds. */
+const ARRIVAL_MS = 60_000;
+
+export interface Scene {
+  readonly ground: Ground;
+  /** Between the API and the database. */
+  readonly gate: Gate;
+  readonly ledger: Ledger;
+  readonly vendor: Vendor;
+  /** @param failPoint `name:n`; empty: none */
+  start(which: keyof typeof MAINS, failPoint?: string): Promise<ForkedProcess>;
+  /** Waits, within bounds, until nothing that was acknowledged is missing. */
+  arrived(): Promise<void>;
+}
+
+export async function openScene(t: Teardown): Promise<Scene> {
+  const ground = await openGround(t);
+  const ledger = new Ledger(await temporaryFolder(t));
+  const models = await startRecorder(t, ledger);
+  const gate = await openGate(t, ground.url);
+  const { installationId, accountId } = await ground.install({
+    ...{ slug: 'storm', code: REPORTING, capabilities: CAPABILITIES },
+  });
+  const connect = (name: string) =>
+    inTransaction(ground.pool, (tx) => insertChannel(tx, { installationId, accountId, name }));
+  const ports = { PORT: String(await freePort()), SUPERVISOR_PORT: String(await freePort()) };
+  const vendor = new Vendor({
+    ledger,
+    ...{ url: `http://127.0.0.1:${ports.PORT}`, sessionUrl: `http://127.0.0.1:${ports.SUPERVISOR_PORT}` },
+    routingIds: [(await connect('a')).routingId, (await connect('b')).routingId],
+    token: await ground.issuer.issue('ann', 3_600),
+    installationId,
+  });
+  const shared = { DATA_DIR: ground.dataDir, LOG_LEVEL: 'error', WRITES_PER_MINUTE: '1000000', MODELS_FILE: models };
+  return {
+    ...{ ground, gate, ledger, vendor },
+    start: async (which, failPoint = '') => {
+      const operations = { API_OPS_PORT: String(await freePort()), SUPERVISOR_OPS_PORT: String(await freePort()) };
+      const DATABASE_URL = which === 'api' ? gate.url : ground.url;
+      const env = { ...shared, ...ports, ...operations, DATABASE_URL, FAILPOINT: failPoint };
+      return forkProcess(t, MAINS[which], env, 'SIGKILL');
+    },
+    arrived: () =>
+      eventually(() => Promise.resolve(ledger.verdict().lost.length === 0), ARRIVAL_MS).then(
+        () => undefined,
+        () => undefined,
+      ),
+  };
+}
+
+/** @returns the signal that ended it, once it has ended */
+export async function ended({ process }: ForkedProcess): Promise<string | null> {
+  if (process.signalCode === null && process.exitCode === null) await once(process, 'exit');
+  return process.signalCode;
+}
