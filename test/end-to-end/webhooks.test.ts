@@ -44,13 +44,16 @@ async function connect(code: string, secrets: Record<string, string> = {}) {
     post: (body: Buffer | string, headers: Record<string, string> = {}) => send({ port, path, headers }, body),
     get: (query: string) => send({ port, path: `${path}?${query}`, method: 'GET' }),
     settled: (count: number) =>
-      eventually(async () => {
-        const found = await world.pool.query(
-          `SELECT id, state, last_error FROM deliveries WHERE channel_id = $1 AND state <> 'pending' ORDER BY position`,
-          [channel.id],
-        );
-        return found.rows.length >= count && found.rows;
-      }, 60_000 + 30 * BODIES),
+      eventually(
+        async () => {
+          const found = await world.pool.query(
+            `SELECT id, state, last_error FROM deliveries WHERE channel_id = $1 AND state <> 'pending' ORDER BY position`,
+            [channel.id],
+          );
+          return found.rows.length >= count && found.rows;
+        },
+        60_000 + 30 * BODIES,
+      ),
   };
 }
 
