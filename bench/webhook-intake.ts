@@ -1,8 +1,7 @@
 /**
  * How many webhook requests a second are accepted, which means committed, as a share of raw single-row INSERTs a second
  * over the same pool in the same run? 2 KB bodies over real HTTP, the webhook address in this process and its vendors in
- * another. Then how long an answer takes at half that load, and how long it is from the answer to `channel.receive` on an
- * idle system.
+ * another. Then how long an answer takes at half that load.
  *
  *   node bench/webhook-intake.ts [--seconds 4]
  */

@@ -46,19 +46,11 @@ export async function serveSupervisor(
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is known');
   if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
   const supervisor = await startSupervisor({
-    passes,
-    pool: database.pool,
-    blobs: await openBlobs(config.DATA_DIR),
-    dataDir: config.DATA_DIR,
-    keys: await openSecretKeys(config.DATA_DIR),
-    verifier: await openVerifier(config),
-    sandbox,
-    logger,
-    models,
+    ...{ pool: database.pool, sandbox, logger, models, passes },
+    ...(await openFiles(config)),
     modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
     childrenMax: config.CHILDREN,
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
-    sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),
     deliveryDays: config.DELIVERY_DAYS,
     http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },
     ...quotas(config),
@@ -80,6 +72,17 @@ export async function serveSupervisor(
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
+}
+
+/** What lies on disk. */
+async function openFiles(config: SupervisorConfig) {
+  return {
+    dataDir: config.DATA_DIR,
+    blobs: await openBlobs(config.DATA_DIR),
+    keys: await openSecretKeys(config.DATA_DIR),
+    verifier: await openVerifier(config),
+    sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),
+  };
 }
 
 function logCaps(config: SupervisorConfig): LogCaps {

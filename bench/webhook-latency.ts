@@ -1,0 +1,82 @@
+/**
+ * How long is it from a webhook request's 200 to `channel.receive` on an idle system? One request after another over real
+ * HTTP, into a jailed child that runs; the child says by its own clock when it was called. A request that reaches the
+ * plugin before its vendor has read the answer counts as 0. Vendor, webhook address and supervisor are this one process.
+ *
+ *   node bench/webhook-latency.ts [requests]
+ */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { Client } from 'undici';
+import { openWebhooks } from '../api/ingress/webhooks.ts';
+import { insertChannel } from '../db/channels.ts';
+import { openListener } from '../db/listener.ts';
+import { inTransaction } from '../db/pool.ts';
+import { SERVER_VARIABLE, startTestServer } from '../test/server.ts';
+import { eventually, startWorld } from '../test/supervisor/world.ts';
+import { percentile } from './percentiles.ts';
+
+const REQUESTS = Number(process.argv[2] ?? 400);
+const WARM_UP = 20;
+/** Between requests, milliseconds: the system is idle again. */
+const PAUSE_MS = 25;
+const GOALS = { p50Ms: 15, p99Ms: 100 };
+const BODY = Buffer.alloc(2_048, 'x');
+const CODE = `channel.receive = () => ({
+  messages: [{ conversationKey: 'k', from: 'vendor', text: String(Date.now()) }],
+});`;
+
+// The world of the tests is tap's, which would give up after 30 s.
+t.setTimeout(0);
+const endings: (() => unknown)[] = [];
+const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+
+const postgres = await startTestServer();
+process.env[SERVER_VARIABLE] = postgres.url;
+const world = await startWorld(cleanup);
+const { pool } = world;
+const onError = (error: Error): void => console.error(error.message);
+const listener = await openListener(pool, onError);
+const webhooks = await openWebhooks({
+  ...{ pool, listener, onError, metrics: { webhookAnswered: () => undefined } },
+  config: { DATA_DIR: world.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
+});
+const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
+await once(http, 'listening');
+const { installationId, accountId } = await world.install({ code: CODE });
+const channel = await inTransaction(pool, (tx) => insertChannel(tx, { installationId, accountId, name: 'inbox' }));
+const vendor = new Client(`http://127.0.0.1:${(http.address() as AddressInfo).port}`);
+
+const answeredAt: number[] = [];
+for (let sent = 0; sent < WARM_UP + REQUESTS; sent += 1) {
+  const answer = await vendor.request({ method: 'POST', path: `/webhook/plugin/${channel.routingId}`, body: BODY });
+  answeredAt.push(performance.timeOrigin + performance.now());
+  await answer.body.dump();
+  if (answer.statusCode !== 200) throw new Error(`answered ${answer.statusCode}`);
+  await sleep(PAUSE_MS);
+}
+const calledAt = await eventually(async () => {
+  const { rows } = await pool.query<{ text: string }>(
+    `SELECT m.text FROM session_messages m JOIN conversations k ON k.session_id = m.session_id
+      WHERE k.channel_id = $1 ORDER BY m.position`,
+    [channel.id],
+  );
+  return rows.length === answeredAt.length && rows.map(({ text }) => Number(text));
+}, 60_000);
+const waits = calledAt.map((at, index) => Math.max(0, at - (answeredAt[index] ?? 0))).slice(WARM_UP);
+const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];
+const met = p50 <= GOALS.p50Ms && p99 <= GOALS.p99Ms;
+console.log(
+  `accept to receive: p50 ${p50.toFixed(1)} ms   p99 ${p99.toFixed(1)} ms; goal ≤ ${GOALS.p50Ms} and ≤ ${GOALS.p99Ms} ms: ${met ? 'met' : 'missed'}`,
+);
+await vendor.close();
+http.closeAllConnections();
+http.close();
+await webhooks.close();
+await listener.close();
+for (const end of endings.reverse()) await end();
+await postgres.stop();
+process.exit(0);
