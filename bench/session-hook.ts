@@ -10,7 +10,7 @@
  * `node bench/session-hook.ts [calls]`
  */
 import type { AddressInfo } from 'node:net';
-import { PerformanceObserver } from 'node:perf_hooks';
+import { constants, PerformanceObserver } from 'node:perf_hooks';
 import Fastify, { type FastifyInstance } from 'fastify';
 import t from 'tap';
 import { Client } from 'undici';
@@ -65,6 +65,15 @@ async function time(ask: Ask): Promise<Sample> {
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
 const mean = (numbers: readonly number[]): string => (sum(numbers) / Math.max(1, numbers.length)).toFixed(2);
 
+function inAll(collections: readonly PerformanceEntry[]): string {
+  const isYoung = (one: PerformanceEntry & { readonly detail?: { readonly kind?: number } }) =>
+    one.detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR;
+  const young = collections.filter(isYoung);
+  const old = collections.filter((one) => !young.includes(one));
+  const told = (of: readonly PerformanceEntry[]) => `${of.length} of ${mean(of.map(({ duration }) => duration))} ms`;
+  return `in all ${told(young)} of new objects and ${told(old)} of all`;
+}
+
 /** What the slowest calls have in common. */
 function explain(samples: readonly Sample[], collections: readonly PerformanceEntry[]): void {
   const slow = samples.filter(
@@ -87,7 +96,7 @@ function explain(samples: readonly Sample[], collections: readonly PerformanceEn
   const time = `${mean(worst)} ms in the slowest link, ${mean(rest)} ms around the links`;
   console.log(`the slowest ${slow.length} of ${samples.length}: mean ${mean(slow.map(({ ms }) => ms))} ms, ${time}`);
   const garbage = `${withGarbage.length} of them, ${mean(withGarbage.map(collecting))} ms on average`;
-  console.log(`garbage was collected in this process during ${garbage}; in all ${collections.length} times`);
+  console.log(`garbage was collected in this process during ${garbage}; ${inAll(collections)}`);
 }
 
 try {
