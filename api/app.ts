@@ -29,6 +29,7 @@ import { documentationRoutes } from './routes/documentation.ts';
 import { fileRoutes } from './routes/files.ts';
 import { installationRoutes } from './routes/installations.ts';
 import { logRoutes } from './routes/logs.ts';
+import { operatorRoutes } from './routes/operator.ts';
 import { pluginRoutes } from './routes/plugins.ts';
 import { releaseRoutes } from './routes/releases.ts';
 import { type SignInFacts, signInRoutes } from './routes/sign-in.ts';
@@ -50,7 +51,7 @@ const KEEP_ALIVE_MS = 72_000;
 export interface AppDeps {
   readonly services: Services;
   readonly signIn: SignIn;
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, 'answered'>;
   readonly logger: FastifyBaseLogger;
   readonly limits: RateLimits & { readonly uploadsAtOnce: number; readonly installationsPerAccount: number };
   /** Reverse proxies whose `X-Forwarded-For` is believed: addresses and networks. Absent: none. */
@@ -152,6 +153,7 @@ async function restInterface(app: FastifyInstance, { services, signIn, limits }:
   await app.register(channelRoutes(services));
   await app.register(agentRoutes(services));
   await app.register(logRoutes(services));
+  await app.register(operatorRoutes(services));
 }
 
 /** An id that no row can have is unknown, like any other that no row has. */

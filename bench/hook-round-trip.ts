@@ -19,11 +19,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Pool } from 'pg';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import { buildChild } from '../sandbox-child/build.ts';
 import { foldLink, linkDeadline, startChain } from '../supervisor/chain.ts';
 import { type Child, startChild } from '../supervisor/child.ts';
 import { createMetrics } from '../supervisor/metrics.ts';
+import { Rollups } from '../supervisor/records/rollups.ts';
 import { openSandbox } from '../supervisor/sandbox.ts';
 import { percentile } from './percentiles.ts';
 
@@ -52,11 +54,15 @@ type Make = () => Promise<Subject>;
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const program = await buildChild();
 const sandbox = await openSandbox({ directory, program, mode: 'auto' });
+/** Connects to nothing until it is asked, and nobody asks it. */
+const pool = new Pool();
 const metrics = createMetrics({
-  children: () => ({}),
-  logQueue: () => 0,
-  auditQueue: () => 0,
-  sandbox: () => ({ state: 'full', limiter: 'rlimit' }),
+  pool,
+  rollups: new Rollups(pool, { flushMs: 3_600_000, onError: () => undefined }),
+  gauges: {
+    ...{ children: () => ({}), memory: () => new Map(), logQueue: () => 0, auditQueue: () => 0 },
+    sandbox: () => ({ state: 'full', limiter: 'rlimit' }),
+  },
 });
 const audited: unknown[] = [];
 
@@ -155,7 +161,7 @@ async function jailed(): Promise<Subject> {
     const link = { installationId: 'x', slug: 'bench' };
     const fold = foldLink(HOOK, startChain(context), link, { kind: 'answered', answer: outcome.answer }, ms);
     if (fold.fault !== null) throw new Error(fold.fault);
-    metrics.linkRan(HOOK, 'bench', 'changed', ms);
+    metrics.linkRan(HOOK, link, 'changed', ms);
     audited.push({ installationId: 'x', member: HOOK, outcome: 'changed', ms });
     if (audited.length === 256) audited.length = 0;
   };

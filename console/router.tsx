@@ -8,6 +8,7 @@ import {
   type RouteComponent,
 } from '@tanstack/react-router';
 import { type Tab, tabOf } from './installations/tabs.ts';
+import { type OperatorTab, operatorTabOf } from './operator/tabs.ts';
 import { Frame } from './shell/frame.tsx';
 import { NotFound } from './shell/not-found.tsx';
 import { PageFailure } from './shell/page-failure.tsx';
@@ -53,6 +54,12 @@ const routes = [
     '/plugins/$id',
     lazyRouteComponent(() => import('./authoring/plugin-page.tsx'), 'PluginPage'),
   ),
+  createRoute({
+    getParentRoute: () => top,
+    path: '/operator',
+    validateSearch: ({ tab }: Record<string, unknown>): { tab?: OperatorTab } => ({ tab: operatorTabOf(tab) }),
+    component: lazyRouteComponent(() => import('./operator/operator-page.tsx'), 'OperatorPage'),
+  }),
   page(
     '/plugins/$id/edit',
     lazyRouteComponent(() => import('./editor/editor-page.tsx'), 'EditorPage'),

@@ -10,14 +10,14 @@ import { inTransaction, type Transaction } from './pool.ts';
  *
  * @returns false: nobody of that name has signed in yet
  */
-export function verifyAuthor(pool: Pool, name: string, verified: boolean): Promise<boolean> {
+export function verifyAuthor(pool: Pool, name: string, verified: boolean, by: string | null = null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     const changed = await tx.query(
       'UPDATE accounts SET verified_at = CASE WHEN $2 THEN coalesce(verified_at, now()) END WHERE name = $1',
       [name, verified],
     );
     if (changed.rowCount !== 1) return false;
-    await recordAction(tx, { action: verified ? 'verify' : 'unverify', subject: name });
+    await recordAction(tx, { action: verified ? 'verify' : 'unverify', subject: name, by });
     return true;
   });
 }
@@ -42,18 +42,24 @@ export interface Moderated {
 /**
  * Takes a plugin out of the catalog and stops all its children, until it is unblocked. Blocking again changes the reason.
  *
+ * @param by the account that asks; null: whoever runs this process
  * @returns null: there is no such plugin
  */
-export function blockPlugin(pool: Pool, slug: string, reason: string): Promise<Moderated | null> {
-  return setBlock(pool, slug, reason);
+export function blockPlugin(
+  pool: Pool,
+  slug: string,
+  reason: string,
+  by: string | null = null,
+): Promise<Moderated | null> {
+  return setBlock(pool, slug, reason, by);
 }
 
 /** Lets a plugin run again. One that is not blocked stays as it is. */
-export function unblockPlugin(pool: Pool, slug: string): Promise<Moderated | null> {
-  return setBlock(pool, slug, null);
+export function unblockPlugin(pool: Pool, slug: string, by: string | null = null): Promise<Moderated | null> {
+  return setBlock(pool, slug, null, by);
 }
 
-function setBlock(pool: Pool, slug: string, reason: string | null): Promise<Moderated | null> {
+function setBlock(pool: Pool, slug: string, reason: string | null, by: string | null): Promise<Moderated | null> {
   return inTransaction(pool, async (tx) => {
     const found = await tx.query<{ id: string }>(
       'UPDATE plugins SET blocked_reason = $2 WHERE slug = $1 AND deleted_at IS NULL RETURNING id',
@@ -61,7 +67,7 @@ function setBlock(pool: Pool, slug: string, reason: string | null): Promise<Mode
     );
     const id = found.rows[0]?.id;
     if (id === undefined) return null;
-    await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason });
+    await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason, by });
     await announcePlugin(tx, id);
     return { slug, reason, installations: await countLive(tx, id) };
   });

@@ -2,8 +2,15 @@
 import { hostname, userInfo } from 'node:os';
 import type { ClientBase, Pool } from 'pg';
 
+export interface NewAction {
+  readonly action: string;
+  readonly subject: string;
+  readonly reason?: string | null;
+  /** The account that asked for it over REST; null: whoever runs this process. */
+  readonly by?: string | null;
+}
 export interface OperatorAction {
-  /** The operating system's user and machine. */
+  /** The operating system's user and machine, or the account's name. */
   readonly by: string;
   readonly action: string;
   /** The account's name or the plugin's slug. */
@@ -13,13 +20,13 @@ export interface OperatorAction {
   readonly at: string;
 }
 
-/** Notes an action in the transaction that does it. Who did it is whoever runs this process. */
+/** Notes an action in the transaction that does it. */
 export async function recordAction(
   tx: ClientBase,
-  { action, subject, reason = null }: { action: string; subject: string; reason?: string | null },
+  { action, subject, reason = null, by = null }: NewAction,
 ): Promise<void> {
   await tx.query('INSERT INTO operator_actions (by, action, subject, reason) VALUES ($1, $2, $3, $4)', [
-    commandUser(process.env.SUDO_USER),
+    by === null ? commandUser(process.env.SUDO_USER) : `${by} (console)`,
     action,
     subject,
     reason,

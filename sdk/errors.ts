@@ -3,6 +3,7 @@ export const problems = {
   bad_request: { status: 400, title: 'The request is malformed' },
   unauthenticated: { status: 401, title: 'Sign in first' },
   not_owner: { status: 403, title: 'This belongs to another account' },
+  operators_only: { status: 403, title: 'This is for operators' },
   plugin_blocked: { status: 403, title: 'The operator blocked this plugin' },
   draft_owner_only: { status: 403, title: 'Drafts are for the plugin’s owner' },
   not_found: { status: 404, title: 'There is no such thing' },

@@ -16,6 +16,10 @@ export const limits = {
   toolResultBytes: 256 * KIB,
   storageBytes: MIB,
   deliveryDays: 14,
+  /** How long what installations did is kept by the minute. */
+  metricsDays: 14,
+  /** Slugs that the operators' metrics tell apart; the rest is `other`. */
+  metricSlugs: 200,
   /** Of one account. Files: directories count too. */
   workspaceBytes: 256 * MIB,
   workspaceFiles: 10_000,

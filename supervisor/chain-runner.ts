@@ -42,12 +42,14 @@ const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'the chain’s t
 export async function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const now = deps.now ?? Date.now;
   const endsAt = chainDeadline(request.hook, now());
+  const started = performance.now();
   let state = startChain(request.context);
   for (const entry of request.links) {
     if (state.cancelled) break;
     if (entry.blockedReason !== null) state = passOver(state, entry, entry.blockedReason);
     else state = await runLink(deps, request, entry, state, endsAt, now);
   }
+  deps.metrics.chainRan(request.hook, performance.now() - started);
   return state;
 }
 
@@ -101,7 +103,7 @@ function tell(
   const step = state.trace.at(-1);
   if (!step) return;
   const { outcome, ms } = step;
-  deps.metrics.linkRan(hook, entry.slug, outcome, ms);
+  deps.metrics.linkRan(hook, entry, outcome, ms);
   if (fault !== null)
     deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fault}`, {
       ...details,

@@ -51,6 +51,18 @@ export const supervisorSettings = {
     limits.deliveryDays,
     'Webhook requests and replies that ended are kept this long, with their bodies, days.',
   ),
+  METRICS_DAYS: wholeNumber(
+    1,
+    365,
+    limits.metricsDays,
+    'What installations did (GET /installations/{id}/metrics) is kept this long, days.',
+  ),
+  METRICS_SLUGS: wholeNumber(
+    1,
+    10_000,
+    limits.metricSlugs,
+    "Plugins told apart in the supervisor's /metrics, first come first served; the rest is called other.",
+  ),
   SSH_HOSTS_FILE: z
     .string()
     .min(1)

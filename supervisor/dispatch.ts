@@ -243,7 +243,7 @@ function record(
   const row: HostRow | undefined = Object.hasOwn(hostCalls, request.member)
     ? hostCalls[request.member as HostCallName]
     : undefined;
-  deps.metrics.hostCalled(row ? request.member : 'unknown', end.outcome);
+  deps.metrics.hostCalled(row ? request.member : 'unknown', end.outcome, entry, end.durationMs);
   // A row that reaches nothing is audited only when it was refused.
   if (row?.audit === 'none' && end.outcome !== 'denied') return;
   deps.audit.write({

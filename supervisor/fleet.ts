@@ -8,7 +8,7 @@ import { Courtesy, LOOK_MS, type Neighbour } from './fleet/courtesy.ts';
 import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet/settings.ts';
 import { NoRoomError, Slot, type SlotDeps } from './fleet/slot.ts';
 import { type Spare, SpareChildren } from './fleet/spare-children.ts';
-import type { TenancyDeps } from './fleet/tenancy.ts';
+import type { Tenancy, TenancyDeps } from './fleet/tenancy.ts';
 import type { Metrics } from './metrics.ts';
 import type { PluginCall, Plugins } from './plugin-call.ts';
 
@@ -63,6 +63,7 @@ export class Fleet implements Plugins {
       onServing: (slot) => options.onServing(slot.entry.accountId),
       onChildEnd: options.metrics.childEnded,
       onChildStart: options.metrics.childStarted,
+      onRestart: (slot, reason) => options.metrics.childRestarted(slot.entry, reason),
       onFailed: (slot, reason) => this.#noteFailed(slot, reason),
     };
   }
@@ -147,6 +148,13 @@ export class Fleet implements Plugins {
     return counts;
   }
 
+  /** Resident bytes of running children by slug, for the metrics. */
+  memory(): Map<string, number> {
+    const held = new Map<string, number>();
+    for (const { entry, child } of this.#tenancies()) held.set(entry.slug, (held.get(entry.slug) ?? 0) + child.rss());
+    return held;
+  }
+
   /** Ends every child; running calls may end within the grace. */
   async close(graceMs: number): Promise<void> {
     this.#closed = true;
@@ -197,7 +205,7 @@ export class Fleet implements Plugins {
     return this.#spares.take();
   }
 
-  *#tenancies(): Generator<Neighbour> {
+  *#tenancies(): Generator<Neighbour & Tenancy> {
     for (const slot of this.#slots.values()) yield* slot.tenancies();
   }
 
@@ -215,6 +223,10 @@ export class Fleet implements Plugins {
   }
 
   #sweep(): void {
+    for (const tenancy of this.#tenancies()) {
+      const sample = { residentBytes: tenancy.child.rss(), processorMs: tenancy.takeProcessorMs() };
+      this.#options.metrics.sampled(tenancy.entry, sample);
+    }
     const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
     for (const slot of this.#slots.values()) {
       if (slot.pid === null) continue;

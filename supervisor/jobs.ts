@@ -13,6 +13,7 @@ import {
 import { maintainLogs } from '../db/logs.ts';
 import { sweepUsage } from '../db/model-usage.ts';
 import { findLastWord, removeInstallation, requeueRemovals } from '../db/removals.ts';
+import { sweepRollups } from '../db/rollups.ts';
 import { resetRuntimes } from '../db/runtimes.ts';
 import { deliverHead } from './channels/delivery.ts';
 import { answerAsked } from './channels/handshake.ts';
@@ -43,6 +44,8 @@ export interface JobDeps extends Omit<EventDeps, 'atWork'> {
   readonly jail: Jail;
   /** How long deliveries that ended are kept, with their bodies, days. */
   readonly deliveryDays: number;
+  /** How long rollups are kept, days. */
+  readonly metricsDays: number;
   onError(error: Error): void;
 }
 
@@ -104,10 +107,15 @@ async function release({ pool }: JobDeps, lanes: LaneScheduler, installationId: 
   for (const channelId of await releaseHeldDeliveries(pool, installationId)) lanes.wake(channelId);
 }
 
-async function upkeep({ pool, deliveryDays }: Pick<JobDeps, 'pool' | 'deliveryDays'>): Promise<void> {
+async function upkeep({
+  pool,
+  deliveryDays,
+  metricsDays,
+}: Pick<JobDeps, 'pool' | 'deliveryDays' | 'metricsDays'>): Promise<void> {
   await maintainLogs(pool);
   await maintainAudit(pool);
   await sweepDeliveries(pool, deliveryDays);
+  await sweepRollups(pool, metricsDays);
   await sweepUsage(pool);
 }
 

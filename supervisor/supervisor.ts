@@ -34,9 +34,10 @@ import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
 import { sshCalls } from './host/ssh.ts';
 import { Invocations } from './invocations.ts';
 import { type Jobs, startJobs } from './jobs.ts';
-import { createMetrics, type Metrics } from './metrics.ts';
+import { createMetrics, type Gauges, type Metrics } from './metrics.ts';
 import { AuditSink } from './records/audit-sink.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
+import { Rollups } from './records/rollups.ts';
 import { Stacks } from './records/stacks.ts';
 import { refusal, type Sandbox } from './sandbox.ts';
 import { openAgentMail } from './sessions/agent-messages.ts';
@@ -68,6 +69,12 @@ export interface SupervisorOptions {
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly deliveryDays?: number;
+  /** How long rollups are kept. */
+  readonly metricsDays?: number;
+  /** Slugs told apart in metrics. */
+  readonly metricSlugs?: number;
+  /** How often rollups are written, milliseconds. */
+  readonly rollupsMs?: number;
   /** Of `host.http`. */
   readonly http?: Partial<Exchange>;
   readonly workspaceQuota?: WorkspaceQuota;
@@ -93,6 +100,7 @@ export interface Supervisor {
   readonly listener: Listener;
   readonly logs: LogSink;
   readonly audit: AuditSink;
+  readonly rollups: Rollups;
   readonly metrics: Metrics;
   readonly ssh: SshConnections;
   /** Drains: no new work, calls under way end, children are gone, everything that waits is written. */
@@ -109,7 +117,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const queues = await startQueues({ pool, listener, role: 'worker', onError, passes });
   // Plugins run once the services are there; only then does one of them write to an agent.
   const agentMail = openAgentMail(() => services);
-  const { fleet, rosters, logs, audit, metrics, stacks, llm, ssh } = assembleFleet(options, {
+  const { fleet, rosters, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
     lease,
     queues,
     agentMail,
@@ -127,6 +135,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const jobs = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },
     ...{ services, passes, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
+    metricsDays: options.metricsDays ?? limits.metricsDays,
   });
   await follow({ listener, rosters, fleet, ssh, sessions, pool, queues, onError, jobs });
   const stop = async () => {
@@ -140,12 +149,13 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await logs.close();
     await stacks.close();
     await audit.flush();
+    await rollups.close();
     await listener.close();
   };
-  return { app, fleet, rosters, queues, listener, logs, audit, metrics, ssh, stop };
+  return { app, fleet, rosters, queues, listener, logs, audit, rollups, metrics, ssh, stop };
 }
 
-type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'metrics' | 'ssh'> & {
+type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'rollups' | 'metrics' | 'ssh'> & {
   readonly stacks: Stacks;
   readonly llm: Llm;
 };
@@ -160,15 +170,15 @@ interface Assembly {
 /** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
 function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
-  const metrics = createMetrics({
-    children: () => fleet.count(),
-    logQueue: () => logs.waiting,
-    auditQueue: () => audit.waiting,
-    sandbox: () => sandbox,
-  });
-  const onLines = metrics.logLines;
+  const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
+  const gauges: Gauges = {
+    ...{ children: () => fleet.count(), memory: () => fleet.memory(), sandbox: () => sandbox },
+    ...{ logQueue: () => logs.waiting, auditQueue: () => audit.waiting },
+  };
+  const metrics = createMetrics({ pool, gauges, rollups, slugs: options.metricSlugs ?? limits.metricSlugs });
+  const { logLines: onLines, lineTaken: onLine } = metrics;
   const stacks = new Stacks(blobs);
-  const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines, stacks });
+  const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines, onLine, stacks });
   const audit = new AuditSink(pool, { onError });
   const invocations = new Invocations();
   const llm = openLlm({
@@ -196,7 +206,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
     onServing: (accountId) => rosters.drop(accountId),
   });
   const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
-  return { fleet, rosters, logs, audit, metrics, stacks, llm, ssh };
+  return { fleet, rosters, logs, audit, rollups, metrics, stacks, llm, ssh };
 }
 
 /** Those that are not the defaults. */

@@ -1,8 +1,9 @@
 /** Numbers for operators, by route pattern: never by id, slug or anything a caller makes up. */
-import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-
-/** Seconds. Reads take milliseconds, publishes seconds. */
-const BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
+import type { Pool } from 'pg';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { openMeters } from '../../db/telemetry/meters.ts';
+import { readPool } from '../../db/telemetry/pool-use.ts';
+import { apiMetrics } from './metric-table.ts';
 
 export interface Metrics {
   readonly registry: Registry;
@@ -11,29 +12,31 @@ export interface Metrics {
   /** @param ms from a webhook request's arrival to its answer */
   webhookAnswered(status: number, ms: number): void;
 }
+/** Asked when somebody scrapes. */
+export interface Gauges {
+  readonly pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>;
+  bundler(): { readonly busy: number; readonly waiting: number };
+  intake(): { readonly waiting: number; readonly spoolBytes: number };
+}
 
 /** Makes the process's metrics. */
-export function createMetrics(): Metrics {
+export function createMetrics(gauges: Gauges): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const requests = new Histogram({
-    name: 'bulkhead_http_request_seconds',
-    help: 'Time to answer a request, by route.',
-    labelNames: ['method', 'route', 'status'],
-    buckets: BUCKETS,
-    registers: [registry],
-  });
-  const webhooks = new Histogram({
-    name: 'bulkhead_webhook_answer_seconds',
-    help: 'Time to take in and answer a webhook request.',
-    labelNames: ['status'],
-    buckets: BUCKETS,
-    registers: [registry],
+  const all = openMeters(registry, apiMetrics, {
+    bulkhead_webhooks_waiting: (gauge) => gauge.set(gauges.intake().waiting),
+    bulkhead_spool_bytes: (gauge) => gauge.set(gauges.intake().spoolBytes),
+    bulkhead_bundler_busy: (gauge) => gauge.set(gauges.bundler().busy),
+    bulkhead_bundler_queue: (gauge) => gauge.set(gauges.bundler().waiting),
+    bulkhead_database_connections: readPool(gauges.pool),
   });
   return {
     registry,
-    webhookAnswered: (status, ms) => webhooks.observe({ status: String(status) }, ms / 1000),
+    webhookAnswered: (status, ms) => all.bulkhead_webhook_answer_seconds.observe({ status: String(status) }, ms / 1000),
     answered: (method, route, status, ms) =>
-      requests.observe({ method, route: route ?? 'unknown', status: String(status) }, ms / 1000),
+      all.bulkhead_http_request_seconds.observe(
+        { method, route: route ?? 'unknown', status: String(status) },
+        ms / 1000,
+      ),
   };
 }

@@ -12,6 +12,7 @@ export const groups = {
   Agents: 'The agents that plugins keep in the caller’s account.',
   Channels: 'Vendor inboxes of an installation, what came through them, and the events it was sent.',
   Logs: 'What plugins wrote through host.log, and what the host has to say about them. Kept for 24 hours.',
+  Operators: 'For whoever runs this service.',
   Documentation: 'This document.',
 } as const;
 export type Group = keyof typeof groups;

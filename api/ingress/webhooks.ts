@@ -24,6 +24,8 @@ export interface WebhookDeps {
 }
 export interface Webhooks {
   readonly serve: RequestListener;
+  /** Requests in memory, and bytes on disk that wait for the database. */
+  load(): { readonly waiting: number; readonly spoolBytes: number };
   /** What was accepted is written; the spool is left to the next process. */
   close(): Promise<void>;
 }
@@ -41,5 +43,6 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
     answered: deps.metrics.webhookAnswered,
     onError,
   });
-  return { serve, close: () => intake.close() };
+  const load = () => ({ waiting: intake.waiting, spoolBytes: spool.bytes });
+  return { serve, load, close: () => intake.close() };
 }

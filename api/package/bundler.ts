@@ -40,6 +40,8 @@ export interface Bundler {
   bundle(of: Package): Promise<Bundle>;
   /** Checks tool parameters by tool name. @throws Problem `bundler_busy` when the queue is full */
   checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<readonly SchemaFault[]>;
+  /** Builds under way, and those waiting for a thread. */
+  load(): { readonly busy: number; readonly waiting: number };
   close(): Promise<void>;
 }
 export interface BundlerOptions {
@@ -83,6 +85,7 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   return {
     bundle: (of) => bundle(run, of),
     checkToolSchemas: (schemas) => run<readonly SchemaFault[]>('checkToolSchemas', schemas),
+    load: () => ({ busy: Math.min(taken, threads), waiting: Math.max(0, taken - threads) }),
     close: () => pool.close(),
   };
 }

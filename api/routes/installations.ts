@@ -5,8 +5,10 @@ import { pageAudit } from '../../db/audit.ts';
 import { type Installation, pageInstallations } from '../../db/installations.ts';
 import { readUsage } from '../../db/model-usage.ts';
 import { callerOf } from '../http/authentication.ts';
+import { readInstallationMetrics } from '../installation-metrics.ts';
 import { installationResource, showInstallation } from '../installation-resource.ts';
 import { configure, install, requireInstallation, rerunSetup, uninstall } from '../installing.ts';
+import { metricsQuery, metricsResource, rangeOf } from '../metric-resource.ts';
 import { page } from '../page.ts';
 import { auditEntryResource, nothing, setupEvent, usageResource } from '../resource.ts';
 import { configuration, idParams, newInstallation, pageQuery } from '../schemas.ts';
@@ -53,6 +55,15 @@ const shapes = {
     summary: 'What the plugin spent of the operator’s models',
     params: idParams,
     response: { 200: usageResource },
+  },
+  metrics: {
+    group: 'Installations',
+    summary: 'What it did over time: calls, errors, latency and use, and each of its handlers',
+    details:
+      'Summed by the minute and written every ten seconds. A point stands for `stepSeconds` from `at` on. Operators may read it of any installation.',
+    params: idParams,
+    querystring: metricsQuery,
+    response: { 200: metricsResource },
   },
   configure: {
     group: 'Installations',
@@ -105,6 +116,11 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
       const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
       const { total, today, models, days } = await readUsage(services.pool, id);
       return { total, today, models: [...models], days: [...days] };
+    });
+
+    app.get('/installations/:id/metrics', { schema: shapes.metrics }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      return readInstallationMetrics(services.pool, id, rangeOf(request.query, Date.now()));
     });
 
     app.post('/installations/:id/configure', { schema: shapes.configure }, async (request) =>

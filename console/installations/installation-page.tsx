@@ -6,6 +6,7 @@ import { HostCallsView } from '../activity/host-calls-view.tsx';
 import { UsageView } from '../activity/usage-view.tsx';
 import { ChannelsView } from '../channels/channels-view.tsx';
 import { LogView } from '../logs/log-view.tsx';
+import { MetricsView } from '../metrics/metrics-view.tsx';
 import { type Installation, useInstallation } from '../rest/installations.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
@@ -77,6 +78,7 @@ function Parts({ installation }: { readonly installation: Installation }) {
     events: <EventsView installationId={installation.id} />,
     calls: <HostCallsView installationId={installation.id} />,
     usage: <UsageView installationId={installation.id} />,
+    metrics: <MetricsView installationId={installation.id} />,
   };
   return (
     <Tabs value={tab} onChange={show} keepMounted={false}>

@@ -7,6 +7,7 @@ export const tabs = [
   { name: 'events', label: 'Events' },
   { name: 'calls', label: 'Host calls' },
   { name: 'usage', label: 'Usage' },
+  { name: 'metrics', label: 'Metrics' },
 ] as const;
 export type Tab = (typeof tabs)[number]['name'];
 

@@ -1,17 +1,12 @@
 /** Who is signed in, the colour scheme, and the way out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
 import { IconApi, IconDeviceDesktop, IconLogout, IconMoon, IconSun, IconUser } from '@tabler/icons-react';
-import { useQuery } from '@tanstack/react-query';
-import { bodyOf, rest } from '../rest/client.ts';
+import { useMe } from '../rest/me.ts';
 import { queries } from '../rest/queries.ts';
 import { setToken } from '../sign-in/token.ts';
 
 export function AccountMenu() {
-  const { data } = useQuery({
-    queryKey: ['me'],
-    queryFn: () => bodyOf(rest.GET('/me')),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
+  const { data } = useMe();
   const { setColorScheme } = useMantineColorScheme();
   const signOut = () => {
     setToken(null);

@@ -3,10 +3,11 @@ import { AppShell, Burger, Group, NavLink, ScrollArea, Text } from '@mantine/cor
 import { useDisclosure } from '@mantine/hooks';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useSyncExternalStore } from 'react';
+import { useMe } from '../rest/me.ts';
 import { SignInPage } from '../sign-in/sign-in-page.tsx';
 import { onToken, readToken } from '../sign-in/token.ts';
 import { AccountMenu } from './account-menu.tsx';
-import { places } from './places.ts';
+import { operatorPlaces, places } from './places.ts';
 
 export function Frame() {
   const token = useSyncExternalStore(onToken, readToken);
@@ -15,6 +16,7 @@ export function Frame() {
 
 function SignedIn() {
   const [isOpen, { toggle, close }] = useDisclosure(false);
+  const { data: me } = useMe();
   const here = useRouterState({ select: ({ location }) => location.pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu of a phone closes when the page changes
   useEffect(close, [here]);
@@ -39,7 +41,7 @@ function SignedIn() {
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Places">
         <ScrollArea>
-          {places.map(({ to, label, icon: Icon }) => (
+          {[...places, ...(me?.operator ? operatorPlaces : [])].map(({ to, label, icon: Icon }) => (
             <NavLink
               key={to}
               component={Link}

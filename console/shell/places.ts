@@ -1,5 +1,5 @@
 /** Where one can go from everywhere. */
-import { IconBuildingStore, IconPackage, IconPlayerPlay, IconPlug, IconRobot } from '@tabler/icons-react';
+import { IconBuildingStore, IconGauge, IconPackage, IconPlayerPlay, IconPlug, IconRobot } from '@tabler/icons-react';
 
 export const places = [
   { to: '/catalog', label: 'Catalog', icon: IconBuildingStore },
@@ -8,3 +8,6 @@ export const places = [
   { to: '/plugins', label: 'My plugins', icon: IconPackage },
   { to: '/playground', label: 'Playground', icon: IconPlayerPlay },
 ] as const;
+
+/** And where operators can go besides. */
+export const operatorPlaces = [{ to: '/operator', label: 'Operation', icon: IconGauge }] as const;

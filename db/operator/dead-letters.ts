@@ -6,39 +6,12 @@ import { recordAction } from '../operator-actions.ts';
 import { inTransaction } from '../pool.ts';
 import { type Queues, startQueues } from '../queues.ts';
 import { type Given, numberOf, type OperatorCommand, tableOf, textOf, UsageError } from './command.ts';
+import { listDead } from './overview.ts';
 
 const LINES = 100;
 const LINES_MAX = 10_000;
 /** Deliveries replayed in one transaction. */
 const BATCH = 1_000;
-
-interface DeadLetter {
-  readonly id: string;
-  readonly kind: 'delivery' | 'event';
-  readonly installationId: string;
-  readonly slug: string | null;
-  readonly what: string;
-  readonly attempts: number;
-  readonly at: Date;
-  readonly lastError: string | null;
-}
-
-/** @param installationId null: of all */
-async function listDead(pool: Pool, installationId: string | null, limit: number): Promise<DeadLetter[]> {
-  const found = await pool.query<DeadLetter>(
-    `SELECT l.*, p.slug FROM (
-       (SELECT id, 'delivery' AS kind, installation_id AS "installationId", direction || ' ' || method AS what, attempts,
-               received_at AS at, last_error AS "lastError" FROM deliveries
-         WHERE state = 'dead' AND ($1::text IS NULL OR installation_id = $1) ORDER BY id DESC LIMIT $2)
-       UNION ALL
-       (SELECT id, 'event', installation_id, type, attempts, occurred_at, last_error FROM events
-         WHERE state = 'dead' AND ($1::text IS NULL OR installation_id = $1) ORDER BY id DESC LIMIT $2)) l
-       LEFT JOIN installations i ON i.id = l."installationId" LEFT JOIN plugins p ON p.id = i.plugin_id
-      ORDER BY l.at DESC LIMIT $2`,
-    [installationId, limit],
-  );
-  return found.rows;
-}
 
 const installation = { type: 'string', value: 'id', doc: 'of one installation' } as const;
 

@@ -3,6 +3,7 @@ import { announceInstallation, announceRestart } from '../notices.ts';
 import { recordAction } from '../operator-actions.ts';
 import { inTransaction } from '../pool.ts';
 import { type Given, numberOf, type OperatorCommand, tableOf, textOf } from './command.ts';
+import { listFleet } from './overview.ts';
 
 /** Lines shown when nothing else is said, and at most. */
 const LINES = 100;
@@ -10,10 +11,6 @@ const LINES_MAX = 10_000;
 
 const limit = { type: 'string', value: 'number', doc: `at most so many lines; ${LINES} by default` } as const;
 const megabytes = (bytes: unknown): string | null => (bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`);
-
-const LIVE = `FROM installation_runtime r JOIN installations i ON i.id = r.installation_id
-  JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = i.account_id
-  LEFT JOIN versions v ON v.id = i.current_version_id`;
 
 export const fleet: OperatorCommand = {
   subjects: [],
@@ -28,13 +25,7 @@ export const fleet: OperatorCommand = {
   },
   async run(given, place) {
     const { pool } = await place.database();
-    const { rows } = await pool.query(
-      `SELECT r.installation_id AS "installationId", p.slug, a.name AS account, v.semver AS "semVer", r.state, r.restarts,
-              r.rss_bytes::float8 AS "rssBytes", r.started_at AS "startedAt", r.last_exit AS "lastExit" ${LIVE}
-        WHERE CASE WHEN $1::text IS NULL THEN r.state <> 'stopped' ELSE r.state = $1 END
-        ORDER BY r.rss_bytes DESC NULLS LAST, r.restarts DESC LIMIT $2`,
-      [textOf(given, 'state'), numberOf(given, 'limit', LINES, LINES_MAX)],
-    );
+    const rows = await listFleet(pool, textOf(given, 'state'), numberOf(given, 'limit', LINES, LINES_MAX));
     const heading = [
       'INSTALLATION',
       'PLUGIN',

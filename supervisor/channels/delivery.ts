@@ -85,6 +85,7 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, entry: Ros
   if (verdict.kind === 'delivered') {
     deps.passes('delivery.taken');
     await finishDelivery(pool, delivery.id, lease, 'delivered');
+    if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - delivery.receivedAt.getTime());
     deps.passes('delivery.finished');
     return true;
   }
@@ -130,7 +131,7 @@ async function call(
   const target = { kind: 'channel', name } as const;
   const context = { ...frame, ...first };
   const result = await plugins.invoke(entry, { target, invocationId, session: null, deadlineAt, context });
-  metrics.targetRan('channel', entry.slug, result.kind, performance.now() - started);
+  metrics.targetRan(target, entry, result.kind, performance.now() - started);
   if (result.kind !== 'answered' || name === 'send') return result;
   const checked = row.result.safeParse(result.answer ?? undefined);
   if (checked.success) return { kind: 'answered', answer: checked.data };

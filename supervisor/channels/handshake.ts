@@ -42,7 +42,7 @@ async function ask(
       request: requestOf({ ...asked, attempt: 1 }),
     },
   });
-  services.metrics.targetRan('channel', entry.slug, result.kind, performance.now() - started);
+  services.metrics.targetRan({ kind: 'channel', name: 'handshake' }, entry, result.kind, performance.now() - started);
   const reply = readReply(result);
   if ('reply' in reply) return reply.reply;
   const data = { channelId: asked.channelId, next: 'queued' };

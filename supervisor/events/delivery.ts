@@ -95,7 +95,7 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry)
       data: event.data,
     },
   });
-  deps.metrics.targetRan('event', entry.slug, result.kind, performance.now() - started);
+  deps.metrics.targetRan({ kind: 'event', name: event.type }, entry, result.kind, performance.now() - started);
   deps.passes('event.answered');
   if (isTransient(result, entry) && result.kind === 'unavailable')
     return postponeEvent(deps.pool, deps.queues, event, TRANSIENT_WAIT_S, result.message, false);

@@ -21,6 +21,8 @@ export interface SlotDeps extends TenancyDeps {
   onServing(slot: Slot): void;
   onChildEnd(reason: string): void;
   onChildStart(seconds: number): void;
+  /** An end or a failed start that counts against the plugin. */
+  onRestart(slot: Slot, reason: string): void;
   /** The installation fails for good, with the reason its user reads; null: it works again. */
   onFailed(slot: Slot, reason: string | null): void;
 }
@@ -263,13 +265,16 @@ export class Slot {
     }
     if (error instanceof NoRoomError) return reason;
     this.#deps.logs.system(entry, 'error', `It does not start: ${reason}`, stackOf(error));
+    this.#deps.onRestart(this, 'not_started');
     this.#count(reason, null, 0);
     return reason;
   }
 
   #ended(tenancy: Tenancy, end: ChildEnd): void {
-    this.#deps.onChildEnd(tenancy.leaving ? 'stopped' : end.outOfMemory ? 'memory' : end.asked ? 'killed' : 'crashed');
+    const kind = tenancy.leaving ? 'stopped' : end.outOfMemory ? 'memory' : end.asked ? 'killed' : 'crashed';
+    this.#deps.onChildEnd(kind);
     if (tenancy.leaving) return;
+    this.#deps.onRestart(this, kind);
     if (this.#serving === tenancy) this.#serving = null;
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
     this.#deps.logs.system(tenancy.entry, 'error', `The plugin's process ended: ${end.reason}`, {

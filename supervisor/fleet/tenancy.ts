@@ -39,6 +39,7 @@ export class Tenancy {
   readonly startedAt = Date.now();
   lastUsedAt = Date.now();
   running = 0;
+  #sampledMs = 0;
   /** Whether its end was our wish: then it is no crash. */
   leaving = false;
   /** Set after a timeout, until it is known whether the child was slow or hung. */
@@ -129,6 +130,14 @@ export class Tenancy {
       this.#deps.invocations.end(invocationId);
       (over as AbortController | null)?.abort(OVER);
     }
+  }
+
+  /** Processor time used since the last time this was asked, milliseconds. */
+  takeProcessorMs(): number {
+    const used = Math.max(this.#sampledMs, this.child.processorMs());
+    const since = used - this.#sampledMs;
+    this.#sampledMs = used;
+    return since;
   }
 
   /** Takes over new settings and grants without a restart. */

@@ -58,6 +58,7 @@ export class LogSink {
   readonly #quotas = new Map<string, Quota>();
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
+  readonly #onLine: (installationId: string, isKept: boolean) => void;
   readonly #timer: NodeJS.Timeout;
 
   constructor(
@@ -67,6 +68,8 @@ export class LogSink {
       now?: () => number;
       onError(error: Error): void;
       onLines?(written: number, dropped: number): void;
+      /** Told of every line of a plugin: kept, or over its cap. */
+      onLine?(installationId: string, isKept: boolean): void;
       /** Maps stack traces to the authors' files; without it they are written as they are. */
       stacks?: Stacks;
     },
@@ -74,6 +77,7 @@ export class LogSink {
     this.#caps = options.caps ?? defaultLogCaps;
     this.#now = options.now ?? Date.now;
     this.#onLines = options.onLines ?? (() => undefined);
+    this.#onLine = options.onLine ?? (() => undefined);
     const { stacks } = options;
     this.#batch = new Batch<CodedLine>({
       maxBytes: QUEUE_BYTES,
@@ -94,7 +98,9 @@ export class LogSink {
   /** Takes a plugin's line. Over the cap it is counted, and one line says how many were dropped. */
   write(origin: LogOrigin, line: NewLine): void {
     const quota = this.#quotaOf(origin);
-    if (quota.lines >= this.#caps.linesPerMinute) {
+    const isKept = quota.lines < this.#caps.linesPerMinute;
+    this.#onLine(origin.entry.installationId, isKept);
+    if (!isKept) {
       quota.dropped += 1;
       this.#onLines(0, 1);
       return;

@@ -75,6 +75,10 @@ export function buildSessionApi(
     app.register(cors, { origin: consoleOrigin, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
   }
   requireSignIn(app, services.signIn, strangers);
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, routeOptions } = request;
+    services.metrics.sessionAnswered(method, routeOptions.url, reply.statusCode, reply.elapsedTime);
+  });
   installLifecycle(app, services);
   installStream(app, services);
   installTranscripts(app, services);

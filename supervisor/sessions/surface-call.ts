@@ -48,7 +48,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
       ...request.fields,
     },
   });
-  services.metrics.targetRan(kind, entry.slug, result.kind, performance.now() - started);
+  services.metrics.targetRan({ kind, name }, entry, result.kind, performance.now() - started);
   tell(services, request, invocationId, result);
   return result;
 }

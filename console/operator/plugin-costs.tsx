@@ -1,0 +1,94 @@
+/** Plugins of the last day, those that fail most first, and what an operator can say about them and their authors. */
+import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useState } from 'react';
+import { milliseconds } from '../metrics/points-table.tsx';
+import { useAction } from '../rest/action.ts';
+import { bodyOf, rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { Nothing } from '../shell/nothing.tsx';
+import { visibleText } from '../style/visible-text.ts';
+import { RowsTable } from './rows-table.tsx';
+
+type Plugin = components['schemas']['PluginCosts']['plugins'][number];
+
+const TITLES = ['Plugin', 'Author', 'Installed', 'Calls', 'Failed', '95 % within', 'Restarts', 'Processor', 'Do'];
+const PERCENT = 100;
+const SECOND_MS = 1_000;
+
+export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
+  if (rows.length === 0) return <Nothing>No plugin was called within the last day.</Nothing>;
+  const shown = rows.map((row) => ({
+    key: row.slug,
+    cells: [
+      row.blockedReason === null ? row.slug : `${row.slug} (blocked: ${visibleText(row.blockedReason)})`,
+      row.verified ? `${row.author} (verified)` : row.author,
+      row.installations,
+      row.calls,
+      row.calls === 0 ? '–' : `${Math.round((row.failures / row.calls) * PERCENT)} %`,
+      milliseconds(row.p95Ms),
+      row.restarts,
+      `${Math.round(row.processorMs / SECOND_MS)} s`,
+      <Actions key="do" plugin={row} />,
+    ],
+  }));
+  return <RowsTable label="Plugins by cost" titles={TITLES} rows={shown} />;
+}
+
+function Actions({ plugin: { slug, author, verified, blockedReason } }: { readonly plugin: Plugin }) {
+  const params = { path: { name: author } };
+  const verify = useAction(
+    (to: boolean) =>
+      bodyOf(
+        to
+          ? rest.POST('/operator/accounts/{name}/verify', { params })
+          : rest.POST('/operator/accounts/{name}/unverify', { params }),
+      ),
+    `${author} is ${verified ? 'no longer verified' : 'verified'}`,
+  );
+  const unblock = useAction(
+    () => bodyOf(rest.POST('/operator/plugins/{slug}/unblock', { params: { path: { slug } } })),
+    `${slug} is not blocked any more`,
+  );
+  return (
+    <Group gap="xs" wrap="nowrap">
+      {blockedReason === null ? (
+        <Block slug={slug} />
+      ) : (
+        <Button size="xs" variant="default" onClick={() => unblock.mutate(undefined)}>
+          Unblock {slug}
+        </Button>
+      )}
+      <Button size="xs" variant="default" onClick={() => verify.mutate(!verified)}>
+        {verified ? 'Unverify' : 'Verify'} {author}
+      </Button>
+    </Group>
+  );
+}
+
+function Block({ slug }: { readonly slug: string }) {
+  const [reason, setReason] = useState('');
+  const block = useAction(
+    () => bodyOf(rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })),
+    `${slug} is blocked`,
+  );
+  return (
+    <ConfirmButton
+      label={`Block ${slug}`}
+      title={`Block ${slug}?`}
+      onConfirm={() => block.mutate(undefined)}
+      button={{ size: 'xs' }}
+    >
+      <Stack>
+        <Text>It leaves the catalog and stops at once in every account. Its users read the reason.</Text>
+        <TextInput
+          label="Reason"
+          value={reason}
+          maxLength={500}
+          required
+          onChange={({ currentTarget }) => setReason(currentTarget.value)}
+        />
+      </Stack>
+    </ConfirmButton>
+  );
+}

@@ -1,0 +1,36 @@
+/** A table of many columns, as the operators' page has several. */
+import { Table } from '@mantine/core';
+import type { ReactNode } from 'react';
+
+interface Rows {
+  readonly label: string;
+  readonly titles: readonly string[];
+  readonly rows: readonly { readonly key: string; readonly cells: readonly ReactNode[] }[];
+}
+
+export function RowsTable({ label, titles, rows }: Rows) {
+  return (
+    <Table.ScrollContainer minWidth={720}>
+      <Table aria-label={label}>
+        <Table.Thead>
+          <Table.Tr>
+            {titles.map((title) => (
+              <Table.Th key={title}>{title}</Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map(({ key, cells }) => (
+            <Table.Tr key={key}>
+              {cells.map((cell, column) => (
+                <Table.Td key={titles[column]} className="foreign">
+                  {cell}
+                </Table.Td>
+              ))}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}

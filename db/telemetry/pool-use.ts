@@ -1,0 +1,18 @@
+/** How the process's database connections are used: what both processes tell of their pool. */
+import type { Pool } from 'pg';
+import type { Gauge } from 'prom-client';
+
+export const poolMetrics = {
+  bulkhead_database_connections: {
+    type: 'gauge',
+    help: 'Database connections of the process: busy, idle, and requests waiting for one.',
+    labels: ['state'],
+  },
+} as const;
+
+/** Reads it at a scrape. */
+export const readPool = (pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>) => (gauge: Gauge) => {
+  gauge.set({ state: 'busy' }, pool.totalCount - pool.idleCount);
+  gauge.set({ state: 'idle' }, pool.idleCount);
+  gauge.set({ state: 'waiting' }, pool.waitingCount);
+};

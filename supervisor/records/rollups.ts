@@ -1,0 +1,165 @@
+/** Sums of what installations do, by minute: in memory until the next flush, bounded, and never waited for. */
+import type { Pool } from 'pg';
+import { bucketOf, noDurations } from '../../db/durations.ts';
+import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/rollups.ts';
+
+/** Sums are written this often, milliseconds: what a crash may lose. */
+export const FLUSH_MS = 10_000;
+/** Handlers and minutes held while the database is away; past it new ones are not counted. About 10 MiB. */
+const HELD_MAX = 20_000;
+/** Rows of one statement. */
+const ROWS_AT_ONCE = 1_000;
+
+/** How a call ended, for whoever sums up. */
+export type CallOutcome = 'ok' | 'cancelled' | 'error' | 'timeout' | 'unavailable';
+type Open<Sums> = { -readonly [Key in keyof Sums]: Sums[Key] };
+type OpenCalls = Omit<Open<CallSums>, 'buckets'> & { buckets: number[] };
+type UsageField = Exclude<keyof UsageSums, 'installationId' | 'minute' | 'memoryMax'>;
+
+export class Rollups {
+  readonly #pool: Pool;
+  readonly #now: () => number;
+  readonly #onError: (error: Error) => void;
+  readonly #timer: NodeJS.Timeout;
+  #calls = new Map<string, OpenCalls>();
+  #usage = new Map<string, Open<UsageSums>>();
+  #flushing: Promise<void> = Promise.resolve();
+  #minute = { number: -1, text: '' };
+  /** Sums that found no room, since the start. */
+  dropped = 0;
+
+  constructor(pool: Pool, options: { now?: () => number; flushMs?: number; onError(error: Error): void }) {
+    this.#pool = pool;
+    this.#now = options.now ?? Date.now;
+    this.#onError = options.onError;
+    this.#timer = setInterval(() => void this.flush(), options.flushMs ?? FLUSH_MS).unref();
+  }
+
+  /** Counts a call of a handler that took so long, milliseconds. */
+  called(installationId: string, kind: string, name: string, outcome: CallOutcome, ms: number): void {
+    const now = this.#now();
+    const minute = this.#minuteOf(now);
+    const key = `${installationId} ${minute} ${kind} ${name}`;
+    const sums =
+      this.#calls.get(key) ?? this.#open(this.#calls, key, { installationId, minute, kind, name, ...none() });
+    if (sums === null) return;
+    sums.calls += 1;
+    if (outcome === 'error' || outcome === 'unavailable') sums.errors += 1;
+    else if (outcome === 'timeout') sums.timeouts += 1;
+    else if (outcome === 'cancelled') sums.cancels += 1;
+    sums.durationMs += ms;
+    const bucket = bucketOf(ms);
+    sums.buckets[bucket] = (sums.buckets[bucket] ?? 0) + 1;
+    sums.lastAt = new Date(now).toISOString();
+  }
+
+  /** Adds to what an installation used. */
+  used(installationId: string, field: UsageField, amount = 1): void {
+    const sums = this.#usageOf(installationId);
+    if (sums) sums[field] += amount;
+  }
+
+  /** Notes resident memory, bytes; the highest of a minute is kept. */
+  resident(installationId: string, bytes: number): void {
+    const sums = this.#usageOf(installationId);
+    if (sums) sums.memoryMax = Math.max(sums.memoryMax, bytes);
+  }
+
+  /** Writes what there is. What cannot be written now waits for the next time, as far as there is room. */
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#write());
+    return this.#flushing;
+  }
+
+  /** Ends it after a last flush. */
+  close(): Promise<void> {
+    clearInterval(this.#timer);
+    return this.flush();
+  }
+
+  #usageOf(installationId: string): Open<UsageSums> | null {
+    const minute = this.#minuteOf(this.#now());
+    const key = `${installationId} ${minute}`;
+    return this.#usage.get(key) ?? this.#open(this.#usage, key, { installationId, minute, ...nothingUsed() });
+  }
+
+  #open<Sums>(held: Map<string, Sums>, key: string, fresh: Sums): Sums | null {
+    if (this.#calls.size + this.#usage.size >= HELD_MAX) {
+      this.dropped += 1;
+      return null;
+    }
+    held.set(key, fresh);
+    return fresh;
+  }
+
+  #minuteOf(now: number): string {
+    const number = Math.floor(now / MINUTE_MS);
+    if (this.#minute.number !== number) this.#minute = { number, text: new Date(number * MINUTE_MS).toISOString() };
+    return this.#minute.text;
+  }
+
+  async #write(): Promise<void> {
+    const [calls, usage] = [this.#calls, this.#usage];
+    this.#calls = new Map();
+    this.#usage = new Map();
+    await this.#writeAll(
+      calls,
+      (rows) => addCallSums(this.#pool, rows),
+      (key, row) => this.#giveBackCalls(key, row),
+    );
+    await this.#writeAll(
+      usage,
+      (rows) => addUsageSums(this.#pool, rows),
+      (key, row) => this.#giveBackUsage(key, row),
+    );
+  }
+
+  async #writeAll<Row>(
+    held: Map<string, Row>,
+    write: (rows: readonly Row[]) => Promise<void>,
+    giveBack: (key: string, row: Row) => void,
+  ): Promise<void> {
+    const entries = [...held];
+    while (entries.length > 0) {
+      try {
+        await write(entries.slice(0, ROWS_AT_ONCE).map(([, row]) => row));
+        entries.splice(0, ROWS_AT_ONCE);
+      } catch (error) {
+        this.#onError(error as Error);
+        if (isRefusal(error)) {
+          entries.splice(0, ROWS_AT_ONCE);
+          continue;
+        }
+        for (const [key, row] of entries) giveBack(key, row);
+        return;
+      }
+    }
+  }
+
+  #giveBackCalls(key: string, row: OpenCalls): void {
+    const newer = this.#calls.get(key);
+    if (!newer) return void this.#open(this.#calls, key, row);
+    for (const field of ['calls', 'errors', 'timeouts', 'cancels', 'durationMs'] as const) newer[field] += row[field];
+    newer.buckets = newer.buckets.map((count, index) => count + (row.buckets[index] ?? 0));
+  }
+
+  #giveBackUsage(key: string, row: Open<UsageSums>): void {
+    const newer = this.#usage.get(key);
+    if (!newer) return void this.#open(this.#usage, key, row);
+    for (const field of USED) newer[field] += row[field];
+    newer.memoryMax = Math.max(newer.memoryMax, row.memoryMax);
+  }
+}
+
+/** SQLSTATE classes 22 (bad data) and 23 (against a constraint): trying again cannot help, and must not hold up the rest. */
+const isRefusal = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && /^2[23]/.test(String(error.code));
+
+const USED = ['hostCalls', 'denials', 'logLines', 'droppedLines', 'restarts', 'processorMs'] as const;
+const none = () => ({
+  ...{ calls: 0, errors: 0, timeouts: 0, cancels: 0, durationMs: 0 },
+  ...{ buckets: noDurations(), lastAt: '' },
+});
+const nothingUsed = () => ({
+  ...{ hostCalls: 0, denials: 0, logLines: 0, droppedLines: 0, restarts: 0, processorMs: 0, memoryMax: 0 },
+});
