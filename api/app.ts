@@ -7,6 +7,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
 import type { SignIn } from '../db/sign-in.ts';
 import { isStorable } from '../db/storable.ts';
+import { withLogIds } from '../db/telemetry/log-ids.ts';
 import { Problem } from '../sdk/errors.ts';
 import { MIB } from '../sdk/limits.ts';
 import { requireSignIn } from './http/authentication.ts';
@@ -88,6 +89,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   answerUnknownRoutes(app);
   const describe = noteRoutes(app, API_PREFIX, `${deps.publicUrl}${API_PREFIX}`);
   app.addHook('onRequest', async (request, reply) => void reply.header('x-request-id', request.id));
+  app.addHook('preHandler', (request, _reply, done) => withLogIds({ requestId: request.id }, done));
   app.addHook('onResponse', async (request, reply) => {
     deps.metrics.answered(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime);
   });

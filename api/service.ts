@@ -1,5 +1,4 @@
 /** The API process, put together from its settings: serves until it is told to stop. `main.ts` and the fail points start it. */
-import { pino } from 'pino';
 import { type Blobs, openBlobs } from '../db/blobs.ts';
 import { listenOptions, sayFarewell } from '../db/drain.ts';
 import { openVerifier } from '../db/identity.ts';
@@ -12,6 +11,8 @@ import { startQueues } from '../db/queues.ts';
 import { openSecretKeys } from '../db/secrets.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../db/settings.ts';
 import { openSignIn } from '../db/sign-in.ts';
+import { openLogger } from '../db/telemetry/logger.ts';
+import { startTracing } from '../db/telemetry/tracing.ts';
 import { type AppDeps, buildApp } from './app.ts';
 import { openBlobUpkeep } from './blob-upkeep.ts';
 import type { ApiConfig } from './config.ts';
@@ -31,7 +32,8 @@ const STAGING_MAX_AGE_MS = 60 * 60_000;
  */
 export async function serveApi(config: ApiConfig, passes: (step: string) => void = () => undefined): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
-  const logger = pino({ level: config.LOG_LEVEL, name: 'api' });
+  const endTracing = await startTracing('bulkhead-api', process.env);
+  const logger = openLogger('api', config.LOG_LEVEL);
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
@@ -43,7 +45,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
   const upkeep = openBlobUpkeep({ pool, blobs, onError });
   void upkeep.sweep().catch(onError);
   const bundler = startBundler({ onError });
-  const metrics = createMetrics();
+  const metrics = createMetrics({ pool, bundler: () => bundler.load(), intake: () => ingress.load() });
   let stopping = false;
   const operations = buildOperations({ pool, metrics, isStopping: () => stopping });
   const ingress = await openWebhooks({ pool, listener, metrics, config, onError, passes });
@@ -70,7 +72,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
     await app.close();
     await ingress.close();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
-    await database.close();
+    await Promise.all([database.close(), endTracing()]);
   });
   await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));
   await operations.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.API_OPS_PORT }));

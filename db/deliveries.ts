@@ -18,6 +18,8 @@ export interface NewDelivery {
   readonly query: string;
   readonly headers: readonly RawHeader[];
   readonly body: Buffer;
+  /** W3C traceparent of what took it in. Absent: nobody traces it. */
+  readonly traceparent?: string | null;
 }
 
 /**
@@ -30,13 +32,13 @@ export async function insertDeliveries(tx: ClientBase | Pool, group: readonly Ne
     name: 'insert-deliveries',
     text: `WITH given AS (
        SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[],
-         $8::text[], $9::json[], $10::bytea[]) WITH ORDINALITY
-         AS g (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, at)
+         $8::text[], $9::json[], $10::bytea[], $11::text[]) WITH ORDINALITY
+         AS g (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent, at)
      ), written AS (
        INSERT INTO deliveries
-         (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body)
+         (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent)
        SELECT id, channel_id, installation_id, account_id, routing_id, to_timestamp(received_at / 1000), method, query,
-              headers, body
+              headers, body, traceparent
          FROM given ORDER BY at
        ON CONFLICT (id) DO NOTHING
      )
@@ -52,6 +54,7 @@ export async function insertDeliveries(tx: ClientBase | Pool, group: readonly Ne
       column(({ query }) => query),
       column(({ headers }) => JSON.stringify(headers)),
       column(({ body }) => body),
+      column(({ traceparent }) => traceparent ?? null),
     ],
   });
 }
@@ -59,14 +62,22 @@ export async function insertDeliveries(tx: ClientBase | Pool, group: readonly Ne
 /** Keeps an agent's reply for `channel.send`: a delivery in the other direction. One that is there already stays. */
 export async function insertReply(
   tx: ClientBase | Pool,
-  reply: Pick<NewDelivery, 'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body'>,
+  reply: Pick<NewDelivery, 'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body' | 'traceparent'>,
 ): Promise<void> {
   await tx.query(
     `WITH written AS (
        INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
-         headers, body, direction)
-       VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out') ON CONFLICT (id) DO NOTHING
+         headers, body, direction, traceparent)
+       VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7) ON CONFLICT (id) DO NOTHING
      ) ${announceDeliveries('SELECT $2::text AS channel_id')}`,
-    [reply.id, reply.channelId, reply.installationId, reply.accountId, reply.routingId, reply.body],
+    [
+      reply.id,
+      reply.channelId,
+      reply.installationId,
+      reply.accountId,
+      reply.routingId,
+      reply.body,
+      reply.traceparent ?? null,
+    ],
   );
 }

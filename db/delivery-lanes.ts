@@ -25,6 +25,8 @@ export interface ClaimedDelivery extends ReadyLane {
   readonly headers: readonly (readonly [string, string])[];
   readonly body: Uint8Array;
   readonly attempt: number;
+  /** Of the request that brought it; null: nobody traces it. */
+  readonly traceparent: string | null;
 }
 
 const HEAD = `SELECT h.* FROM deliveries h
@@ -64,7 +66,7 @@ export async function claimHead(pool: Pool, lane: Lane, lease: number): Promise<
         AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${isFree('d.claimed_by', '$3')}
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
-        d.headers, d.body, d.attempts AS attempt`,
+        d.headers, d.body, d.attempts AS attempt, d.traceparent`,
     [lane.channelId, lane.direction, lease],
   );
   return found.rows[0] ?? null;

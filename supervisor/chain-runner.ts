@@ -2,6 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { RosterEntry } from '../db/rosters.ts';
 import type { Session } from '../db/sessions.ts';
+import { traced } from '../db/telemetry/tracing.ts';
 import type { HookName } from '../sdk/protocol.ts';
 import {
   type ChainState,
@@ -39,7 +40,12 @@ export interface ChainRequest {
 const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'the chain’s time was used up by the links before' };
 
 /** Runs a chain to its end: the last link, the first cancel, or the end of its time for every link that is left. */
-export async function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
+export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
+  const facts = { hook: request.hook, links: request.links.length };
+  return traced('chain', { facts }, () => runLinks(deps, request));
+}
+
+async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const now = deps.now ?? Date.now;
   const endsAt = chainDeadline(request.hook, now());
   const started = performance.now();
@@ -47,7 +53,7 @@ export async function runChain(deps: ChainDeps, request: ChainRequest): Promise<
   for (const entry of request.links) {
     if (state.cancelled) break;
     if (entry.blockedReason !== null) state = passOver(state, entry, entry.blockedReason);
-    else state = await runLink(deps, request, entry, state, endsAt, now);
+    else state = await tracedLink(entry, () => runLink(deps, request, entry, state, endsAt, now));
   }
   deps.metrics.chainRan(request.hook, performance.now() - started);
   return state;
@@ -58,6 +64,15 @@ function passOver(state: ChainState, { installationId, slug }: RosterEntry, why:
   const reason = `the operator blocked this plugin: ${why}`;
   const step = { installationId, slug, ms: 0, outcome: 'skipped_unavailable', reason } as const;
   return { ...state, trace: [...state.trace, step] };
+}
+
+/** A link of a chain; what came of it is known at its end. */
+function tracedLink({ slug, installationId }: RosterEntry, run: () => Promise<ChainState>): Promise<ChainState> {
+  return traced('link', { facts: { slug, installationId } }, async (span) => {
+    const state = await run();
+    span.note({ outcome: state.trace.at(-1)?.outcome ?? '' });
+    return state;
+  });
 }
 
 async function runLink(

@@ -9,6 +9,7 @@ import type { MediaQuota } from '../db/media.ts';
 import type { Queues } from '../db/queues.ts';
 import type { RosterEntry } from '../db/rosters.ts';
 import type { SecretKeys } from '../db/secrets.ts';
+import { traced } from '../db/telemetry/tracing.ts';
 import { grantedMembers, isGranted } from '../sdk/capabilities.ts';
 import { limits } from '../sdk/limits.ts';
 import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
@@ -98,7 +99,9 @@ export function createDispatch(deps: DispatchDeps): Dispatch {
       const note = (outcome: AuditOutcome, detail: string | null) =>
         record(deps, entry, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
-        const answer = await answerCall(table, rate, { standing, entry, request, invocation, childGone });
+        const answer = await tracedCall(request, invocation, () =>
+          answerCall(table, rate, { standing, entry, request, invocation, childGone }),
+        );
         note('ok', null);
         return answer;
       } catch (error) {
@@ -109,6 +112,17 @@ export function createDispatch(deps: DispatchDeps): Dispatch {
       }
     },
   };
+}
+
+/** Below the call that makes it; work that no handler waits for has a trace of its own. */
+function tracedCall(
+  { member }: HostRequest,
+  invocation: Invocation | null,
+  answer: () => Promise<unknown>,
+): Promise<unknown> {
+  // What a child names must not name spans.
+  const facts = { member: Object.hasOwn(hostCalls, member) ? member : 'unknown' };
+  return traced('host call', { parent: invocation?.trace ?? null, facts }, answer);
 }
 
 class Refusal extends HostError {

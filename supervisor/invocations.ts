@@ -10,6 +10,8 @@ export interface Invocation {
   readonly source: string;
   /** Aborts when the call is over, however it ended: host calls made for it end with it. */
   readonly over: AbortSignal;
+  /** W3C traceparent of the call; null: nobody traces it. What it calls comes over the pipe, which carries none. */
+  readonly trace: string | null;
   /** The handler waits for a model or an SSH host; answers the end of the wait. */
   pauseBudget(): () => void;
 }

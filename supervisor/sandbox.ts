@@ -68,7 +68,7 @@ export function refusal(sandbox: Pick<Sandbox, 'state' | 'missing'>, plugin: { o
 }
 
 /** Starts one child and ends it. Answers its last words if it did not become ready. */
-async function tryOut(jail: Jail): Promise<string | null> {
+export async function tryOut(jail: Jail): Promise<string | null> {
   let child: Child | null = null;
   try {
     child = startChild(jail, { onHostCall: () => Promise.reject(new Error()), onLog: () => {}, onExit: () => {} });

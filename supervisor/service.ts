@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { Pool } from 'pg';
-import { pino } from 'pino';
 import { openBlobs } from '../db/blobs.ts';
 import { listenOptions, sayFarewell } from '../db/drain.ts';
 import { hasForeignInstallations } from '../db/foreign-installations.ts';
@@ -11,6 +10,8 @@ import { announceReady, stopWithParent } from '../db/parent.ts';
 import { openPool } from '../db/pool.ts';
 import { openSecretKeys } from '../db/secrets.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../db/settings.ts';
+import { openLogger } from '../db/telemetry/logger.ts';
+import { startTracing } from '../db/telemetry/tracing.ts';
 import { buildChild } from '../sandbox-child/build.ts';
 import { SECOND } from '../sdk/limits.ts';
 import type { ChildBounds } from './child.ts';
@@ -36,7 +37,8 @@ export async function serveSupervisor(
   passes: (step: string) => void = () => undefined,
 ): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
-  const logger = pino({ level: config.LOG_LEVEL, name: 'supervisor' });
+  const endTracing = await startTracing('bulkhead-supervisor', env);
+  const logger = openLogger('supervisor', config.LOG_LEVEL);
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
@@ -67,7 +69,7 @@ export async function serveSupervisor(
     await sayFarewell(app.server);
     await supervisor.stop();
     await health.close();
-    await database.close();
+    await Promise.all([database.close(), endTracing()]);
   });
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
@@ -125,6 +127,8 @@ function quotas(config: SupervisorConfig) {
   return {
     hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
     storageBytes: config.STORAGE_BYTES,
+    metricsDays: config.METRICS_DAYS,
+    metricSlugs: config.METRICS_SLUGS,
     workspaceQuota: { bytes: config.WORKSPACE_BYTES, files: config.WORKSPACE_FILES },
     mediaQuota: { bytes: config.MEDIA_BYTES, files: config.MEDIA_FILES },
   };

@@ -1,12 +1,13 @@
 /** The operators' own port: is it alive, can it serve, what does it count. Not for the public. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
-import { databaseTrouble } from '../../db/readiness.ts';
+import { checkDatabase, readinessOf } from '../../db/readiness.ts';
+import { RELEASE } from '../../db/release.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface OperationsDeps {
   readonly pool: Pool;
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, 'registry'>;
   /** The process has been told to end: it serves what it has and wants nothing new. */
   isStopping(): boolean;
 }
@@ -14,10 +15,13 @@ export interface OperationsDeps {
 /** Builds the operations server; the caller listens and closes. */
 export function buildOperations({ pool, metrics, isStopping }: OperationsDeps): FastifyInstance {
   const app = fastify({ forceCloseConnections: true });
-  app.get('/healthz', async () => ({ status: 'ok' }));
+  app.get('/healthz', async () => ({ status: 'ok', version: RELEASE }));
   app.get('/readyz', async (_request, reply) => {
-    const reason = isStopping() ? 'stopping' : await databaseTrouble(pool);
-    return reason === null ? { status: 'ready' } : reply.code(503).send({ status: 'not ready', reason });
+    const { code, body } = readinessOf({
+      process: isStopping() ? 'stopping' : null,
+      ...(await checkDatabase(pool)),
+    });
+    return reply.code(code).send(body);
   });
   app.get('/metrics', async (_request, reply) =>
     reply.type(metrics.registry.contentType).send(await metrics.registry.metrics()),

@@ -9,6 +9,7 @@ import type { Address } from '../../db/channels.ts';
 import { databaseFault } from '../../db/database-faults.ts';
 import type { NewDelivery } from '../../db/deliveries.ts';
 import type { HandshakeReply } from '../../db/handshakes.ts';
+import { currentTrace, traced } from '../../db/telemetry/tracing.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/problem-body.ts';
 import type { Addresses } from './addresses.ts';
@@ -40,10 +41,17 @@ export function createIngress(deps: IngressDeps): (request: IncomingMessage, res
     const requestId = randomUUIDv7();
     response.setHeader('x-request-id', requestId);
     response.once('finish', () => deps.answered(response.statusCode, performance.now() - started));
-    serve(deps, request, response, requestId).catch((error: unknown) => {
+    tracedServe(deps, request, response, requestId).catch((error: unknown) => {
       refuse(request, response, problemOf(deps, error), requestId);
     });
   };
+}
+
+/** What a vendor's header names is linked, never taken as the parent: a stranger does not decide what is sampled. */
+function tracedServe(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
+  const link = request.headers.traceparent;
+  const settings = { kind: 'server', parent: null, link: typeof link === 'string' ? link : undefined } as const;
+  return traced('webhook', { ...settings, facts: { deliveryId: id } }, () => serve(deps, request, response, id));
 }
 
 async function serve(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
@@ -62,6 +70,7 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
     receivedAt: Date.now(),
     method: request.method ?? 'POST',
     headers: endToEndHeaders(request),
+    traceparent: currentTrace(),
   };
   const reply = isHandshake(address, delivery) ? await deps.handshake(delivery) : null;
   if (reply) {

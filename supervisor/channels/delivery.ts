@@ -10,6 +10,7 @@ import {
   releaseHeldDeliveries,
 } from '../../db/delivery-lanes.ts';
 import { loadRosterEntry, type RosterEntry } from '../../db/rosters.ts';
+import { traced } from '../../db/telemetry/tracing.ts';
 import { surfaces } from '../../sdk/protocol.ts';
 import type { LinkResult } from '../chain.ts';
 import type { Fleet } from '../fleet.ts';
@@ -33,6 +34,13 @@ export async function deliverHead(deps: DeliveryDeps, lane: Lane): Promise<boole
   const { pool } = deps.services;
   const delivery = await claimHead(pool, lane, deps.lease);
   if (!delivery) return false;
+  const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
+  const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
+  return traced('delivery', settings, () => deliver(deps, lane, delivery));
+}
+
+async function deliver(deps: DeliveryDeps, lane: Lane, delivery: ClaimedDelivery): Promise<boolean> {
+  const { pool } = deps.services;
   deps.passes('delivery.claimed');
   const entry = await currentEntry(deps.services, delivery);
   if (!entry) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');

@@ -1,6 +1,8 @@
 /** One version of one installation in one child: loaded, called, moved out. */
 import type { Blobs } from '../../db/blobs.ts';
 import type { RosterEntry } from '../../db/rosters.ts';
+import { withLogIds, withOnlyLogIds } from '../../db/telemetry/log-ids.ts';
+import { currentTrace, isTracing, traced } from '../../db/telemetry/tracing.ts';
 import type { LinkResult } from '../chain.ts';
 import type { Outcome } from '../child/calls.ts';
 import type { ChildEnd } from '../child/end.ts';
@@ -52,7 +54,11 @@ export class Tenancy {
     this.entry = entry;
     this.child = spare.child;
     spare.adopt({
-      onHostCall: (call) => deps.dispatch.call(handlers.standing, call, this.#gone.signal),
+      onHostCall: (call) => {
+        const { invocationId } = call;
+        const ids = { installationId: entry.installationId, ...(invocationId === null ? {} : { invocationId }) };
+        return withOnlyLogIds(ids, () => deps.dispatch.call(handlers.standing, call, this.#gone.signal));
+      },
       onLog: (line) => this.#log(line),
       onExit: (end) => {
         this.#gone.abort();
@@ -98,7 +104,25 @@ export class Tenancy {
   }
 
   /** Calls a handler. Never rejects. */
-  async invoke(call: PluginCall): Promise<LinkResult> {
+  invoke(call: PluginCall): Promise<LinkResult> {
+    const { installationId } = this.entry;
+    return withLogIds({ invocationId: call.invocationId, installationId }, () => this.#traced(call));
+  }
+
+  #traced(call: PluginCall): Promise<LinkResult> {
+    if (!isTracing()) return this.#call(call);
+    const { kind, name } = call.target;
+    const { slug, installationId, semVer } = this.entry;
+    const facts = { kind, name, slug, installationId, semVer, invocationId: call.invocationId };
+    return traced('call', { facts }, async (span) => {
+      const result = await this.#call(call);
+      span.note({ outcome: result.kind });
+      if (result.kind !== 'answered' && result.kind !== 'cancelled') span.fail();
+      return result;
+    });
+  }
+
+  async #call(call: PluginCall): Promise<LinkResult> {
     const { invocationId } = call;
     // Made when a host call first asks: most handlers make none, and aborting one costs 20 µs.
     let over: AbortController | null = null;
@@ -109,6 +133,7 @@ export class Tenancy {
       installationId: this.entry.installationId,
       session: call.session,
       source: sourceOf(call.target),
+      trace: currentTrace(),
       get over() {
         over ??= new AbortController();
         return over.signal;

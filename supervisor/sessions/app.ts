@@ -16,6 +16,7 @@ import { installMedia } from './media.ts';
 import { installProblems } from './problems.ts';
 import { installProviders } from './providers.ts';
 import { installReplies } from './replies.ts';
+import { traceRequests } from './request-trace.ts';
 import type { SessionServices } from './services.ts';
 import { installSkills } from './skills.ts';
 import { installStream } from './stream.ts';
@@ -79,6 +80,7 @@ export function buildSessionApi(
     const { method, routeOptions } = request;
     services.metrics.sessionAnswered(method, routeOptions.url, reply.statusCode, reply.elapsedTime);
   });
+  traceRequests(app);
   installLifecycle(app, services);
   installStream(app, services);
   installTranscripts(app, services);

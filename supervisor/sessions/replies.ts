@@ -6,6 +6,7 @@ import { findReplyAddress, type ReplyAddress } from '../../db/conversations.ts';
 import { insertReply } from '../../db/deliveries.ts';
 import { inTransaction } from '../../db/pool.ts';
 import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions.ts';
+import { currentTrace } from '../../db/telemetry/tracing.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { attachments, TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
 import { runHook } from './hooks.ts';
@@ -53,6 +54,11 @@ async function send(
     const data = { channelId: address.channelId, attachments: said.attachments };
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: said.text, data }]);
     const body = { conversationKey, text: said.text, attachments: said.attachments };
-    await insertReply(tx, { ...to, id: randomUUIDv7(), body: Buffer.from(JSON.stringify(body)) });
+    await insertReply(tx, {
+      ...to,
+      id: randomUUIDv7(),
+      body: Buffer.from(JSON.stringify(body)),
+      traceparent: currentTrace(),
+    });
   });
 }

@@ -3,6 +3,7 @@
  * installed, used, updated and removed, all of it on pages.
  */
 import { authoring, create } from './authoring-actions.ts';
+import { figures, operating } from './operating-actions.ts';
 import { installationThat, publish } from './stage.ts';
 import { go, type PageAction, press, pressInDialog, tab } from './story.ts';
 
@@ -252,6 +253,8 @@ export const pageActions: readonly PageAction[] = [
   ...authoring,
   ...installing,
   ...watching,
+  ...figures,
   ...agents,
+  ...operating,
   ...ending,
 ];

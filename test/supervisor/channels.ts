@@ -3,6 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import { type Channel, insertChannel } from '../../db/channels.ts';
 import { insertDeliveries } from '../../db/deliveries.ts';
 import { inTransaction } from '../../db/pool.ts';
+import { currentTrace } from '../../db/telemetry/tracing.ts';
 import type { Installed, World } from './world.ts';
 
 /** Keeps what it was called with in its storage. */
@@ -30,7 +31,7 @@ export async function deliver(
   const rows = bodies.map((body) => ({
     ...{ id: randomUUIDv7(), channelId: channel.id, installationId: made.installationId, accountId: made.accountId },
     ...{ routingId: channel.routingId, receivedAt: Date.now(), method: 'POST', query: 'a=1', headers },
-    body: Buffer.from(body),
+    ...{ body: Buffer.from(body), traceparent: currentTrace() },
   }));
   await insertDeliveries(world.pool, rows);
   return rows.map((row) => row.id);

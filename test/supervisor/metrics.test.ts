@@ -1,4 +1,5 @@
 /** What operators and users are told of what plugins do: the process's metrics and each installation's rollups. */
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { readHandlers, readPoints } from '../../db/rollups.ts';
 import { supervisorMetrics } from '../../supervisor/metric-table.ts';
@@ -25,7 +26,10 @@ async function traffic(world: World, slug: string): Promise<string> {
     await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt, model: 'm' } });
   }
   await runCommand(world, slug, {}, { session });
-  await world.call('POST', `/sessions/${session}/tools/${slug}__counter_of_my_own`, { arguments: {} });
+  await world.call('POST', `/sessions/${session}/tools/${slug}__counter_of_my_own`, {
+    callId: randomUUID(),
+    arguments: {},
+  });
   return session;
 }
 
@@ -81,7 +85,10 @@ t.test('no name that somebody chose becomes a label, and slugs are bounded', asy
   await world.install({ code: BUSY, slug: 'second' });
   const session = await traffic(world, 'first');
   await world.call('POST', `/sessions/${session}/hooks/${encodeURIComponent(HOSTILE)}`, { context: {} });
-  await world.call('POST', `/sessions/${session}/tools/${encodeURIComponent(HOSTILE)}`, { arguments: {} });
+  await world.call('POST', `/sessions/${session}/tools/${encodeURIComponent(HOSTILE)}`, {
+    callId: randomUUID(),
+    arguments: {},
+  });
   await world.call('GET', `/${encodeURIComponent(HOSTILE)}`);
   const { metrics } = world.supervisor;
   const stranger = { installationId: 'x', slug: 'third' };

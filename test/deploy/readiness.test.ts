@@ -1,0 +1,98 @@
+/** `/readyz` of both processes: each reason why one cannot serve, brought about for real. */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stop } from 'esbuild';
+import type { FastifyInstance } from 'fastify';
+import { Registry } from 'prom-client';
+import t from 'tap';
+import { buildOperations } from '../../api/http/operations.ts';
+import { openPool } from '../../db/pool.ts';
+import { startQueues } from '../../db/queues.ts';
+import { buildChild } from '../../sandbox-child/build.ts';
+import { buildHealth } from '../../supervisor/health.ts';
+import { openSandbox } from '../../supervisor/sandbox.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';
+
+const metrics = { registry: new Registry() };
+
+interface Process {
+  readonly name: string;
+  readonly app: FastifyInstance;
+}
+async function readiness({ app }: Process) {
+  const answer = await app.inject('/readyz');
+  return { code: answer.statusCode, ...answer.json<{ reason?: string; checks: Record<string, string | null> }>() };
+}
+
+async function makeJail(t: Teardown) {
+  const directory = join(await temporaryFolder(t), 'sandbox');
+  const program = await buildChild();
+  await stop();
+  return { directory, sandbox: await openSandbox({ mode: 'auto', directory, program }) };
+}
+
+async function makeProcesses(t: Teardown) {
+  const { pool } = await testDatabase(t);
+  const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
+  t.teardown(() => queues.stop());
+  const { directory, sandbox } = await makeJail(t);
+  const state = { stopping: false, listening: true };
+  const isStopping = () => state.stopping;
+  const listener = { connected: () => state.listening };
+  const api = { name: 'API', app: buildOperations({ pool, metrics, isStopping }) };
+  const supervisor = { name: 'supervisor', app: buildHealth({ pool, metrics, listener, sandbox, isStopping }) };
+  return { pool, directory, sandbox, state, api, supervisor, both: [api, supervisor] };
+}
+
+t.test('both are ready, alive, and say what they are', async (t) => {
+  const { both, supervisor } = await makeProcesses(t);
+  for (const process of both) {
+    t.match(await readiness(process), { code: 200 }, process.name);
+    const { version } = (await process.app.inject('/healthz')).json();
+    t.match(version, /^\d+\.\d+\.\d+/);
+  }
+  t.match((await supervisor.app.inject('/healthz')).json(), { sandbox: { state: /full|degraded/ } });
+  t.same((await readiness(supervisor)).checks, {
+    ...{ process: null, listener: null, database: null, migrations: null, queue: null, jail: null },
+  });
+});
+
+t.test('a process that stops, and one that hears nothing', async (t) => {
+  const { both, supervisor, state } = await makeProcesses(t);
+  state.listening = false;
+  t.match(await readiness(supervisor), { code: 503, reason: 'the listening connection to the database is away' });
+  state.stopping = true;
+  for (const process of both) t.match(await readiness(process), { code: 503, reason: 'stopping' }, process.name);
+});
+
+t.test('migrations that are missing are named', async (t) => {
+  const { both, pool } = await makeProcesses(t);
+  await pool.query("DELETE FROM migrations WHERE name = '0014_metrics'");
+  for (const process of both) {
+    const reason = 'migrations are missing: 0014_metrics; npm start applies them';
+    t.match(await readiness(process), { code: 503, reason }, process.name);
+  }
+});
+
+t.test('a queue that is away', async (t) => {
+  const { both, pool } = await makeProcesses(t);
+  await pool.query('ALTER TABLE pgboss.queue RENAME TO gone');
+  for (const process of both) t.match(await readiness(process), { code: 503, reason: 'the queue is away' });
+  await pool.query('ALTER TABLE pgboss.gone RENAME TO queue');
+});
+
+t.test('a database that is away', async (t) => {
+  // Nobody listens there.
+  const lost = openPool('postgres://nobody@127.0.0.1:1/none', { name: 'test', onError: () => undefined });
+  t.teardown(() => lost.close());
+  const app = buildOperations({ pool: lost.pool, metrics, isStopping: () => false });
+  t.match(await readiness({ name: 'API', app }), { code: 503, reason: 'the database is away' });
+});
+
+t.test('a jail that cannot be built any more', async (t) => {
+  const { supervisor, directory } = await makeProcesses(t);
+  await rm(directory, { recursive: true });
+  const answer = await readiness(supervisor);
+  t.match(answer, { code: 503, reason: 'no jail can be built now: no plugin process starts' });
+  t.equal(answer.checks.database, null, 'the other checks are told all the same');
+});
