@@ -60,9 +60,8 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn: openSignIn(pool, await openVerifier(config)),
-    ...{ metrics, logger },
+    ...{ metrics, logger, trustProxy: config.TRUST_PROXY },
     limits: limitsOf(config),
-    trustProxy: config.TRUST_PROXY,
     publicUrl: publicUrl(config),
     signInFacts: signInFactsOf(config),
   });
