@@ -11,6 +11,7 @@ import { MIB } from '../../sdk/limits.ts';
 import { invalidAt, invalidPackage } from './faults.ts';
 import { FILES_MAX, type PackageFile, printable } from './files.ts';
 import { findClash, isLitter, pathFault, wrapperOf } from './paths.ts';
+import { endFault, endOf } from './zip-end.ts';
 
 /** All files of a package together, unpacked. Bytes. */
 export const UNPACKED_MAX_BYTES = 1024 * MIB;
@@ -52,7 +53,11 @@ export async function readZip(path: string, staging: Staging): Promise<PackageFi
       decodeStrings: false,
       validateEntrySizes: true,
     });
-    const entries = await readDirectory(zip, (await file.stat()).size);
+    const { size } = await file.stat();
+    const entries = await readDirectory(zip, size);
+    // Its types call the cursor a flag; it is where the next entry would begin.
+    const fault = await endFault(file, zip.readEntryCursor as unknown as number, endOf(size, zip.comment));
+    if (fault) throw invalidPackage(fault);
     return await unpack(zip, entries, staging);
   } catch (error) {
     throw asProblem(error);
