@@ -23,4 +23,6 @@ export function answerClientError(error: ClientError, socket: Socket): void {
     `HTTP/1.1 ${problem.status} ${problems[problem.code].title}\r\nconnection: close\r\nx-request-id: ${requestId}\r\n` +
       `content-type: ${PROBLEM_TYPE}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
+  // Nothing more is read here, not even that the other side has gone: a request whose body broke would wait for ever.
+  socket.destroySoon();
 }

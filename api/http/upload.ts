@@ -33,6 +33,8 @@ export async function receiveUpload(request: FastifyRequest, staging: Staging): 
   if (!request.isMultipart()) {
     throw new Problem('unsupported_media_type', 'Send the package as multipart/form-data with file and semVer.');
   }
+  // Broken off while the caller was looked up: no further event comes, and the parts would be waited for in vain.
+  if (request.raw.destroyed) throw new Problem('bad_request', 'The upload was broken off.');
   const found: { path?: string; semVer?: string } = {};
   try {
     for await (const part of request.parts({ limits: partLimits })) await receivePart(part, found, staging);

@@ -1,4 +1,5 @@
 /** The API over a real database, real blobs, the real bundler and a real jailed child, for one test file. */
+import type { AddressInfo } from 'node:net';
 import { stop as stopEsbuild } from 'esbuild';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
@@ -120,6 +121,12 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
     document,
     user: async (name) => client(app, answers, await issuer.issue(name)),
   };
+}
+
+/** Lets it be called over a real socket. @returns the port */
+export async function listen({ app }: ApiService): Promise<number> {
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  return (app.server.address() as AddressInfo).port;
 }
 
 /** What the supervisor's worker does for a question of the API, without the queue between. */

@@ -2,15 +2,10 @@
 import t from 'tap';
 import { type AuditEntry, insertAudit, maintainAudit } from '../../db/audit.ts';
 import { startApi } from './api-service.ts';
-import { fileList, MINIMAL } from './packages.ts';
-
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
+import { fileList, introspectsMinimal, MINIMAL } from './packages.ts';
 
 t.test('calls and denials are paged, newest first, for their account alone', async (t) => {
-  const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
+  const api = await startApi(t, { introspect: introspectsMinimal });
   const [ann, ben] = [await api.user('ann'), await api.user('ben')];
   const plugin = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });

@@ -100,6 +100,45 @@ t.test('what is recursive and ends, and patterns that are honest, pass', async (
   t.equal(status, 201, JSON.stringify(body));
 });
 
+t.test('schemas that are odd and harmless pass', async (t) => {
+  const code = "x');process.exit(1);//";
+  const odd: Record<string, unknown> = {
+    'property names that look like code': {
+      properties: { [code]: { type: 'string' }, '${1}': {}, "']": {}, constructor: {}, toString: { type: 'string' } },
+      required: [code],
+    },
+    'keywords nobody knows': { 'x-ours': { $ref: 'https://example.com/' }, format: 'no-such-format', deprecated: true },
+    '2,000 properties': {
+      properties: Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`p${at}`, { type: 'string' }])),
+    },
+    'a default that would pollute': { properties: { a: { default: { constructor: { prototype: { polluted: 1 } } } } } },
+    'an empty one': {},
+  };
+  for (const [name, parameters] of Object.entries(odd)) {
+    const { status, body } = await publish(tool(parameters));
+    t.equal(status, 201, `${name}: ${JSON.stringify(body).slice(0, 300)}`);
+  }
+  t.notOk('polluted' in {});
+});
+
+t.test('two schemas of one $id are each their own', async (t) => {
+  const named = (type: string) => ({ $id: 'https://example.com/same', type: 'object', properties: { a: { type } } });
+  const both = `${tool(named('string'), 'one')}\n${tool(named('integer'), 'two')}`;
+  const { status, body } = await publish(both);
+  t.equal(status, 201, JSON.stringify(body));
+  t.match(
+    body.discovered.tools.map((one: { parameters: unknown }) => one.parameters),
+    [named('string'), named('integer')],
+  );
+  const other = (await ann.post('/plugins', { slug: 'other-tools', displayName: 'Other' })).body.id;
+  const files = fileList({ 'readme.md': README, 'index.ts': tool(named('boolean')) });
+  t.equal(
+    (await ann.post(`/plugins/${other}/versions`, { semVer: '1.0.0', files })).status,
+    201,
+    'nor with other plugins',
+  );
+});
+
 t.test('what a registration says of itself', async (t) => {
   const wrong: Record<string, RegExp> = {
     [tool({}).replace("'x'", "''")]: /tools\.x\.description: must not be empty/,

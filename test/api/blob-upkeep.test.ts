@@ -5,13 +5,8 @@ import t from 'tap';
 import { openBlobUpkeep } from '../../api/blob-upkeep.ts';
 import { findUsedBlobs } from '../../db/versions.ts';
 import { type ApiService, startApi } from './api-service.ts';
-import { type Files, fileList, MINIMAL } from './packages.ts';
+import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
-const introspect = async () => ({ ok: true, registrations, places: {} }) as const;
 const MINUTE = 60_000;
 
 async function namesOnDisk({ dataDir }: ApiService): Promise<string[]> {

@@ -3,14 +3,10 @@ import t from 'tap';
 import { accountOf, setOperator } from '../../db/accounts.ts';
 import { blockPlugin, unblockPlugin, verifyAuthor } from '../../db/moderation.ts';
 import { type Client, startApi } from './api-service.ts';
-import { fileList, INDEX } from './packages.ts';
+import { fileList, INDEX, introspectsMinimal } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
 // What a package registers is not what this file is about.
-const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
+const api = await startApi(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 

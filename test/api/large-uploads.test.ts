@@ -5,11 +5,10 @@
 import { readdir } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { crc32 } from 'node:zlib';
 import t from 'tap';
 import { startApiProcess } from './api-process.ts';
-import { fileList, MINIMAL, multipartOf } from './packages.ts';
-import { craftZip } from './zip-crafting.ts';
+import { fileList, MINIMAL, MINIMAL_INTROSPECTION, multipartOf } from './packages.ts';
+import { craftZip, zipOfSize } from './zip-crafting.ts';
 
 const MIB = 1024 * 1024;
 const AT_ONCE = 10;
@@ -18,30 +17,14 @@ const PIECE_BYTES = 256 * 1024;
 /** The first request of each kind loads code; this many bring the process to its usual size. */
 const WARM_UP = 5;
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
 // 2.5 GB through one disk: a minute or so.
 t.setTimeout(300_000);
-const api = await startApiProcess(t, { ok: true, registrations, places: {} });
+const api = await startApiProcess(t, MINIMAL_INTROSPECTION);
 const { id } = (await api.call('POST', '/plugins', { slug: 'large', displayName: 'Large' })).body;
 const staged = () => readdir(join(api.dataDir, 'staging'));
 const inMegabytes = (bytes: number) => `${Math.round(bytes / MIB)} MB`;
 
 const plain = Object.entries(MINIMAL).map(([name, content]) => ({ name, content }));
-/** A package with one stored asset, of this many bytes in all. */
-function zipOfSize(bytes: number): Buffer {
-  const sized = (length: number) => {
-    const packed = Buffer.alloc(length, 7);
-    return craftZip([
-      ...plain,
-      { name: 'assets/data', content: '', packed, method: 0, size: length, crc: crc32(packed) },
-    ]);
-  };
-  return sized(bytes - sized(0).length);
-}
-
 /** Sends a zip piece by piece, as fast as it is taken. */
 async function upload(semVer: string, zip: Buffer): Promise<{ status: number; detail: string }> {
   const mark = Buffer.from('the zip goes here');

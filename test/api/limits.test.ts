@@ -3,13 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type Client, startApi } from './api-service.ts';
-import { fileList, MINIMAL, upload, zipOf } from './packages.ts';
+import { fileList, introspectsMinimal as introspect, MINIMAL, upload, zipOf } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
-const introspect = async () => ({ ok: true, registrations, places: {} }) as const;
 const body = (semVer: string) => ({ semVer, files: fileList(MINIMAL) });
 
 t.test('reads and writes of an account are counted apart, by the minute', async (t) => {

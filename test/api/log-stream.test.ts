@@ -1,22 +1,16 @@
 /** Following a log over a real socket: what is written arrives once and in order, whoever breaks off. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { LogStreams } from '../../api/log-streams.ts';
 import { accountOf, setOperator } from '../../db/accounts.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../db/logs.ts';
 import { orderedId } from '../../supervisor/records/ordered-id.ts';
-import { startApi } from './api-service.ts';
-import { fileList, MINIMAL } from './packages.ts';
+import { listen, startApi } from './api-service.ts';
+import { fileList, introspectsMinimal, MINIMAL } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
-const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
-await api.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = api.app.server.address() as AddressInfo;
+const api = await startApi(t, { introspect: introspectsMinimal });
+const port = await listen(api);
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 await maintainLogs(api.pool);
 const installationId = await install('followed');

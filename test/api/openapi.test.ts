@@ -4,12 +4,8 @@ import t from 'tap';
 import { type ProblemCode, problems } from '../../sdk/errors.ts';
 import { startApi } from './api-service.ts';
 import { checkAnswers } from './declared-answers.ts';
+import { introspectsMinimal as introspect } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
-const introspect = async () => ({ ok: true, registrations, places: {} }) as const;
 const api = await startApi(t, { introspect });
 const { document } = api;
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>

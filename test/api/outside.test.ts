@@ -7,13 +7,9 @@ import { basename, join } from 'node:path';
 import t from 'tap';
 import { temporaryFolder } from '../harness.ts';
 import { startApi } from './api-service.ts';
-import { type Files, fileList, INDEX, README } from './packages.ts';
+import { type Files, fileList, INDEX, introspectsMinimal, README } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
-const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
+const api = await startApi(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'outside', displayName: 'Outside' })).body;
 

@@ -1,5 +1,6 @@
 /** Packages that tests publish, as file lists and as zips. */
 import { ZipFile } from 'yazl';
+import type { Introspection } from '../../db/introspections.ts';
 
 export type Files = Readonly<Record<string, string | Buffer>>;
 
@@ -12,6 +13,18 @@ description: Adds a line to every system prompt
 export const INDEX = "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';\n";
 /** The smallest package that passes. */
 export const MINIMAL: Files = { 'readme.md': README, 'index.ts': INDEX };
+
+/** What introspection answers for it. */
+export const MINIMAL_INTROSPECTION = {
+  ok: true,
+  registrations: {
+    ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
+    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
+  },
+  places: {},
+} as const satisfies Introspection;
+/** In place of the jailed child, where a test is not about what a package registers. */
+export const introspectsMinimal = async (): Promise<Introspection> => MINIMAL_INTROSPECTION;
 
 /** A readme with these lines in its frontmatter besides name and description. */
 export const readmeWith = (...lines: string[]): string =>

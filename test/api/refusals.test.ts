@@ -3,16 +3,12 @@ import t from 'tap';
 import type { Introspect } from '../../api/services.ts';
 import { Problem, type ProblemCode } from '../../sdk/errors.ts';
 import { type Client, startApi } from './api-service.ts';
-import { fileList, MINIMAL, upload, zipOf } from './packages.ts';
+import { fileList, MINIMAL, MINIMAL_INTROSPECTION, upload, zipOf } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
 let isBusy = false;
 const introspect: Introspect = async () => {
   if (isBusy) throw new Problem('bundler_busy', 'Full.', { retryAfter: 1 });
-  return { ok: true, registrations, places: {} };
+  return MINIMAL_INTROSPECTION;
 };
 const api = await startApi(t, { introspect, limits: { installationsPerAccount: 10 } });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];

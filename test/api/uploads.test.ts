@@ -1,47 +1,20 @@
 /** Uploads over a real socket: the limit to the byte, bounded memory, nothing left behind. */
 import { readdir } from 'node:fs/promises';
 import { request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { startApi } from './api-service.ts';
-import { MINIMAL, multipartOf, zipOf } from './packages.ts';
-import { craftZip } from './zip-crafting.ts';
+import { listen, startApi } from './api-service.ts';
+import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
+import { zipOfSize } from './zip-crafting.ts';
 
 const MIB = 1024 * 1024;
 const LIMIT = 256 * MIB;
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
-const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
-await api.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = api.app.server.address() as AddressInfo;
+const api = await startApi(t, { introspect: introspectsMinimal });
+const port = await listen(api);
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'large', displayName: 'Large' })).body;
 const staged = () => readdir(join(api.dataDir, 'staging'));
-
-/** A zip of exactly this many bytes: a package with one stored asset. */
-function zipOfSize(bytes: number): Buffer {
-  const asset = (length: number) =>
-    craftZip([
-      ...Object.entries(MINIMAL).map(([name, content]) => ({ name, content })),
-      {
-        name: 'assets/data.bin',
-        content: Buffer.alloc(0),
-        packed: Buffer.alloc(length, 7),
-        method: 0,
-        size: length,
-        crc: crcOfSevens(length),
-      },
-    ]);
-  return asset(bytes - asset(0).length);
-}
-
-import { crc32 } from 'node:zlib';
-
-const crcOfSevens = (length: number) => crc32(Buffer.alloc(length, 7));
 
 interface Sent {
   readonly status: number;

@@ -2,13 +2,9 @@
 import t from 'tap';
 import { addUsage } from '../../db/model-usage.ts';
 import { startApi } from './api-service.ts';
-import { fileList, MINIMAL } from './packages.ts';
+import { fileList, introspectsMinimal, MINIMAL } from './packages.ts';
 
-const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
-const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
+const api = await startApi(t, { introspect: introspectsMinimal });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 const { id } = (await ann.post('/plugins', { slug: 'asker', displayName: 'Asker' })).body;
 await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });

@@ -1,5 +1,6 @@
 /** Zips written byte by byte, so that each field can lie. */
 import { crc32, deflateRawSync } from 'node:zlib';
+import { MINIMAL } from './packages.ts';
 
 export interface CraftedEntry {
   readonly name: string | Buffer;
@@ -77,4 +78,15 @@ function craftEntry(entry: CraftedEntry, offset: number): { local: Buffer; centr
   central.writeUInt32LE(((entry.mode ?? 0) << 16) >>> 0, 38);
   central.writeUInt32LE(entry.at ?? offset, 42);
   return { local: Buffer.concat([header, localName, packed, descriptor]), central: Buffer.concat([central, name]) };
+}
+
+/** A package of exactly this many bytes as a zip: a stored asset makes it so large. */
+export function zipOfSize(bytes: number): Buffer {
+  const files = Object.entries(MINIMAL).map(([name, content]) => ({ name, content }));
+  const sized = (length: number): Buffer => {
+    const packed = Buffer.alloc(length, 7);
+    const asset = { name: 'assets/data', content: '', packed, method: 0, size: length, crc: crc32(packed) };
+    return craftZip([...files, asset]);
+  };
+  return sized(bytes - sized(0).length);
 }

@@ -8,7 +8,7 @@ import { openBlobs } from '../../db/blobs.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { temporaryFolder } from '../harness.ts';
 import { startApi } from './api-service.ts';
-import { INDEX, MINIMAL, README, upload, zipOf } from './packages.ts';
+import { INDEX, introspectsMinimal, MINIMAL, README, upload, zipOf } from './packages.ts';
 import { type CraftedEntry, craftZip } from './zip-crafting.ts';
 
 const MIB = 1024 * 1024;
@@ -152,11 +152,7 @@ t.test('zips in zips are bytes: one that holds itself without end ends at once',
 });
 
 t.test('layouts that are nearly right are told where they are wrong', async (t) => {
-  const registrations = {
-    ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
-    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-  };
-  const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
+  const api = await startApi(t, { introspect: introspectsMinimal });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'layouts', displayName: 'Layouts' })).body;
   let patch = 0;

@@ -1,11 +1,11 @@
 /** What a newcomer does: start everything, run the demo, stop everything. On free ports and in a folder of its own. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { freePorts } from '../deploy/running-service.ts';
 import { temporaryFolder } from '../harness.ts';
 import { root } from '../source-files.ts';
 
@@ -13,23 +13,6 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A fresh embedded PostgreSQL is made on the way, milliseconds. */
 const START_WITHIN_MS = 90_000;
-const PORT_NAMES = ['PORT', 'SUPERVISOR_PORT', 'API_OPS_PORT', 'SUPERVISOR_OPS_PORT'] as const;
-
-/** As many free ports as there are names; all are held until the last is found, so that none comes twice. */
-async function freePorts(): Promise<Record<(typeof PORT_NAMES)[number], string>> {
-  const servers = PORT_NAMES.map(() => createServer().listen(0, '127.0.0.1'));
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      await once(server, 'listening');
-      const address = server.address();
-      return String(typeof address === 'object' ? address?.port : address);
-    }),
-  );
-  await Promise.all(servers.map((server) => promisify(server.close.bind(server))()));
-  return Object.fromEntries(PORT_NAMES.map((name, at) => [name, ports[at] ?? ''])) as Awaited<
-    ReturnType<typeof freePorts>
-  >;
-}
 
 function startService(env: Environment): ChildProcess {
   // Its own process group: a Ctrl-C at the tests' terminal is not for it.
