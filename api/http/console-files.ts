@@ -20,7 +20,7 @@ export async function consoleFiles(app: FastifyInstance, reaches: readonly strin
     root: join(DIST, 'assets'),
     prefix: '/assets/',
     // Their names hold their hashes.
-    ...{ immutable: true, maxAge: YEAR_MS, index: false },
+    ...{ immutable: true, maxAge: YEAR_MS, index: false, preCompressed: true },
   });
   app.get('/icon.svg', { schema: { hide: true } }, (_request, reply) => reply.sendFile('icon.svg', DIST));
   const page = (request: FastifyRequest, reply: FastifyReply) => {

@@ -10,7 +10,7 @@ import type { components } from '../rest/schema.d.ts';
 import { Moment } from '../shell/moment.tsx';
 import { Pages } from '../shell/pages.tsx';
 import { Payload } from '../shell/payload.tsx';
-import { visibleJson } from '../style/visible-text.ts';
+import { visibleJson, visibleText } from '../style/visible-text.ts';
 
 type Event = components['schemas']['Event'];
 type State = Event['state'];
@@ -78,7 +78,7 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
                 </Badge>
                 {event.lastError && event.state !== 'delivered' ? (
                   <Text size="xs" className="foreign">
-                    {event.lastError}
+                    {visibleText(event.lastError)}
                   </Text>
                 ) : null}
               </Table.Td>

@@ -7,6 +7,7 @@ import { bodyOf, rest } from '../rest/client.ts';
 import { PageLink } from '../shell/page-link.tsx';
 import { Pages } from '../shell/pages.tsx';
 import { Part } from '../shell/part.tsx';
+import { PluginIcon } from '../shell/plugin-icon.tsx';
 
 const PAGE = 100;
 
@@ -27,6 +28,7 @@ export function PluginsPage() {
           items.map(({ id, slug, displayName, description, visibility, blockedReason }) => (
             <Card key={id} withBorder padding="sm" component="article">
               <Group gap="xs">
+                <PluginIcon slug={slug} name={displayName} size={28} />
                 <PageLink to="/plugins/$id" params={{ id }} fw={650} className="foreign">
                   {displayName}
                 </PageLink>

@@ -9,6 +9,8 @@ import type { components } from '../rest/schema.d.ts';
 import { Nothing } from '../shell/nothing.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
+import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import { ReachBadges } from './reach-badges.tsx';
 
 type Summary = components['schemas']['CatalogSummary'];
@@ -27,9 +29,13 @@ export function CatalogPage() {
   }, TYPING_MS);
   return (
     <Stack>
-      <Title order={1}>Catalog</Title>
+      <div>
+        <Title order={1}>Catalog</Title>
+        <Text c="dimmed">Plugins for your agents. Each says what it can reach before you install it.</Text>
+      </div>
       <TextInput
         type="search"
+        size="md"
         aria-label="Search the catalog"
         placeholder="Search by name, what it does, or what its readme says"
         defaultValue={q}
@@ -78,25 +84,29 @@ function Found({ q }: { readonly q: string }) {
 
 function EntryCard({ entry }: { readonly entry: Summary }) {
   return (
-    <Card withBorder component="article">
-      <Stack gap="xs" h="100%">
-        <Group justify="space-between" wrap="nowrap" align="flex-start">
-          <PageLink to="/catalog/$slug" params={{ slug: entry.slug }} fw={650} className="foreign">
-            {entry.displayName}
-          </PageLink>
+    <Card withBorder component="article" className="entry-card">
+      <Stack gap="sm" h="100%">
+        <Group wrap="nowrap" align="flex-start" gap="sm">
+          <PluginIcon slug={entry.slug} name={entry.displayName} />
+          <Stack gap={0} flex={1} miw={0}>
+            <PageLink
+              to="/catalog/$slug"
+              params={{ slug: entry.slug }}
+              fw={650}
+              c="var(--mantine-color-text)"
+              className="foreign entry-link"
+            >
+              {entry.displayName}
+            </PageLink>
+            <Author entry={entry} />
+          </Stack>
           {entry.installed ? <Badge variant="light">Installed</Badge> : null}
         </Group>
-        <Text size="sm" lineClamp={3} className="foreign">
-          {entry.description}
+        <Text size="sm" lineClamp={2} className="foreign">
+          {visibleText(entry.description)}
         </Text>
-        <ReachBadges reach={entry.reach} />
-        <Group gap="xs" mt="auto">
-          <Text size="xs" c="dimmed" className="foreign">
-            {entry.author.name}
-          </Text>
-          {entry.author.verified ? (
-            <IconRosetteDiscountCheck size={16} aria-label="Verified author" role="img" />
-          ) : null}
+        <Group gap="xs" mt="auto" justify="space-between">
+          <ReachBadges reach={entry.reach} />
           <Text size="xs" c="dimmed">
             {entry.latest ? `${entry.latest.semVer} · ` : ''}
             {entry.installCount === 1 ? '1 installation' : `${entry.installCount} installations`}
@@ -104,6 +114,17 @@ function EntryCard({ entry }: { readonly entry: Summary }) {
         </Group>
       </Stack>
     </Card>
+  );
+}
+
+function Author({ entry: { author } }: { readonly entry: Summary }) {
+  return (
+    <Group gap={4}>
+      <Text size="xs" c="dimmed" className="foreign">
+        by {author.name}
+      </Text>
+      {author.verified ? <IconRosetteDiscountCheck size={16} aria-label="Verified author" role="img" /> : null}
+    </Group>
   );
 }
 

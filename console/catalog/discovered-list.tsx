@@ -1,6 +1,7 @@
 /** What a version registers: found by running it, not claimed by its author. */
 import { Code, List, Stack, Text, Title } from '@mantine/core';
 import type { components } from '../rest/schema.d.ts';
+import { visibleText } from '../style/visible-text.ts';
 
 type Discovered = components['schemas']['Discovered'];
 interface Row {
@@ -23,7 +24,7 @@ export function DiscoveredList({ discovered }: { readonly discovered: Discovered
               <List.Item key={name}>
                 <Code className="foreign">{name}</Code>{' '}
                 <Text span size="sm" className="foreign">
-                  {description}
+                  {visibleText(description ?? '')}
                 </Text>
               </List.Item>
             ))}

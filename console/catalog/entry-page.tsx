@@ -9,6 +9,8 @@ import { Moment } from '../shell/moment.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Part } from '../shell/part.tsx';
+import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import { DiscoveredList } from './discovered-list.tsx';
 import { InstallButton } from './install-button.tsx';
 import { ReachList } from './reach-list.tsx';
@@ -67,9 +69,12 @@ function Head({ entry }: { readonly entry: Entry }) {
   return (
     <>
       <Group justify="space-between" align="flex-start">
-        <Title order={1} className="foreign">
-          {entry.displayName}
-        </Title>
+        <Group wrap="nowrap">
+          <PluginIcon slug={entry.slug} name={entry.displayName} size={56} />
+          <Title order={1} className="foreign">
+            {entry.displayName}
+          </Title>
+        </Group>
         {entry.installationId === null ? (
           <InstallButton entry={entry} />
         ) : (
@@ -78,7 +83,7 @@ function Head({ entry }: { readonly entry: Entry }) {
           </PageLink>
         )}
       </Group>
-      <Text className="foreign">{entry.description}</Text>
+      <Text className="foreign">{visibleText(entry.description)}</Text>
       <Group gap="xs">
         <Text size="sm" className="foreign">
           by {entry.author.name}
@@ -95,12 +100,12 @@ function Head({ entry }: { readonly entry: Entry }) {
       </Group>
       {entry.blockedReason ? (
         <Alert color="red" title="Blocked by the operator" className="foreign">
-          {entry.blockedReason}
+          {visibleText(entry.blockedReason)}
         </Alert>
       ) : null}
       {entry.deprecationMessage ? (
         <Alert color="yellow" title="No longer in the catalog" className="foreign">
-          {entry.deprecationMessage}
+          {visibleText(entry.deprecationMessage)}
         </Alert>
       ) : null}
     </>

@@ -6,6 +6,7 @@ import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { Moment } from '../shell/moment.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import { DeliveriesView } from './deliveries-view.tsx';
 
 type Channel = Installation['channels'][number];
@@ -66,7 +67,7 @@ function ChannelCard({ installationId, channel }: OfChannel) {
       <Stack gap="xs">
         <Group justify="space-between">
           <Text fw={650} className="foreign">
-            {channel.name}
+            {visibleText(channel.name)}
           </Text>
           <Text size="sm" c="dimmed">
             connected <Moment at={channel.connectedAt} />
@@ -100,7 +101,7 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
       </CopyButton>
       <ConfirmButton
         label="Replace address"
-        title={`Replace the address of ${channel.name}`}
+        title={`Replace the address of ${visibleText(channel.name)}`}
         onConfirm={() => replace.mutate()}
         button={{ size: 'xs' }}
       >
@@ -108,7 +109,7 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
       </ConfirmButton>
       <ConfirmButton
         label="Disconnect"
-        title={`Disconnect ${channel.name}`}
+        title={`Disconnect ${visibleText(channel.name)}`}
         onConfirm={() => remove.mutate()}
         button={{ size: 'xs' }}
       >

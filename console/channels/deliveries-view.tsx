@@ -8,6 +8,7 @@ import type { components } from '../rest/schema.d.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Pages } from '../shell/pages.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import { DeliveryDetail } from './delivery-detail.tsx';
 
 type Delivery = components['schemas']['Delivery'];
@@ -91,7 +92,7 @@ function DeliveryTable({ items, channels, onOpen }: TableProps) {
                 <Moment at={delivery.receivedAt} />
               </Table.Td>
               <Table.Td className="foreign">
-                {delivery.direction === 'in' ? 'from' : 'to'} {nameOf(delivery.channelId)}
+                {delivery.direction === 'in' ? 'from' : 'to'} {visibleText(nameOf(delivery.channelId))}
               </Table.Td>
               <Table.Td>
                 <Badge variant="light" color={STATE_COLOURS[delivery.state]}>
@@ -99,7 +100,7 @@ function DeliveryTable({ items, channels, onOpen }: TableProps) {
                 </Badge>
                 {delivery.lastError && delivery.state !== 'delivered' ? (
                   <Text size="xs" className="foreign">
-                    {delivery.lastError}
+                    {visibleText(delivery.lastError)}
                   </Text>
                 ) : null}
               </Table.Td>

@@ -6,6 +6,8 @@ import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { PageLink } from '../shell/page-link.tsx';
+import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import { StatusBadge } from './status-badge.tsx';
 
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
@@ -64,11 +66,12 @@ async function reorder(sorted: readonly Installation[], from: number, to: number
 }
 
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
-  const { id, displayName, status, statusReason, currentSemVer, runtime, pendingUpdate } = installation;
+  const { id, slug, displayName, status, statusReason, currentSemVer, runtime, pendingUpdate } = installation;
   return (
     <Card withBorder padding="sm">
       <Group justify="space-between" wrap="nowrap">
-        <Stack gap={4}>
+        <PluginIcon slug={slug} name={displayName} />
+        <Stack gap={4} flex={1}>
           <Group gap="xs">
             <PageLink to="/installations/$id" params={{ id }} fw={650} className="foreign">
               {displayName}
@@ -81,7 +84,7 @@ function InstallationCard({ installation, children }: { installation: Installati
           </Text>
           {statusReason ? (
             <Text size="sm" className="foreign">
-              {statusReason}
+              {visibleText(statusReason)}
             </Text>
           ) : null}
         </Stack>

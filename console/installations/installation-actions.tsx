@@ -1,10 +1,15 @@
 /** Pause, resume, setup again, and the way out. */
 import { Button, Group, List, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useAction } from '../rest/action.ts';
-import { rest } from '../rest/client.ts';
+import { bodyOf, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { visibleText } from '../style/visible-text.ts';
+
+/** Names of more than these are no longer read by anybody. */
+const AGENTS_MAX = 1_000;
 
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate();
@@ -47,15 +52,20 @@ export function InstallationActions({ installation }: { readonly installation: I
 
 function Removed({ installation }: { readonly installation: Installation }) {
   const { channels, secretNames } = installation;
+  const agents = useAgentsOf(installation.id);
   return (
     <>
       <Text>The plugin is told first. Then these are removed for good:</Text>
       <List>
-        <List.Item>the agents it made, with all their chats</List.Item>
-        <List.Item>
+        <List.Item className="foreign">
+          {agents.length === 0
+            ? 'the agents it made (it has none), with all their chats'
+            : `the agents it made: ${agents.map(({ name }) => visibleText(name)).join(', ')}, with all their chats`}
+        </List.Item>
+        <List.Item className="foreign">
           {channels.length === 0
             ? 'its channels (it has none)'
-            : `its channels: ${channels.map(({ name }) => name).join(', ')}. Their addresses stop working`}
+            : `its channels: ${channels.map(({ name }) => visibleText(name)).join(', ')}. Their addresses stop working`}
         </List.Item>
         <List.Item>its live connections, and what it stored</List.Item>
         <List.Item>
@@ -64,4 +74,13 @@ function Removed({ installation }: { readonly installation: Installation }) {
       </List>
     </>
   );
+}
+
+/** Read when the question is asked. */
+function useAgentsOf(installationId: string) {
+  const found = useQuery({
+    queryKey: ['agents', 'all'],
+    queryFn: () => bodyOf(rest.GET('/agents', { params: { query: { limit: AGENTS_MAX } } })),
+  });
+  return (found.data?.items ?? []).filter((agent) => agent.installationId === installationId);
 }

@@ -10,6 +10,8 @@ import { MetricsView } from '../metrics/metrics-view.tsx';
 import { type Installation, useInstallation } from '../rest/installations.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
+import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import { Overview } from './overview.tsx';
 import { SettingsForm } from './settings-form.tsx';
 import { StatusBadge } from './status-badge.tsx';
@@ -36,6 +38,7 @@ function Head({ installation }: { readonly installation: Installation }) {
   return (
     <>
       <Group gap="sm">
+        <PluginIcon slug={slug} name={displayName} />
         <Title order={1} className="foreign">
           {displayName}
         </Title>
@@ -51,12 +54,12 @@ function Head({ installation }: { readonly installation: Installation }) {
           title={isTrouble ? 'It does not run' : 'To know'}
           className="foreign"
         >
-          {statusReason}
+          {visibleText(statusReason)}
         </Alert>
       ) : null}
       {deprecationMessage ? (
         <Alert color="yellow" title="No longer in the catalog" className="foreign">
-          {deprecationMessage}
+          {visibleText(deprecationMessage)}
         </Alert>
       ) : null}
     </>

@@ -13,8 +13,9 @@ export function VersionPolicy({ installation }: { readonly installation: Install
   const now = installation.versionPolicy === 'Pinned' ? `${installation.pinnedVersionId}` : installation.versionPolicy;
   const [chosen, setChosen] = useState(now);
   const options = useOptions(installation);
-  const save = useAction<void, unknown>(
-    () => rest.PATCH('/installations/{id}', { params: { path: { id: installation.id } }, body: changeTo(chosen) }),
+  const previous = usePrevious(installation);
+  const save = useAction(
+    (body: Change) => rest.PATCH('/installations/{id}', { params: { path: { id: installation.id } }, body }),
     'The version policy is saved',
   );
   return (
@@ -27,16 +28,39 @@ export function VersionPolicy({ installation }: { readonly installation: Install
         onChange={(event) => setChosen(event.currentTarget.value)}
         style={{ flex: '1 1 16rem' }}
       />
-      <Button variant="default" disabled={chosen === now} loading={save.isPending} onClick={() => save.mutate()}>
+      <Button
+        variant="default"
+        disabled={chosen === now}
+        loading={save.isPending}
+        onClick={() => save.mutate(changeTo(chosen))}
+      >
         Save
       </Button>
+      {previous ? (
+        <Button variant="default" onClick={() => save.mutate(changeTo(previous.versionId))}>
+          Go back to {previous.semVer}
+        </Button>
+      ) : null}
     </Group>
   );
 }
 
-function changeTo(chosen: string): { versionPolicy: Policy; pinnedVersionId?: string } {
+interface Change {
+  readonly versionPolicy: Policy;
+  readonly pinnedVersionId?: string;
+}
+
+function changeTo(chosen: string): Change {
   if (chosen === 'Latest' || chosen === 'Draft') return { versionPolicy: chosen };
   return { versionPolicy: 'Pinned', pinnedVersionId: chosen };
+}
+
+/** The version before the one that runs, where there is one to go back to. */
+function usePrevious({ slug, currentVersionId }: Installation) {
+  // Newest first.
+  const versions = useEntry(slug).data?.versions ?? [];
+  const at = versions.findIndex(({ versionId }) => versionId === currentVersionId);
+  return at === -1 ? undefined : versions[at + 1];
 }
 
 function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSemVer, pinnedVersionId }: Installation) {

@@ -6,6 +6,7 @@ import { useAction } from '../rest/action.ts';
 import { callSessions, type Page, type Session } from '../rest/session-api.ts';
 import { PageLink } from '../shell/page-link.tsx';
 import { Pages } from '../shell/pages.tsx';
+import { visibleText } from '../style/visible-text.ts';
 
 export function PlaygroundPage() {
   return (
@@ -25,10 +26,10 @@ export function PlaygroundPage() {
             <Card key={id} withBorder padding="sm" component="article">
               <Group gap="xs">
                 <PageLink to="/playground/$id" params={{ id }} fw={650} className="foreign">
-                  {agentName}
+                  {visibleText(agentName)}
                 </PageLink>
                 <Text size="sm" c="dimmed" ff="monospace" className="foreign">
-                  {agentId} · {id}
+                  {visibleText(agentId)} · {id}
                 </Text>
               </Group>
             </Card>

@@ -26,7 +26,7 @@ export function SessionPage() {
     <Stack>
       <Group justify="space-between">
         <Title order={1} className="foreign">
-          {session.data.agentName}
+          {visibleText(session.data.agentName)}
         </Title>
         <SessionButtons path={path} />
       </Group>

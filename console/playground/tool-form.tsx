@@ -8,7 +8,7 @@ import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions, type Page, type Tool } from '../rest/session-api.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { Payload } from '../shell/payload.tsx';
-import { visibleJson } from '../style/visible-text.ts';
+import { visibleJson, visibleText } from '../style/visible-text.ts';
 
 export function ToolForm({ path }: { readonly path: string }) {
   const tools = useQuery({
@@ -40,7 +40,7 @@ function CallForm({ path, tools }: { readonly path: string; readonly tools: read
       <Stack gap="sm">
         <NativeSelect
           label="Tool"
-          description={tool?.description}
+          description={visibleText(tool?.description ?? '')}
           value={tool?.name ?? ''}
           onChange={(event) => setChosen(event.currentTarget.value)}
           data={tools.map(({ name }) => name)}

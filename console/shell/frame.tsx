@@ -54,7 +54,9 @@ function SignedIn() {
         </ScrollArea>
       </AppShell.Navbar>
       <AppShell.Main id="page" tabIndex={-1}>
-        <Outlet />
+        <div className="page">
+          <Outlet />
+        </div>
       </AppShell.Main>
     </AppShell>
   );

@@ -46,7 +46,10 @@ function managerOf({ issuer, clientId, audience }: IssuerFacts): UserManager {
     ...{ authority: issuer, client_id: clientId, redirect_uri: location.origin + RETURN_PATH, scope: 'openid' },
     // Most issuers know the audience by this name; RFC 8707 by the other one, which must be an address.
     ...(audience === clientId ? {} : { extraQueryParams: { audience } }),
-    ...(audience !== clientId && URL.canParse(audience) ? { resource: audience } : {}),
+    ...(audience !== clientId && URL.canParse(audience) ? resourceOf(audience) : {}),
     ...{ userStore: store, stateStore: store, automaticSilentRenew: false, monitorSession: false, loadUserInfo: false },
   });
 }
+
+/** Some issuers forget at the second step what was asked for at the first. */
+const resourceOf = (resource: string) => ({ resource, extraTokenParams: { resource } });

@@ -12,7 +12,11 @@ export const theme = createTheme({
   headings: { fontWeight: '650', sizes: { h1: { fontSize: '1.65rem' }, h2: { fontSize: '1.2rem' } } },
   cursorType: 'pointer',
   respectReducedMotion: true,
-  components: { Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Dismiss' } } } },
+  components: {
+    Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Dismiss' } } },
+    Badge: { defaultProps: { tt: 'none', fw: 600 } },
+    NavLink: { defaultProps: { py: 8, mb: 2, style: { borderRadius: 'var(--mantine-radius-md)' } } },
+  },
 });
 
 /** Words on a tint of their colour and dimmed ones, dark enough to pass WCAG AA; the library's own are not. */

@@ -9,7 +9,7 @@ import { inspect } from './pictures.ts';
 import { installationThat, publish, publishFrontDesk } from './stage.ts';
 
 // A whole start-up with a PostgreSQL of its own, and a browser.
-t.setTimeout(240_000);
+t.setTimeout(400_000);
 
 t.test('what users do with plugins can be done in the console', async (t) => {
   const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });

@@ -29,6 +29,8 @@ Answers **everything**. See [the site](https://example.com) and [a trick](javasc
 const INDEX = `
 middleware.inboundMessage = (ctx) => {
   host.log('inbound ' + ctx.message.text, { from: ctx.message.from });
+  // More than its heap holds: the process ends.
+  if (ctx.message.text === 'crash') for (const kept = []; ; ) kept.push(new Array(1e6).fill(0));
   if (ctx.message.text.includes('forbidden')) ctx.cancel('that word is not allowed here');
   return { message: { text: ctx.message.text + ' (' + ctx.settings.tone + ')' } };
 };
@@ -48,10 +50,16 @@ export const packageFiles = (capabilities = 'host.storage') => [
   { path: 'index.ts', contentText: INDEX },
 ];
 
+const FRONT_DESK = { slug: 'front-desk', displayName: 'Front desk' };
+
 /** Publishes version 1.0.0 of the plugin and lists it. @returns its id */
-export async function publishFrontDesk(service: RunningService): Promise<string> {
-  const plugin = await made(service.call('POST', '/api/plugins', { slug: 'front-desk', displayName: 'Front desk' }));
-  await publish(service, plugin, '1.0.0', 'host.storage');
+export async function publishFrontDesk(
+  service: RunningService,
+  capabilities = 'host.storage',
+  named = FRONT_DESK,
+): Promise<string> {
+  const plugin = await made(service.call('POST', '/api/plugins', named));
+  await publish(service, plugin, '1.0.0', capabilities);
   await made(service.call('POST', `/api/plugins/${plugin}/listing`));
   return plugin;
 }

@@ -1,0 +1,86 @@
+/**
+ * How soon can a user use the catalog? The page is opened in a real browser, signed in, with an empty cache, on a catalog of
+ * 10,000 plugins: until cards are there and the search takes a word, and from a typed word until its results are there.
+ *
+ * The goal is absolute: interactive in under 1 s. A page with nothing but text, served by the same process, says how quick
+ * browser and machine were.
+ *
+ * `node bench/console.ts [plugins] [loads]`
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { openConsole, startBrowser } from '../test/console/browser.ts';
+import { startService } from '../test/deploy/running-service.ts';
+import { startTestServer, withDatabase } from '../test/server.ts';
+import { fillCatalog } from './catalog/filling.ts';
+import { percentile } from './percentiles.ts';
+
+const PLUGINS = Number(process.argv[2] ?? 10_000);
+const LOADS = Number(process.argv[3] ?? 15);
+const GOAL_MS = 1_000;
+const MEDIAN = 0.5;
+const P95 = 0.95;
+
+const ends: (() => unknown)[] = [];
+const ending = { teardown: (end: () => unknown) => void ends.unshift(end) };
+try {
+  await measure();
+} finally {
+  for (const end of ends) await end();
+}
+
+async function measure(): Promise<void> {
+  const server = await startTestServer();
+  ending.teardown(() => server.stop());
+  await fillCatalog(server.url, 'console', { plugins: PLUGINS, installations: PLUGINS });
+  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-bench-'));
+  ending.teardown(() => rm(folder, { recursive: true }));
+  const DATABASE_URL = withDatabase(server.url, 'console');
+  const service = await startService(ending, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
+  const browser = await startBrowser(ending);
+  const [floors, opens, searches]: number[][] = [[], [], []];
+  for (let load = 0; load <= LOADS; load += 1) {
+    const floor = await openConsole(browser, 'about:blank');
+    const bare = await taken(() => floor.page.goto(`${service.url}/api/openapi.json`));
+    await floor.context.close();
+    const { page, context } = await openConsole(browser, 'about:blank');
+    const open = await taken(() => openCatalog(page, `${service.url}/catalog#token=${service.token}`));
+    const search = await taken(() => searchFor(page, 'weather'));
+    await context.close();
+    // The first one warms the service up.
+    if (load === 0) continue;
+    floors?.push(bare);
+    opens?.push(open);
+    searches?.push(search);
+  }
+  console.log(`${PLUGINS} plugins, ${LOADS} loads with an empty cache`);
+  console.log(`a document of the API, floor:      ${said(floors ?? [])}`);
+  console.log(`catalog interactive, goal ${GOAL_MS} ms: ${said(opens ?? [])}`);
+  console.log(`from a typed word to its results:  ${said(searches ?? [])}`);
+}
+
+async function openCatalog(page: Page, address: string): Promise<void> {
+  await page.goto(address, { waitUntil: 'commit' });
+  await page.locator('.entry-card').first().waitFor();
+  await page.getByRole('searchbox').focus();
+}
+
+async function searchFor(page: Page, word: string): Promise<void> {
+  const answered = page.waitForResponse((response) => response.url().includes(`q=${word}`));
+  await page.getByRole('searchbox').fill(word);
+  await answered;
+  await page.locator('.entry-card').getByText(new RegExp(word, 'i')).first().waitFor();
+}
+
+async function taken(work: () => Promise<unknown>): Promise<number> {
+  const start = performance.now();
+  await work();
+  return performance.now() - start;
+}
+
+function said(values: readonly number[]): string {
+  const sorted = values.toSorted((a, b) => a - b);
+  return `p50 ${percentile(sorted, MEDIAN).toFixed(0)} ms, p95 ${percentile(sorted, P95).toFixed(0)} ms`;
+}

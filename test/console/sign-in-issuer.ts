@@ -1,0 +1,63 @@
+/** A real issuer (`oidc-provider`) whose page asks for a name and a password, and believes both. */
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import Provider from 'oidc-provider';
+import { makeKey } from '../db/issuer.ts';
+import type { Teardown } from '../harness.ts';
+
+export const AUDIENCE = 'urn:bulkhead:test';
+export const CLIENT = 'console';
+
+export interface SignInIssuer {
+  readonly url: string;
+  /** The console signs in from here: it must be known to the issuer before anybody does. */
+  serve(redirectUri: string): Promise<void>;
+}
+
+export async function startSignInIssuer(t: Teardown): Promise<SignInIssuer> {
+  let handle: RequestListener = (_request, response) => void response.writeHead(503).end();
+  const server = createServer((request, response) => handle(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://localhost:${(server.address() as AddressInfo).port}`;
+  const key = await makeKey('RS256', 'one');
+  return {
+    url,
+    async serve(redirectUri) {
+      const provider = new Provider(url, { ...settings(redirectUri), jwks: { keys: [key] } as never });
+      provider.on('server_error', (_context, error) => console.error(error));
+      handle = provider.callback();
+    },
+  };
+}
+
+const settings = (redirectUri: string): ConstructorParameters<typeof Provider>[1] => ({
+  clients: [
+    {
+      client_id: CLIENT,
+      // A console in a browser can keep no secret: it proves itself with PKCE.
+      token_endpoint_auth_method: 'none',
+      redirect_uris: [redirectUri],
+      grant_types: ['authorization_code'],
+      response_types: ['code'],
+    },
+  ],
+  clientBasedCORS: () => true,
+  cookies: { keys: ['only for this test'] },
+  features: {
+    // Its own pages, with a form for any name and any password.
+    devInteractions: { enabled: true },
+    resourceIndicators: {
+      enabled: true,
+      getResourceServerInfo: (_context, resource) => ({
+        ...{ scope: '', audience: resource, accessTokenTTL: 60, accessTokenFormat: 'jwt' },
+        jwt: { sign: { alg: 'RS256' } },
+      }),
+    },
+  },
+});
