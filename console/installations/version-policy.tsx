@@ -58,13 +58,13 @@ function changeTo(chosen: string): Change {
 /** The version before the one that runs, where there is one to go back to. */
 function usePrevious({ slug, currentVersionId }: Installation) {
   // Newest first.
-  const versions = useEntry(slug).data?.versions ?? [];
+  const versions = useEntry(slug, currentVersionId).data?.versions ?? [];
   const at = versions.findIndex(({ versionId }) => versionId === currentVersionId);
   return at === -1 ? undefined : versions[at + 1];
 }
 
 function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSemVer, pinnedVersionId }: Installation) {
-  const entry = useEntry(slug);
+  const entry = useEntry(slug, currentVersionId);
   const isOwn = useIsOwn(pluginId);
   const versions = (entry.data?.versions ?? []).map(({ versionId, semVer }) => ({ versionId, semVer }));
   const isListed = versions.some(({ versionId }) => versionId === currentVersionId);

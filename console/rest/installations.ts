@@ -23,9 +23,13 @@ export const useInstallation = (id: string) =>
     refetchInterval: FOLLOW_MS,
   });
 
-/** What the catalog says of it; null where the plugin is in no catalog of this account any more. */
-export const useEntry = (slug: string) =>
+/**
+ * What the catalog says of it.
+ *
+ * @param since what the page knows of it: when that changes, it is read anew
+ */
+export const useEntry = (slug: string, since: string | null = null) =>
   useQuery({
-    queryKey: ['marketplace', 'entry', slug],
+    queryKey: ['marketplace', 'entry', slug, since],
     queryFn: () => bodyOf(rest.GET('/marketplace/{slug}', { params: { path: { slug } } })),
   });
