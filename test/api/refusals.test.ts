@@ -1,9 +1,10 @@
 /** Every refusal that a route declares for itself is one that it gives: a declared code that nobody can get is a lie. */
 import t from 'tap';
 import type { Introspect } from '../../api/services.ts';
+import { accountOf, setOperator } from '../../db/accounts.ts';
 import { Problem, type ProblemCode } from '../../sdk/errors.ts';
 import { type Client, startApi } from './api-service.ts';
-import { fileList, MINIMAL, MINIMAL_INTROSPECTION, upload, zipOf } from './packages.ts';
+import { fileList, MINIMAL, MINIMAL_INTROSPECTION, readmeWith, upload, zipOf } from './packages.ts';
 
 let isBusy = false;
 const introspect: Introspect = async () => {
@@ -29,6 +30,16 @@ const bens = (await ben.post('/installations', { slug: 'shown' })).body.id;
 const blocked = await make('blocked');
 await ann.post(`/plugins/${blocked}/versions`, { semVer: '1.0.0', files });
 await api.pool.query(`UPDATE plugins SET blocked_reason = 'A test.' WHERE id = $1`, [blocked]);
+
+const grown = await make('grown');
+const small = (await ann.post(`/plugins/${grown}/versions`, { semVer: '1.0.0', files })).body.id;
+const asking = fileList({ ...MINIMAL, 'readme.md': readmeWith('capabilities: [host.llm]') });
+await ann.post(`/plugins/${grown}/versions`, { semVer: '1.1.0', files: asking });
+await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+const olga = await api.user('olga');
+const forOperators = (path: string, body?: object) => ({
+  operators_only: () => (body ? ann.post(path, body) : ann.get(path)),
+});
 
 const zip = await zipOf(MINIMAL);
 const sendZip = (client: Client, id: string, semVer: string, bytes: Buffer = zip) =>
@@ -88,6 +99,7 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'POST /installations': {
     not_found: () => ann.post('/installations', { slug: 'nothing' }),
     draft_owner_only: () => ben.post('/installations', { slug: 'shown', versionPolicy: 'Draft' }),
+    not_pending: () => ann.post('/installations', { slug: 'grown', versionId: small }),
     already_installed: () => ann.post('/installations', { slug: 'shown' }),
     plugin_blocked: () => ann.post('/installations', { slug: 'blocked' }),
     no_draft: () => ann.post('/installations', { slug: 'draftless', versionPolicy: 'Draft' }),
@@ -109,6 +121,13 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'POST /installations/{id}/deliveries/{deliveryId}/replay': {
     no_channel: () => ann.post(`/installations/${installed}/deliveries/gone/replay`),
   },
+  'GET /operator/fleet': forOperators('/operator/fleet'),
+  'GET /operator/plugins': forOperators('/operator/plugins'),
+  'GET /operator/queues': forOperators('/operator/queues'),
+  'POST /operator/plugins/{slug}/block': forOperators('/operator/plugins/shown/block', { reason: 'x' }),
+  'POST /operator/plugins/{slug}/unblock': forOperators('/operator/plugins/shown/unblock', {}),
+  'POST /operator/accounts/{name}/verify': forOperators('/operator/accounts/ann/verify', {}),
+  'POST /operator/accounts/{name}/unverify': forOperators('/operator/accounts/ann/unverify', {}),
   'GET /plugin-logs': { not_found: () => ann.get('/plugin-logs?installationId=nothing') },
   'GET /plugin-logs/stream': { not_found: () => ann.get('/plugin-logs/stream?installationId=nothing') },
 };
@@ -128,10 +147,22 @@ for (const [path, methods] of Object.entries(api.document.paths)) {
       for (const [code, provoke] of Object.entries(given[route] ?? {})) t.equal((await provoke()).body.code, code);
       if (!path.includes('{')) return;
       const url = `/api${path.replaceAll(/\{\w+\}/g, 'nothing')}`;
-      const body = { files, semVer: '1.0.0', versionId: 'x', deprecationMessage: 'x', name: 'x', state: 'dead' };
+      const body = {
+        files,
+        semVer: '1.0.0',
+        versionId: 'x',
+        deprecationMessage: 'x',
+        name: 'x',
+        state: 'dead',
+        reason: 'x',
+      };
       const isRead = method === 'get';
       const sent = route.endsWith('/zip') ? upload(zip, '1.0.0') : isRead ? {} : { payload: body };
-      const unknown = await ann.send({ method: method.toUpperCase() as 'GET', url, ...sent });
+      const unknown = await (path.startsWith('/operator/') ? olga : ann).send({
+        method: method.toUpperCase() as 'GET',
+        url,
+        ...sent,
+      });
       t.equal(unknown.body.code, 'not_found');
     });
   }
