@@ -50,8 +50,11 @@ function invoke(id: number, { invocationId, context: { arguments: told } }: Invo
 const isBytes = (value: unknown): value is { bytes: number[] } =>
   typeof value === 'object' && value !== null && 'bytes' in value;
 
+const asText = (_key: string, value: unknown): unknown =>
+  value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
+
 function answer(id: number, said: object): void {
-  wire.send({ id, result: { outcome: 'answered', answer: JSON.stringify(said) } });
+  wire.send({ id, result: { outcome: 'answered', answer: JSON.stringify(said, asText) } });
 }
 
 wire.send({ method: 'ready', params: { node: process.version } });

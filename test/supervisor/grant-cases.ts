@@ -72,7 +72,7 @@ export const CALLING = `tools.run = { description: 'd', parameters: { type: 'obj
   if (host[group]?.[name] === undefined) return JSON.stringify({ ok: false, code: 'absent', message: member });
   const given = args.map((arg) => (arg?.bytes ? new Uint8Array(arg.bytes) : arg));
   return host[group][name](...given).then(
-    (value) => JSON.stringify({ ok: true, value }),
+    (value) => JSON.stringify({ ok: true, value }, (_, part) => (part instanceof Uint8Array ? new TextDecoder().decode(part) : part)),
     ({ code, message }) => JSON.stringify({ ok: false, code, message }));
 } };`;
 const RUN = { description: 'd', parameters: { type: 'object' } };

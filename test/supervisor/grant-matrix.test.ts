@@ -66,10 +66,10 @@ async function intact(t: Test, { world, bob, ask }: MatrixWorld): Promise<void> 
   const { canary } = bob;
   const look = async (member: HostCallName) =>
     JSON.stringify(await ask('bobs', { member, args: argumentsAbout[member](bob) }));
+  t.match(await look('media.get'), `"content":"${canary}"`);
   for (const member of ['secrets.get', 'storage.get', 'workspace.readText'] as const)
     t.equal(await look(member), JSON.stringify({ ok: true, value: canary }), `${member} of Bob’s`);
   t.match(await look('agents.list'), `"name":"${canary}","instructions":""`);
-  t.match(await look('media.get'), '"ok":true');
   const posted = 'SELECT 1 FROM session_messages m JOIN accounts a ON a.id = m.account_id WHERE a.name = $1';
   t.equal((await world.pool.query(posted, ['bob'])).rowCount, 0, 'nothing was posted to Bob’s');
 }
