@@ -57,7 +57,8 @@ export function trackInvocations(): Invocations {
       const state: Running = { id: call.invocationId, done, controller: null, vetoed: null, over: false };
       running.push(state);
       try {
-        const answer = scope.run(state, handler, new Context(call.context, state));
+        const context = isVetoable(call) ? new VetoableContext(call.context, state) : new Context(call.context, state);
+        const answer = scope.run(state, handler, context);
         if (!isPromised(answer)) finish(state, { outcome: 'answered', answer });
         else {
           const kept = (value: unknown): void => finish(state, { outcome: 'answered', answer: value });
@@ -78,18 +79,15 @@ export function trackInvocations(): Invocations {
 
 const isPromised = (answer: unknown): boolean => typeof answer === 'object' && answer !== null && 'then' in answer;
 
+/** What happened has happened: an event cannot be refused, nor can a vendor's request. */
+const isVetoable = ({ target: { kind } }: Call): boolean => kind !== 'event' && kind !== 'channel';
+
 /** The context as the handler sees it: fresh from the wire and the handler's own. */
 class Context {
   readonly #state: Running;
-  /** An own property, so that `({ cancel }) => …` works. */
-  readonly cancel: (reason: unknown) => never;
 
   constructor(fields: object, state: Running) {
     this.#state = state;
-    this.cancel = (reason) => {
-      state.vetoed ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
-      throw VETO;
-    };
     Object.assign(this, fields);
   }
 
@@ -98,5 +96,20 @@ class Context {
     return this.#state.controller.signal;
   }
 }
-Reflect.deleteProperty(Context.prototype, 'constructor');
-Object.freeze(Context.prototype);
+
+class VetoableContext extends Context {
+  /** An own property, so that `({ cancel }) => …` works. */
+  readonly cancel: (reason: unknown) => never;
+
+  constructor(fields: object, state: Running) {
+    super(fields, state);
+    this.cancel = (reason) => {
+      state.vetoed ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
+      throw VETO;
+    };
+  }
+}
+for (const { prototype } of [Context, VetoableContext]) {
+  Reflect.deleteProperty(prototype, 'constructor');
+  Object.freeze(prototype);
+}

@@ -705,6 +705,8 @@ declare namespace Bulkhead {
     agent: Agent;
     /** Aborts at the deadline. */
     signal: AbortSignal;
+    /** Refuses the call, with a reason that whoever called may read (1-500 characters). */
+    cancel(reason: string): never;
   }
 
   /**
@@ -727,6 +729,8 @@ declare namespace Bulkhead {
     agent: Agent;
     /** Aborts at the deadline. */
     signal: AbortSignal;
+    /** Refuses the call, with a reason that whoever called may read (1-500 characters). */
+    cancel(reason: string): never;
   }
 
   /** A command a user can run in a session. Returns the text to show or to send. */
@@ -745,6 +749,8 @@ declare namespace Bulkhead {
     deadlineAt: string;
     /** Aborts at the deadline. */
     signal: AbortSignal;
+    /** Refuses the call, with a reason that whoever called may read (1-500 characters). */
+    cancel(reason: string): never;
   }
 
   /** A model provider: the models it offers, and `chat`, which answers one request. */

@@ -10,6 +10,10 @@ import { seconds, size } from './wording.ts';
 const eventRows: readonly (readonly [string, EventRow])[] = Object.entries(events);
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 const SIGNAL = [...docComment('Aborts at the deadline.'), 'signal: AbortSignal;'];
+const CANCEL = [
+  ...docComment('Refuses the call, with a reason that whoever called may read (1-500 characters).'),
+  'cancel(reason: string): never;',
+];
 
 /** Declarations of the event envelope, every event's data, and `events` itself. */
 export function eventTypes(printer: TypePrinter): string[][] {
@@ -45,7 +49,7 @@ function named(kind: SurfaceName, type: string, handler: string, printer: TypePr
   const registered = printer.properties(row.registration?.shape ?? {}, 0);
   const method = [...docComment(limitsOf(row)), handlerOf(kind, row, handler, `${type}Context`, printer)];
   return [
-    contextOf(row, `${type}Context`, `What the handler of \`${kind}\` gets as its second argument.`, printer),
+    contextOf(row, `${type}Context`, `What the handler of \`${kind}\` gets as its second argument.`, printer, CANCEL),
     interfaceOf([row.doc], type, [...registered, ...method]),
   ];
 }
@@ -72,9 +76,15 @@ function channelTypes(printer: TypePrinter): string[][] {
   ];
 }
 
-function contextOf(row: SurfaceRow, name: string, doc: string, printer: TypePrinter): string[] {
+function contextOf(
+  row: SurfaceRow,
+  name: string,
+  doc: string,
+  printer: TypePrinter,
+  more: readonly string[] = [],
+): string[] {
   const rest = Object.fromEntries(Object.entries(row.params.shape).filter(([key]) => key !== row.first));
-  return interfaceOf([doc], name, [...printer.properties(rest, 0), ...SIGNAL]);
+  return interfaceOf([doc], name, [...printer.properties(rest, 0), ...SIGNAL, ...more]);
 }
 
 function handlerOf(kind: SurfaceName, row: SurfaceRow, name: string, context: string, printer: TypePrinter): string {

@@ -18,7 +18,7 @@ const BUNDLE = `
 const see = (...given) => {
   const ctx = given.at(-1);
   const keys = Object.keys(ctx).filter((key) => key !== 'signal' && key !== 'cancel').sort();
-  return { count: given.length, first: given.length > 1 ? given[0] : null, keys, signal: ctx.signal.aborted };
+  return { count: given.length, first: given.length > 1 ? given[0] : null, keys, signal: ctx.signal.aborted, cancel: typeof ctx.cancel };
 };
 middleware.systemPrompt = see;
 events.pluginInstalled = see;
@@ -32,7 +32,7 @@ channel.handshake = see;
 
 interface Seen {
   readonly outcome: string;
-  readonly answer: { count: number; first: unknown; keys: string[]; signal: boolean };
+  readonly answer: { count: number; first: unknown; keys: string[]; signal: boolean; cancel: string };
 }
 
 async function startChild(test: Teardown): Promise<{ wire: Wire; child: ChildProcess }> {
@@ -66,11 +66,12 @@ t.test('every surface gets its first field and then the rest', async (t) => {
     const { answer, outcome } = await invoke(target, context);
     t.equal(outcome, 'answered', name);
     const { [row.first]: first, ...rest } = context;
-    t.match(answer, { count: 2, first, keys: Object.keys(rest).sort(), signal: false }, name);
+    const cancel = kind === 'channel' ? 'undefined' : 'function';
+    t.match(answer, { count: 2, first, keys: Object.keys(rest).sort(), signal: false, cancel }, name);
   }
   const hook = await invoke({ kind: 'hook', name: 'middleware.systemPrompt' }, { systemPrompt: 'x', model: 'm' });
   t.match(hook.answer, { count: 1, signal: false });
   t.ok(hook.answer.keys.includes('systemPrompt') && hook.answer.keys.includes('model'));
   const event = await invoke({ kind: 'event', name: 'pluginInstalled' }, { id: 'e1', data: {} });
-  t.match(event.answer, { count: 1, signal: false });
+  t.match(event.answer, { count: 1, signal: false, cancel: 'undefined' }, 'what has happened cannot be stopped');
 });

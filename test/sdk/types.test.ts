@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { events, hooks, hostCalls } from '../../sdk/protocol.ts';
+import type { HookRow } from '../../sdk/rows.ts';
 import { temporaryFolder } from '../harness.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -23,6 +25,47 @@ t.test('what is right compiles, what is wrong does not', async (t) => {
   // Every wrong line is marked @ts-expect-error, and TypeScript complains about a mark with nothing wrong below it.
   t.equal(await complaints('test/plugins/types'), '');
 });
+
+t.test('every row, right and wrong', async (t) => {
+  const directory = await temporaryFolder(t);
+  await writeFile(join(directory, 'rows.ts'), rowCases().join('\n'));
+  const config = { extends: join(root, 'sdk/tsconfig.plugin.json'), include: ['*.ts'] };
+  await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config));
+  t.equal(await complaints(directory), '');
+});
+
+/** Of each row: a misspelt name, a wrong answer, a veto where there is none, a context that holds less. */
+function rowCases(): string[] {
+  const wrong = '// @ts-expect-error';
+  const lines = Object.entries<HookRow>(hooks).flatMap(([name, { cancellable }]) => [
+    `${name} = (ctx) => { host.log(ctx.hook, [ctx.signal.aborted, ctx.deadlineAt, ctx.trigger]); };`,
+    `${name} = (ctx) => {`,
+    ...(cancellable ? [] : [wrong]),
+    `  ctx.cancel('no');\n};`,
+    ...[
+      wrong,
+      `${name}s = () => {};`,
+      wrong,
+      `${name} = () => 7;`,
+      wrong,
+      `${name} = (ctx) => host.log('x', ctx.nothing);`,
+    ],
+  ]);
+  for (const name of Object.keys(events))
+    lines.push(
+      `events.${name} = ({ id, type, attempt, data, signal }) => host.log(id, { type, attempt, data, late: signal.aborted });`,
+      ...[wrong, `events.${name}s = () => {};`, wrong, `events.${name} = () => 7;`],
+      ...[
+        wrong,
+        `events.${name} = (event) => host.log('x', event.nothing);`,
+        wrong,
+        `events.${name} = (event) => event.cancel('x');`,
+      ],
+    );
+  for (const name of Object.keys(hostCalls))
+    lines.push(wrong, `await host.${name}s();`, wrong, `await host.${name}(Symbol());`);
+  return lines;
+}
 
 t.test('the example packages compile', async (t) => {
   t.equal(await complaints('examples'), '');

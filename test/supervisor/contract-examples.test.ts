@@ -50,7 +50,9 @@ t.test('host calls', async (t) => {
 t.test('events', async (t) => {
   const world = await startWorld(t);
   const rows = Object.entries(events) as [EventName, (typeof events)[EventName]][];
-  const code = rows.map(([name]) => `events.${name} = ({ signal, ...event }) => host.log(signal.aborted, event);`);
+  const code = rows.map(
+    ([name]) => `events.${name} = ({ signal, ...event }) => host.log(signal.aborted + ' ' + event.cancel, event);`,
+  );
   const made = await world.install({ slug: 'told', code: code.join('\n') });
   const { installationId, accountId, pluginId, versionId } = made;
   for (const [type, row] of rows) {
@@ -66,7 +68,7 @@ t.test('events', async (t) => {
   });
   for (const [type, row] of rows) {
     const line = lines.find(({ data }: { data: { type: string } }) => data.type === type);
-    t.equal(line?.message, 'false', `${type} has a signal`);
+    t.equal(line?.message, 'false undefined', `${type} has a signal and no cancel`);
     t.strictSame(Object.keys(line.data).sort(), Object.keys(eventEnvelope.shape).sort(), `${type} has its envelope`);
     t.match(line.data, { type, attempt: 1, installationId, pluginId, versionId, semVer: '1.0.0' });
     t.strictSame(line.data.data, row.example, `${type} carries its data`);

@@ -33,6 +33,10 @@ events.pluginInstalled = async (event) => {
   if (event.data.reason === 'install') await host.storage.set(event.id, { seen: true });
 };
 events.sessionStarted = (event) => host.log(event.data.agentId, event.attempt);
+commands.picky = { description: 'P', handler: (input, ctx) => (input === '' ? ctx.cancel('say something') : input) };
+events.sessionCleared = async ({ data, signal }) => {
+  if (!signal.aborted) host.log('cleared', data.messageCount);
+};
 
 // @ts-expect-error a tool without its schema
 tools.bare = { description: 'Bare', handler: () => '' };
@@ -44,6 +48,30 @@ events.pluginUninstalled = (event) => {
   // @ts-expect-error data of another event
   host.log(event.data.reason);
 };
+// @ts-expect-error nobody reads what an event's handler returns
+events.pluginUpdated = (event) => event.data.toSemVer;
+// @ts-expect-error what has happened cannot be stopped
+events.sessionDeleted = (event) => event.cancel('no');
+// @ts-expect-error an event tells of no agent's settings
+events.sessionStarted = (event) => host.log(event.settings);
+// @ts-expect-error the type of another event
+events.sessionStarted = (event) => host.log('x', event.type === 'sessionCleared');
+// @ts-expect-error a refusal needs its reason
+commands.mute = { description: 'M', handler: (_input, ctx) => ctx.cancel() };
+// @ts-expect-error a command's answer is text
+commands.count = { description: 'C', handler: (input) => input.length };
+// @ts-expect-error a provider without its models
+providers.empty = { chat: () => ({ text: '', model: 'm', usage: { inputTokens: 0, outputTokens: 0 } }) };
+// @ts-expect-error an answer without its usage
+providers.free = { models: [{ id: 'm', name: 'M' }], chat: () => ({ text: '', model: 'm' }) };
+// @ts-expect-error a vendor's request cannot be refused
+channel.receive = (_request, ctx) => ctx.cancel('no');
+// @ts-expect-error a message without whom it is from
+channel.receive = () => ({ messages: [{ conversationKey: 'k', text: 'x' }] });
+// @ts-expect-error nobody reads what send returns
+channel.send = () => 'sent';
+// @ts-expect-error a status is a number
+channel.handshake = () => ({ status: '200' });
 // @ts-expect-error a channel handler that is none
 channel.recieve = () => ({ messages: [] });
 // @ts-expect-error a member that no capability grants
