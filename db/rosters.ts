@@ -56,17 +56,20 @@ const SELECT = `
     JOIN versions v ON v.id = i.current_version_id`;
 
 /**
- * The account's installations that may run now, in hook order. `failed` ones are among them: the fleet decides. So are
- * those of blocked plugins: the traces of hooks say why they are passed over.
+ * The account's installations but those being removed, in hook order. Those that may not run now are among them (paused,
+ * without configuration, of a blocked plugin), so that whoever passes them over can say why.
  */
 export async function loadRoster(pool: ClientBase | Pool, accountId: string): Promise<RosterEntry[]> {
   const found = await pool.query<Row>(
-    `${SELECT} WHERE i.account_id = $1 AND i.status IN ('ready', 'failed')
+    `${SELECT} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
       ORDER BY i.hook_order, i.id`,
     [accountId],
   );
   return found.rows.map(toEntry);
 }
+
+/** Whether its user lets it run. `failed` ones may: the fleet decides when they are tried again. */
+export const mayRun = ({ status }: Pick<RosterEntry, 'status'>): boolean => status === 'ready' || status === 'failed';
 
 /** One installation in whatever status, blocked or not; null when it is gone or has no version. */
 export async function loadRosterEntry(pool: ClientBase | Pool, installationId: string): Promise<RosterEntry | null> {

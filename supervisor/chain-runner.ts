@@ -28,6 +28,8 @@ export interface ChainRequest {
   readonly hook: HookName;
   /** The links, in order. */
   readonly links: readonly RosterEntry[];
+  /** Installed, but paused or not configured: no links; their own logs say so. */
+  readonly idle: readonly RosterEntry[];
   /** Null outside a session; the contexts then name `actor` as agent and session. */
   readonly session: Session | null;
   /** The installation for which the chain runs where there is no session. */
@@ -50,10 +52,13 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   const endsAt = chainDeadline(request.hook, now());
   const started = performance.now();
   let state = startChain(request.context);
+  for (const entry of request.idle) tellPassedOver(deps, request, entry, idleReason(entry));
   for (const entry of request.links) {
     if (state.cancelled) break;
-    if (entry.blockedReason !== null) state = passOver(state, entry, entry.blockedReason);
-    else state = await tracedLink(entry, () => runLink(deps, request, entry, state, endsAt, now));
+    if (entry.blockedReason !== null) {
+      state = passOver(state, entry, entry.blockedReason);
+      tellPassedOver(deps, request, entry, state.trace.at(-1)?.reason ?? '');
+    } else state = await tracedLink(entry, () => runLink(deps, request, entry, state, endsAt, now));
   }
   deps.metrics.chainRan(request.hook, performance.now() - started);
   return state;
@@ -73,6 +78,20 @@ function tracedLink({ slug, installationId }: RosterEntry, run: () => Promise<Ch
     span.note({ outcome: state.trace.at(-1)?.outcome ?? '' });
     return state;
   });
+}
+
+const idleReason = ({ status }: RosterEntry): string =>
+  status === 'paused' ? 'the installation is paused' : 'a setting or secret that it requires is missing';
+
+/** Its author sees why nothing happens, once in a while: hooks run before every model call. */
+function tellPassedOver(
+  { logs }: ChainDeps,
+  { hook, session }: ChainRequest,
+  entry: RosterEntry,
+  reason: string,
+): void {
+  const detail = { sessionId: session?.id ?? null, data: { hook } };
+  logs.sometimes(entry, hook, 'warn', `${hook} was not asked: ${reason}`, detail);
 }
 
 async function runLink(
@@ -119,7 +138,12 @@ function tell(
   if (!step) return;
   const { outcome, ms } = step;
   deps.metrics.linkRan(hook, entry, outcome, ms);
-  if (fault !== null)
+  if (outcome === 'skipped_unavailable' || outcome === 'vetoed_unavailable')
+    deps.logs.sometimes(entry, hook, 'error', `${hook} (${outcome}): ${fault}`, {
+      ...details,
+      data: { hook, outcome },
+    });
+  else if (fault !== null)
     deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fault}`, {
       ...details,
       data: { hook, outcome, ms, ...(stack ? { stack } : {}) },

@@ -1,6 +1,6 @@
 /** Rosters in memory, so that a hook call asks no database: loaded once an account, dropped at a notice. */
 import type { Pool } from 'pg';
-import { loadRoster, type RosterEntry } from '../../db/rosters.ts';
+import { loadRoster, mayRun, type RosterEntry } from '../../db/rosters.ts';
 import type { HookName } from '../../sdk/protocol.ts';
 
 /** Accounts kept; the one used longest ago goes first. An account takes some kilobytes. */
@@ -15,6 +15,8 @@ export interface Roster {
   readonly entries: readonly RosterEntry[];
   /** In hook order; blocked ones keep their place, for the trace to say why they are passed over. */
   readonly byHook: ReadonlyMap<string, readonly RosterEntry[]>;
+  /** Those that would take part in a hook, were they not paused or without their configuration. */
+  readonly idleByHook: ReadonlyMap<string, readonly RosterEntry[]>;
   /** By `<slug>__<tool>`. */
   readonly tools: ReadonlyMap<string, ToolRef>;
 }
@@ -79,7 +81,8 @@ export class RosterCache {
 
   #load(accountId: string): Promise<Roster> {
     const loading: Promise<Roster> = loadRoster(this.#pool, accountId).then((entries) => {
-      const roster = indexRoster(this.#onLoaded(accountId, entries));
+      const idle = entries.filter((entry) => !mayRun(entry));
+      const roster = indexRoster(this.#onLoaded(accountId, entries.filter(mayRun)), idle);
       // A drop meanwhile made this reading stale: it serves who waited, and is not kept.
       if (this.#loading.get(accountId) === loading) this.#keep(accountId, roster);
       return roster;
@@ -101,20 +104,31 @@ export class RosterCache {
 }
 
 /** Builds the indexes of a roster. */
-export function indexRoster(entries: readonly RosterEntry[]): Roster {
-  const byHook = new Map<string, RosterEntry[]>();
+function indexRoster(entries: readonly RosterEntry[], idle: readonly RosterEntry[]): Roster {
   const tools = new Map<string, ToolRef>();
   for (const entry of entries) {
-    for (const hook of entry.registrations.hooks) {
-      const list = byHook.get(hook);
-      if (list) list.push(entry);
-      else byHook.set(hook, [entry]);
-    }
     if (entry.blockedReason !== null) continue;
     for (const tool of Object.keys(entry.registrations.tools)) tools.set(`${entry.slug}__${tool}`, { entry, tool });
   }
-  return { entries: entries.filter(({ blockedReason }) => blockedReason === null), byHook, tools };
+  const running = entries.filter(({ blockedReason }) => blockedReason === null);
+  return { entries: running, byHook: byHook(entries), idleByHook: byHook(idle), tools };
 }
+
+function byHook(entries: readonly RosterEntry[]): ReadonlyMap<string, readonly RosterEntry[]> {
+  const found = new Map<string, RosterEntry[]>();
+  for (const entry of entries) {
+    for (const hook of entry.registrations.hooks) {
+      const list = found.get(hook);
+      if (list) list.push(entry);
+      else found.set(hook, [entry]);
+    }
+  }
+  return found;
+}
+
+const NOBODY: readonly RosterEntry[] = [];
+/** Whom a chain of this hook leaves out though they are installed. */
+export const idleOf = (roster: Roster, hook: HookName): readonly RosterEntry[] => roster.idleByHook.get(hook) ?? NOBODY;
 
 /** The links of one hook, in order. Compaction asks the first that may run only. */
 export function linksOf(roster: Roster, hook: HookName): readonly RosterEntry[] {

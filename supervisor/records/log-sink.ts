@@ -7,6 +7,7 @@ import type { LogLevel } from '../../sdk/protocol.ts';
 import { sourceNameOf } from '../plugin-call.ts';
 import { Batch } from './batch.ts';
 import { orderedId } from './ordered-id.ts';
+import { Repeats } from './repeats.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
 
 const MINUTE_MS = 60_000;
@@ -56,6 +57,7 @@ export class LogSink {
   readonly #caps: LogCaps;
   readonly #batch: Batch<CodedLine>;
   readonly #quotas = new Map<string, Quota>();
+  readonly #repeats = new Repeats();
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
   readonly #onLine: (installationId: string, isKept: boolean) => void;
@@ -119,6 +121,24 @@ export class LogSink {
     const { data, ...rest } = detail;
     const origin: LogOrigin = { entry, sessionId: null, invocationId: null, source: SYSTEM_SOURCE, ...rest };
     this.#add(origin, data === undefined ? { level, message } : { level, message, data });
+  }
+
+  /**
+   * Writes what may have to be said again and again: see `Repeats`.
+   *
+   * @param topic what it is about, such as a hook; said again at once when the message differs and some time has passed
+   */
+  sometimes(
+    entry: LogOrigin['entry'],
+    topic: string,
+    level: LogLevel,
+    message: string,
+    detail: Partial<LogOrigin> & { data: Readonly<Record<string, unknown>> },
+  ): void {
+    const left = this.#repeats.take(`${entry.installationId} ${topic}`, message, this.#now());
+    if (left === null) return;
+    const data = left === 0 ? detail.data : { ...detail.data, unsaid: left };
+    this.system(entry, level, message, { ...detail, data });
   }
 
   /** Writes everything that waits. */

@@ -9,7 +9,7 @@ import { trigger } from '../../sdk/payloads.ts';
 import { type HookName, hooks } from '../../sdk/protocol.ts';
 import type { ChainState, Fields } from '../chain.ts';
 import { runChain } from '../chain-runner.ts';
-import { linksOf } from '../fleet/roster-cache.ts';
+import { idleOf, linksOf } from '../fleet/roster-cache.ts';
 import { read, readBody } from './input.ts';
 import type { SessionParams, SessionServices } from './services.ts';
 
@@ -60,12 +60,12 @@ export async function runHook(
   noticeId?: string,
 ): Promise<HookAnswer> {
   const roster = services.rosters.peek(session.accountId) ?? (await services.rosters.get(session.accountId));
-  const links = linksOf(roster, hook);
+  const [links, idle] = [linksOf(roster, hook), idleOf(roster, hook)];
   const {
     cancelled,
     trace,
     context: result,
-  } = await runChain(services, { hook, links, session, trigger: by, context });
+  } = await runChain(services, { hook, links, idle, session, trigger: by, context });
   if (cancelled) await noteCancel(services, session, hook, { ...cancelled, noticeId });
   return {
     action: cancelled ? 'cancel' : 'continue',
@@ -119,13 +119,13 @@ async function compact(
   body: z.infer<typeof compactionBody>,
 ): Promise<CompactionAnswer> {
   const roster = await services.rosters.get(session.accountId);
-  const links = linksOf(roster, 'compaction.summarize');
+  const hook = 'compaction.summarize';
+  const [links, idle] = [linksOf(roster, hook), idleOf(roster, hook)];
   const link = links[0];
   if (!link) return { summary: null, source: 'builtin', notice: null };
   const messages = body.messages ?? (await lastMessages(services.pool, session.id, COMPACTION_MESSAGES));
   const context = { messages, focus: body.focus, maxChars: limits.summaryMaxChars };
-  const hook = 'compaction.summarize';
-  const state = await runChain(services, { hook, links, session, trigger: body.trigger, context });
+  const state = await runChain(services, { hook, links, idle, session, trigger: body.trigger, context });
   const fault = summaryFault(state);
   const summary = state.context.summary;
   if (fault === null && typeof summary === 'string') return { summary, source: 'plugin', notice: null };

@@ -148,11 +148,11 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
     const { world, run } = await bench(t);
     await guard(
       world,
-      `middleware.sshCommand = ({ command }) => ({ command: command + '; echo "$WHO"', env: { WHO: 'guard' } });
+      `middleware.sshCommand = ({ command, trigger }) => ({ command: command + '; echo "$WHO"', env: { WHO: 'guard of a ' + trigger } });
        middleware.sshCommandInput = ({ data }) => ({ data: data.toUpperCase() });
        middleware.sshCommandOutput = ({ stdout }) => ({ stdout: stdout.replaceAll('SECRET', '[redacted]') });`,
     );
-    t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard\n');
+    t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard of a tool\n');
   });
   await t.test('stop a command before anything is sent, and the transcript says so', async (t) => {
     const { world, run, sshd, session } = await bench(t);

@@ -4,7 +4,7 @@ import type { RosterEntry } from '../../../db/rosters.ts';
 import type { HookName } from '../../../sdk/protocol.ts';
 import type { ChainState, Fields } from '../../chain.ts';
 import { type ChainDeps, runChain } from '../../chain-runner.ts';
-import { linksOf, type Roster } from '../../fleet/roster-cache.ts';
+import { idleOf, linksOf, type Roster } from '../../fleet/roster-cache.ts';
 import type { Invocations } from '../../invocations.ts';
 import { noteCancel } from '../../sessions/hooks.ts';
 import { HostError, type HostScope } from '../host-call.ts';
@@ -50,11 +50,12 @@ export class SshGuards {
    */
   async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<Guarded> {
     const { entry, session } = scope;
-    const all = linksOf(await this.#deps.roster(entry.accountId), hook);
+    const roster = await this.#deps.roster(entry.accountId);
+    const all = linksOf(roster, hook);
     // A plugin that runs a command to judge a command is not asked about its own: it would ask itself for ever.
     const links = this.#isInHook(scope) ? all.filter((link) => link.installationId !== entry.installationId) : all;
     const { cancelled, ...state } = await runChain(this.#counting(depth), {
-      ...{ hook, links, session, context, actor: entry },
+      ...{ hook, links, idle: idleOf(roster, hook), session, context, actor: entry },
       trigger: this.#triggerOf(scope),
     });
     if (!cancelled) return state;
@@ -82,8 +83,8 @@ export class SshGuards {
 
   #triggerOf(scope: HostScope): string {
     const source = this.#sourceOf(scope);
-    if (source.startsWith('tool.')) return 'tool';
-    return source.startsWith('command.') ? 'user' : 'system';
+    if (source.startsWith('tools.')) return 'tool';
+    return source.startsWith('commands.') ? 'user' : 'system';
   }
 
   #sourceOf({ invocationId, entry }: HostScope): string {
