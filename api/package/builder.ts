@@ -41,8 +41,9 @@ export async function buildPackage(
   const prompts = { commands: await readCommands(of), skills: await readSkills(of) };
   const bundle = await services.bundler.bundle(of);
   const { sha256: bundleSha256 } = await services.blobs.put(Buffer.from(bundle.text));
-  const { registrations: found, placeOf } = await introspect(services, bundle, bundleSha256, slug);
-  const discovered = discover(found, prompts);
+  const introspected = await introspect(services, bundle, bundleSha256, slug);
+  const { registrations: found, placeOf } = introspected;
+  const discovered = discover(introspected, prompts);
   await checkTools(services, found.tools, placeOf);
   const { sha256: sourceMapSha256 } = await services.blobs.put(Buffer.from(bundle.sourceMap));
   const built: StagedBuild = {

@@ -90,11 +90,18 @@ function nameFault(name: string): string | null {
 }
 
 /** Sums up. @throws Problem `invalid_package`: nothing is offered at all, or a command is there twice */
-export function discover(found: Registrations, prompts: Prompts): Discovered {
-  const twice = prompts.commands.find((command) => Object.hasOwn(found.commands, command.name));
-  if (twice) {
-    throw invalidAt({ path: twice.path, message: `The command “${twice.name}” is registered in ${ENTRY} as well.` });
-  }
+export function discover({ registrations: found, placeOf }: Introspected, prompts: Prompts): Discovered {
+  const twice = prompts.commands.filter((command) => Object.hasOwn(found.commands, command.name));
+  if (twice.length > 0)
+    throw invalidAll(
+      twice.flatMap(({ name, path }) => {
+        const place = placeOf(`commands.${name}`);
+        return [
+          { path, message: `The command “${name}” is registered in ${place.path ?? ENTRY} as well.` },
+          { ...place, message: `The command “${name}” is the file ${path} as well.` },
+        ];
+      }),
+    );
   const { receive, send, handshake } = found.channel;
   const discovered: Discovered = {
     commands: [

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { startWorld } from './world.ts';
 
+// A publish refuses a command that is there twice; a version of before that rule may have one.
 t.test('commands as code and as prompts', async (t) => {
   const world = await startWorld(t);
   await world.install({
