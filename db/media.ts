@@ -36,9 +36,9 @@ const lockMedia = (tx: Transaction, accountId: string): Promise<void> => lockNam
  *
  * @returns null when the account would then hold more than its quota, or the installation is gone
  */
-export function keepMedia(pool: Pool, made: NewMedia, quota: MediaQuota): Promise<Media | null> {
+export function keepMedia(pool: Pool, made: NewMedia, quota: MediaQuota, signal?: AbortSignal): Promise<Media | null> {
   const id = idOf(made.accountId, made.sha256);
-  return inTransaction(pool, async (tx) => {
+  const keep = async (tx: Transaction): Promise<Media | null> => {
     await lockMedia(tx, made.accountId);
     const used = await tx.query<{ bytes: string; files: string }>(
       `SELECT coalesce(sum(size_bytes), 0) AS bytes, count(*) AS files FROM media WHERE account_id = $1 AND id <> $2`,
@@ -58,7 +58,8 @@ export function keepMedia(pool: Pool, made: NewMedia, quota: MediaQuota): Promis
       made.installationId,
     ]);
     return kept.rows[0];
-  });
+  };
+  return inTransaction(pool, keep, signal);
 }
 
 /** A media file of this account; another account's is not found. */
@@ -74,8 +75,9 @@ export async function findMedia(pool: Pool, accountId: string, id: string): Prom
 export function dropMedia(
   pool: Pool,
   of: { readonly accountId: string; readonly installationId: string; readonly id: string },
+  signal?: AbortSignal,
 ): Promise<boolean> {
-  return inTransaction(pool, async (tx) => {
+  const drop = async (tx: Transaction): Promise<boolean> => {
     await lockMedia(tx, of.accountId);
     const dropped = await tx.query('DELETE FROM media_holders WHERE media_id = $1 AND installation_id = $2', [
       of.id,
@@ -86,7 +88,8 @@ export function dropMedia(
       [of.id],
     );
     return dropped.rowCount === 1;
-  });
+  };
+  return inTransaction(pool, drop, signal);
 }
 
 /** Gives up everything an installation holds. */

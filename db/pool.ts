@@ -63,15 +63,21 @@ export function openPool(url: string, options: PoolOptions): Database {
 /**
  * Runs `work` in one transaction: committed when it resolves, rolled back when it rejects.
  *
+ * @param signal rolls back what was done when it has aborted before the commit
  * @returns what `work` resolved to, after the commit
  * @throws what `work` threw, or the error of BEGIN or COMMIT
  */
-export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>): Promise<T> {
+export async function inTransaction<T>(
+  pool: Pool,
+  work: (tx: Transaction) => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   try {
     await client.query('BEGIN');
     const result = await work(client);
+    signal?.throwIfAborted();
     await client.query('COMMIT');
     return result;
   } catch (error) {

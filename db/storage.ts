@@ -1,6 +1,6 @@
 /** `host.storage`: a small key-value store for each installation, removed with it. */
 import type { Pool } from 'pg';
-import { inTransaction, lockNamed } from './pool.ts';
+import { inTransaction, lockNamed, type Transaction } from './pool.ts';
 
 /** Keys one `list` answers at most. */
 const LIST_LIMIT = 10_000;
@@ -17,6 +17,7 @@ export async function readStored(pool: Pool, installationId: string, key: string
 /**
  * Stores a JSON text under a key, unless the installation would then hold more than `maxBytes` of keys and values.
  *
+ * @param signal when it aborts before the commit, nothing is stored
  * @returns whether there was room
  */
 export function writeStored(
@@ -24,9 +25,10 @@ export function writeStored(
   installationId: string,
   entry: { readonly key: string; readonly value: string },
   maxBytes: number,
+  signal?: AbortSignal,
 ): Promise<boolean> {
   const size = Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
-  return inTransaction(pool, async (tx) => {
+  const write = async (tx: Transaction): Promise<boolean> => {
     // Two writes at once must not both see room for one.
     await lockNamed(tx, `storage:${installationId}`);
     const used = await tx.query<{ bytes: string }>(
@@ -43,7 +45,8 @@ export function writeStored(
       [installationId, entry.key, entry.value, size],
     );
     return true;
-  });
+  };
+  return inTransaction(pool, write, signal);
 }
 
 /** Removes a key. */

@@ -25,7 +25,12 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     const blob = await blobs.put(content);
     signal.throwIfAborted();
     const { accountId, installationId } = entry;
-    const kept = await keepMedia(pool, { ...blob, accountId, installationId, mediaType, name: name ?? null }, quota);
+    const kept = await keepMedia(
+      pool,
+      { ...blob, accountId, installationId, mediaType, name: name ?? null },
+      quota,
+      signal,
+    );
     if (!kept)
       throw new HostError(`no room: an account keeps ${quota.bytes} bytes in ${quota.files} media files; remove some`);
     return { id: kept.id, mediaType: kept.mediaType, sizeBytes: kept.sizeBytes };
@@ -35,8 +40,8 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     if (!found) throw new HostError(NO_SUCH);
     return { content: new Uint8Array(await blobs.read(found.sha256)), mediaType: found.mediaType };
   },
-  'media.remove': async ({ entry: { accountId, installationId } }, { mediaId: id }) => {
-    const isDropped = isStorable(id) && (await dropMedia(pool, { accountId, installationId, id }));
+  'media.remove': async ({ entry: { accountId, installationId }, signal }, { mediaId: id }) => {
+    const isDropped = isStorable(id) && (await dropMedia(pool, { accountId, installationId, id }, signal));
     if (!isDropped) throw new HostError(`${NO_SUCH} of this installation`);
     return undefined;
   },

@@ -11,9 +11,9 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
     const text = await readStored(pool, entry.installationId, storable(key));
     return text === null ? null : JSON.parse(text);
   },
-  'storage.set': async ({ entry }, { key, value }) => {
+  'storage.set': async ({ entry, signal }, { key, value }) => {
     const stored = { key: storable(key), value: JSON.stringify(value) };
-    const fits = await writeStored(pool, entry.installationId, stored, maxBytes);
+    const fits = await writeStored(pool, entry.installationId, stored, maxBytes, signal);
     if (!fits) throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
     return undefined;
   },

@@ -27,8 +27,8 @@ export const workspaceCalls = (workspaces: Workspaces): Pick<HostHandlers, Calls
     await workspaces.write(entry.accountId, path, bytes, signal);
     return undefined;
   },
-  'workspace.remove': async ({ entry }, { path }) => {
-    await workspaces.remove(entry.accountId, path);
+  'workspace.remove': async ({ entry, signal }, { path }) => {
+    await workspaces.remove(entry.accountId, path, signal);
     return undefined;
   },
 });

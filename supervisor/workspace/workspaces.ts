@@ -77,6 +77,7 @@ export class Workspaces {
   async write(accountId: string, path: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const { directories, name } = split(path);
     return this.#alone(accountId, async () => {
+      signal.throwIfAborted();
       await this.#sweepSometimes();
       await this.#room(accountId, bytes.byteLength, directories.length + 1);
       await this.#at(accountId, directories, true, async (trail) => {
@@ -86,10 +87,11 @@ export class Workspaces {
   }
 
   /** Removes a file, and directories that it leaves empty. @throws HostError */
-  async remove(accountId: string, path: string): Promise<void> {
+  async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
     const { directories, name } = split(path);
     return this.#alone(accountId, () =>
       this.#at(accountId, directories, false, async (trail) => {
+        signal?.throwIfAborted();
         const directory = trail.at(-1) as FileHandle;
         const found = await lstat(within(directory, name));
         if (found.isDirectory()) throw new HostError('it is a directory: remove its files');
