@@ -6,6 +6,7 @@ import { capabilities, type HostCallName, httpReach } from '../protocol.ts';
 import type { CapabilityRow, HostRow } from '../rows.ts';
 import { callsOf, members, signature } from './host-types.ts';
 import type { TypePrinter } from './printer.ts';
+import { HOST_CALLS } from './reference-prose.ts';
 import { valueText } from './value-text.ts';
 import { count, grant, seconds, size } from './wording.ts';
 
@@ -30,7 +31,7 @@ Levels are \`debug\`, \`info\`, \`warn\` and \`error\`; \`host.log\` itself is \
 ### host.settings
 
 The installation’s settings as strings, with the defaults of \`readme.md\` filled in. Every context carries them as \`ctx.settings\` too.`;
-  return [head, ...members.map((member) => memberEntry(member, printer))].join('\n\n');
+  return [head, ...members.map((member) => memberEntry(member, printer)), HOST_CALLS].join('\n\n');
 }
 
 function memberEntry(member: string, printer: TypePrinter): string {
@@ -83,6 +84,8 @@ export function limitsSection(): string {
 | A log message, and its data | ${size(limits.logMessageBytes)}, ${size(limits.logDataBytes)} |
 | A tool’s answer | ${size(limits.toolResultBytes)} |
 | \`host.storage\` of one installation | ${size(limits.storageBytes)} |
+| \`host.workspace\` of one account | ${size(limits.workspaceBytes)} in ${count(limits.workspaceFiles)} files and folders |
+| \`host.media\` of one account, and one file | ${size(limits.mediaBytes)} in ${count(limits.mediaFiles)} files, ${size(limits.mediaItemBytes)} |
 | Memory: heap, and all of the process | ${limits.heapMegabytes} MB, ${limits.residentMegabytes} MB |
 | Tools, commands, providers | ${limits.tools}, ${limits.commands}, ${limits.providers} |
 

@@ -1,8 +1,9 @@
 /** Composes `sdk/REFERENCE.md`: every row of the protocol, for a reader who writes a plugin. */
-import { events, hookBase, hooks, surfaces } from '../protocol.ts';
+import { eventEnvelope, events, hookBase, hooks, surfaces } from '../protocol.ts';
 import type { EventRow, HookRow, SurfaceRow } from '../rows.ts';
 import { literal, TypePrinter } from './printer.ts';
 import { hostSection, limitsSection } from './reference-host.ts';
+import { contextFields, FAILURE_LEGEND, FILES, surfaceFailures } from './reference-prose.ts';
 import { surfaceExamples } from './surface-examples.ts';
 import { resultOf } from './surface-types.ts';
 import { valueText } from './value-text.ts';
@@ -32,8 +33,9 @@ const rowOf = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [rowOf(head), rowOf(head.map(() => '---')), ...rows.map(rowOf)].join('\n');
 const anchor = (title: string): string => title.toLowerCase().replaceAll('.', '');
+const oneLine = (type: string): string => type.replaceAll(/\s+/g, ' ');
 /** One line, and `|` escaped, so that a type fits a table cell. */
-const cell = (type: string): string => `\`${type.replaceAll(/\s+/g, ' ').replaceAll('|', '\\|')}\``;
+const cell = (type: string): string => `\`${oneLine(type).replaceAll('|', '\\|')}\``;
 
 function fields(shape: Schemas, patchable: readonly string[], printer: TypePrinter): string {
   const changes = (key: string): string => {
@@ -64,11 +66,22 @@ made of it, and the first veto ends the chain. A capability is the hook’s own 
 
 ${table(['Hook', 'Can cancel', 'On failure', 'Budget'], overview)}
 
-Every context holds these fields beside its own, and \`signal\`:
+${FAILURE_LEGEND}
 
-${fields(hookBase.shape, [], printer)}`;
+Every context holds these fields beside its own:
+
+${table(['Field', 'Type', 'What it is'], common(printer))}`;
   return [head, ...rows.map(([name, row]) => hookEntry(name, row, printer))].join('\n\n');
 }
+
+const common = (printer: TypePrinter): string[][] => [
+  ...Object.entries(hookBase.shape).map(([key, schema]) => [
+    `\`${key}\``,
+    cell(printer.print(schema)),
+    contextFields[key as keyof typeof contextFields],
+  ]),
+  ['`signal`', '`AbortSignal`', 'Aborts when the budget is used up.'],
+];
 
 function hookEntry(name: string, row: HookRow, printer: TypePrinter): string {
   const patchable = row.answers.kind === 'patch' ? row.answers.patchable : [];
@@ -104,13 +117,20 @@ function eventSection(printer: TypePrinter): string {
 
 Events tell a plugin what happened; nothing waits for the answer. They arrive at least once: \`id\` is the same on every
 attempt, so a handler can do its work once. A handler that throws or is late is tried again with growing pauses.
-The envelope: \`id\`, \`type\`, \`occurredAt\`, \`attempt\`, \`installationId\`, \`pluginId\`, \`versionId\`, \`semVer\`, \`data\`.`;
+What a handler returns is not read, and there is nothing to veto: what an event tells has happened. An event that finds its plugin
+paused or without its configuration waits for it. The envelope, whose \`data\` is the event’s own:
+
+${table(
+  ['Field', 'Type'],
+  Object.entries(eventEnvelope.shape).map(([key, schema]) => [`\`${key}\``, cell(printer.print(schema))]),
+)}`;
   const entries = rows.map(([name, row]) =>
     [
       `### events.${name}`,
       row.doc,
       fields(row.data.shape, [], printer),
       [
+        '- **Return** nothing',
         `- **Attempts** up to ${row.attempts}, ${seconds(row.budgetMs)} each`,
         `- **Capability** \`events.${name}\`: “${row.reach}” (${row.risk} risk)`,
         `- **Since** ${row.since}`,
@@ -127,21 +147,25 @@ function surfaceSection(printer: TypePrinter): string {
     const { [row.first]: first, ...context } = row.params.shape;
     const result = resultOf(name, row, printer).replace('void', 'nothing');
     const registered = row.registration ? `\n- **Registered beside it** ${keysOf(row.registration.shape)}` : '';
+    const refusing = name.startsWith('channel.')
+      ? ''
+      : ', and `cancel(reason)`, which refuses the call with a reason that whoever called may read';
     const title = name.includes('.') ? name : `${name}.<name>`;
     return `### ${title}
 
 ${row.doc}
 
 - **First argument** ${name === 'tools' ? 'the arguments, as `parameters` describes them' : cell(printer.print(first as typeof row.result))}
-- **Second argument** \`ctx\`: ${keysOf(context)}, \`signal\`${registered}
-- **Return** ${result === 'nothing' ? result : cell(result)}
+- **Second argument** \`ctx\`: ${keysOf(context)}, \`signal\`${refusing}${registered}
+- **Return** ${result === 'nothing' ? result : `\`${oneLine(result)}\``}
+- **On an error, a wrong answer or a missed deadline** ${surfaceFailures[name]}
 - **Budget** ${seconds(row.budgetMs)}; the answer holds at most ${size(row.maxResultBytes)}
 - **Capability** \`${name.startsWith('channel') ? 'channel' : title}\`: “${row.reach.replace('{name}', '<name>')}” (${row.risk} risk)
 - **Since** ${row.since}
 
 ${code(surfaceExamples[name])}`;
   });
-  return ['## Tools, commands, providers and the channel', ...entries].join('\n\n');
+  return ['## Tools, commands, providers and the channel', ...entries, FILES].join('\n\n');
 }
 
 const keysOf = (shape: object): string =>

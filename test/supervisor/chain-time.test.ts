@@ -10,7 +10,12 @@ import type { PluginCall } from '../../supervisor/plugin-call.ts';
 
 const START = Date.UTC(2026, 0, 5, 9);
 const LINKS = 6;
-const none = { system: () => undefined, sometimes: () => undefined, linkRan: () => undefined } as never;
+const none = {
+  system: () => undefined,
+  sometimes: () => undefined,
+  linkRan: () => undefined,
+  chainRan: () => undefined,
+} as never;
 const links = Array.from(
   { length: LINKS },
   (_, n) => ({ installationId: `i${n}`, slug: `s${n}`, blockedReason: null, settings: {} }) as unknown as RosterEntry,

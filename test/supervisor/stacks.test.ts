@@ -6,7 +6,7 @@ import t from 'tap';
 import { build } from '../../api/package/bundler-worker.ts';
 import { mapFrames } from '../../db/source-maps.ts';
 import { temporaryFolder } from '../harness.ts';
-import { startWorld } from './world.ts';
+import { eventually, startWorld } from './world.ts';
 
 const INDEX = `import { deep } from './deep/cause.ts';
 
@@ -20,6 +20,7 @@ tools.fail = {
     if (how === 'forge') console.error('Error: x\\n    at f (failing@1.0.0:1:1)\\n    at g (failing@1.0.0:999999999:999999999)\\n  at h (../../etc/passwd:1:1)');
     await null;
     if (how === 'throw') deep();
+    if (how === 'later') setTimeout(() => deep(), 1);
     return 'ok';
   },
 };
@@ -56,18 +57,28 @@ t.test('what fails and what is logged names the author’s lines', async (t) => 
   });
   const session = await world.session();
   const call = (how: string) => world.call('POST', `/sessions/${session}/tools/failing__fail`, { arguments: { how } });
-  for (const how of ['console', 'log', 'throw', 'forge']) t.equal((await call(how)).status, 200, how);
+  for (const how of ['console', 'log', 'throw', 'forge', 'later']) t.equal((await call(how)).status, 200, how);
   await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt: 'x', model: 'm' } });
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query<{ message: string; data: { stack?: string } | null }>(
-    'SELECT message, data FROM plugin_logs WHERE installation_id = $1 ORDER BY id',
-    [plugin.installationId],
-  );
+  const rows = await eventually(async () => {
+    await world.supervisor.logs.flush();
+    const found = await world.pool.query<{ message: string; data: { stack?: string } | null }>(
+      'SELECT message, data FROM plugin_logs WHERE installation_id = $1 ORDER BY id',
+      [plugin.installationId],
+    );
+    const has = (start: RegExp) => found.rows.some(({ message }) => start.test(message));
+    return has(/^uncaught/) && has(/^events/) && found.rows;
+  }, 20_000);
   const line = (start: RegExp) => rows.find(({ message }) => start.test(message));
   t.match(line(/^seen/)?.message, /TypeError: logged\n +at .*\(index\.ts:8:50\)/);
   t.match(line(/^data/)?.data, { name: 'RangeError', message: 'as data', stack: /index\.ts:9:41/ });
   t.match(line(/^tools\.fail/)?.data?.stack, /at deep \(deep\/cause\.ts:5:9\)\n +at .*index\.ts:12:/);
   t.match(line(/^middleware\.systemPrompt/)?.data?.stack, /deep\/cause\.ts:5:9/);
+  t.match(line(/^events\.sessionStarted/)?.data?.stack, /deep\/cause\.ts:5:9/);
+  t.match(
+    line(/^uncaught/)?.message,
+    /from below\n +at deep \(deep\/cause\.ts:5:9\)\n +at .*index\.ts:13:/,
+    'after the answer too',
+  );
   t.notMatch(JSON.stringify(rows), /child\.cjs|node:internal/, 'frames of the host are none of the author’s');
   const forged = line(/^Error: x/)?.message ?? '';
   t.match(forged, /at g \(index\.ts:/, 'a place that is none leads to the package’s own files at most');
