@@ -670,25 +670,25 @@ declare namespace Bulkhead {
      */
     pluginUninstalled?: (event: EventEnvelope<'pluginUninstalled', PluginUninstalledData>) => Answer<void>;
     /**
-     * The installation moved to another version.
+     * The installation moved to another version, which is the one that is told.
      *
      * Up to 8 attempts of 30 s each.
      */
     pluginUpdated?: (event: EventEnvelope<'pluginUpdated', PluginUpdatedData>) => Answer<void>;
     /**
-     * A session started.
+     * A session started: a runtime opened it, a channel’s first message did, or a message to an agent without one.
      *
      * Up to 8 attempts of 30 s each.
      */
     sessionStarted?: (event: EventEnvelope<'sessionStarted', SessionStartedData>) => Answer<void>;
     /**
-     * A session was cleared.
+     * A session was cleared: its messages are gone, the session goes on.
      *
      * Up to 8 attempts of 30 s each.
      */
     sessionCleared?: (event: EventEnvelope<'sessionCleared', SessionClearedData>) => Answer<void>;
     /**
-     * A session was deleted.
+     * A session was deleted, by itself or with its agent, its channel or the installation that made either.
      *
      * Up to 8 attempts of 30 s each.
      */

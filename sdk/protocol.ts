@@ -247,7 +247,7 @@ export const events = {
   pluginUpdated: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'The installation moved to another version.',
+    doc: 'The installation moved to another version, which is the one that is told.',
     reach: 'Is told when it is updated.',
     data: z.object({ fromVersionId: p.id, toVersionId: p.id, fromSemVer: z.string(), toSemVer: z.string() }),
     example: { fromVersionId: 'v1', toVersionId: 'v2', fromSemVer: '1.0.0', toSemVer: '1.1.0' },
@@ -255,7 +255,7 @@ export const events = {
   sessionStarted: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'A session started.',
+    doc: 'A session started: a runtime opened it, a channel’s first message did, or a message to an agent without one.',
     reach: 'Is told when a session of your agents starts.',
     data: z.object({ ...sessionAgent, channelId: p.id.nullable() }),
     example: { sessionId: 's1', agentId: 'a1', channelId: null },
@@ -263,7 +263,7 @@ export const events = {
   sessionCleared: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'A session was cleared.',
+    doc: 'A session was cleared: its messages are gone, the session goes on.',
     reach: 'Is told when a session is cleared.',
     data: z.object({ ...sessionAgent, messageCount: z.number().int() }),
     example: { sessionId: 's1', agentId: 'a1', messageCount: 4 },
@@ -271,7 +271,7 @@ export const events = {
   sessionDeleted: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'A session was deleted.',
+    doc: 'A session was deleted, by itself or with its agent, its channel or the installation that made either.',
     reach: 'Is told when a session is deleted.',
     data: z.object(sessionAgent),
     example: { sessionId: 's1', agentId: 'a1' },

@@ -104,8 +104,7 @@ ${code(hookExample(name, row))}`;
 function hookExample(name: string, row: HookRow): string {
   const { answer } = row.example;
   if (answer !== undefined) return `${name} = (ctx) => ${arrowBody(answer)};`;
-  const [field = ''] = Object.keys(row.context.shape);
-  return `${name} = (ctx) => {\n  host.log('${name}', ctx.${field});\n};`;
+  return `${name} = (ctx) => {\n  if (ctx.trigger === 'agent') ctx.cancel('Ask a person to do that.');\n};`;
 }
 
 const arrowBody = (answer: unknown): string =>
