@@ -148,6 +148,16 @@ t.test('a write that is given up leaves nothing, and left-overs of a kill are sw
   const { workspaces, root, dataDir, write } = await open(t);
   const before = await openFiles();
   await t.rejects(workspaces.write(ACCOUNT, 'deep/er/file', Buffer.from('x'), AbortSignal.abort()));
+  let looks = 0;
+  const late = Object.assign(new AbortController().signal, {
+    throwIfAborted: () => {
+      looks += 1;
+      if (looks > 1) throw new Error('given up while it was written');
+    },
+  });
+  await t.rejects(workspaces.write(ACCOUNT, 'deep/er/file', Buffer.from('x'), late), {
+    message: /while it was written/,
+  });
   t.same([await readdir(root), await readdir(join(dataDir, 'workspace-staging'))], [[], []]);
   t.equal(await openFiles(), before);
   const left = join(dataDir, 'workspace-staging', 'left');
