@@ -264,15 +264,6 @@ for (const [name, [files, expected]] of Object.entries(cases)) {
   });
 }
 
-t.test('a command that is there twice: both places are named', async (t) => {
-  const index = '\n\ncommands.a = { description: "x", handler: () => "" };';
-  const { body } = await publish(withIndex(index, { 'commands/a.md': 'x' }));
-  t.match(body.errors, [
-    { path: 'commands/a.md', message: 'The command “a” is registered in index.ts as well.' },
-    { path: 'index.ts', line: 3, column: Number, message: 'The command “a” is the file commands/a.md as well.' },
-  ]);
-});
-
 t.test('paths that a package may not hold', async (t) => {
   const paths = [
     '',
