@@ -31,6 +31,7 @@ export class AuditSink {
     this.#batch = new Batch<AuditEntry>({
       maxBytes: QUEUE_BYTES,
       sizeOf: () => ENTRY_BYTES,
+      ownerOf: ({ installationId }) => installationId,
       write: (entries) => insertAudit(pool, entries),
       onError: options.onError,
     });

@@ -1,11 +1,18 @@
-/** Collects rows in memory and writes them together: bounded, never waited for, and patient while the database is away. */
+/**
+ * Collects rows in memory and writes them together: bounded, never waited for, and patient while the database is away.
+ * No owner may hold more than what is still free, so one that floods gets half of the room at most, and whoever comes
+ * after it finds some: a hundred flooders leave a hundredth.
+ */
 import { MIB } from '../../sdk/limits.ts';
 
 /** Longest a row waits before it is written, milliseconds: what a reader of the log notices. */
 const FLUSH_AFTER_MS = 200;
-/** Rows of one statement, and bytes of them: while it is written it is in memory several times over. */
+/**
+ * Rows of one statement, and bytes of them: while it is written it is in memory several times over, and nothing else
+ * runs while it is put into words. That takes some ten milliseconds a megabyte.
+ */
 const BATCH_ROWS = 1_000;
-const BATCH_BYTES = MIB;
+const BATCH_BYTES = MIB / 4;
 /** Wait after a write that failed, milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
@@ -13,6 +20,8 @@ export interface BatchSettings<Row> {
   /** Bytes held at most; past it new rows are dropped and counted, so that a dead database costs no memory. */
   readonly maxBytes: number;
   sizeOf(row: Row): number;
+  /** Whose row it is: owners share the room. */
+  ownerOf(row: Row): string;
   write(rows: readonly Row[]): Promise<void>;
   onError(error: Error): void;
 }
@@ -21,6 +30,8 @@ export class Batch<Row> {
   readonly #settings: BatchSettings<Row>;
   #rows: Row[] = [];
   #bytes = 0;
+  /** Bytes of each owner that has rows waiting. */
+  readonly #held = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
   #dropped = 0;
@@ -43,12 +54,15 @@ export class Batch<Row> {
   /** Keeps a row for writing. False: there was no room. */
   add(row: Row): boolean {
     const size = this.#settings.sizeOf(row);
-    if (this.#bytes + size > this.#settings.maxBytes) {
+    const owner = this.#settings.ownerOf(row);
+    const held = this.#held.get(owner) ?? 0;
+    if (held + size > this.#settings.maxBytes - this.#bytes) {
       this.#dropped += 1;
       return false;
     }
     this.#rows.push(row);
     this.#bytes += size;
+    this.#held.set(owner, held + size);
     if (this.#rows.length >= BATCH_ROWS) this.#start();
     else this.#schedule(FLUSH_AFTER_MS);
     return true;
@@ -104,8 +118,17 @@ export class Batch<Row> {
       await this.#writeEach(rows);
     }
     this.#rows.splice(0, rows.length);
-    for (const row of rows) this.#bytes -= this.#settings.sizeOf(row);
+    for (const row of rows) this.#letGo(row);
     return true;
+  }
+
+  #letGo(row: Row): void {
+    const size = this.#settings.sizeOf(row);
+    const owner = this.#settings.ownerOf(row);
+    const left = (this.#held.get(owner) ?? 0) - size;
+    this.#bytes -= size;
+    if (left > 0) this.#held.set(owner, left);
+    else this.#held.delete(owner);
   }
 
   /** One row that Postgres refuses must not hold up the others for ever: each is tried alone, and the bad one dropped. */

@@ -84,6 +84,8 @@ export class LogSink {
     this.#batch = new Batch<CodedLine>({
       maxBytes: QUEUE_BYTES,
       sizeOf: ({ line }) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
+      // What the host says of a plugin does not wait for the room that the plugin's own lines have taken.
+      ownerOf: ({ line }) => (line.source === SYSTEM_SOURCE ? SYSTEM_SOURCE : line.installationId),
       write: async (lines) => {
         await insertLogs(pool, stacks ? await stacks.map(lines) : lines.map(({ line }) => line));
         this.#onLines(lines.length, 0);

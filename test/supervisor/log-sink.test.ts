@@ -7,6 +7,7 @@ import { LogSink } from '../../supervisor/records/log-sink.ts';
 import { orderedId } from '../../supervisor/records/ordered-id.ts';
 import { testDatabase } from '../harness.ts';
 
+t.setTimeout(120_000);
 const entry = { installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
 const origin = { entry, sessionId: null, invocationId: null, source: 'tools.x' };
 const onError = () => undefined;
@@ -95,13 +96,41 @@ t.test('ids sort like they were made', async (t) => {
   t.match(ids[0], /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-t.test('a statement holds no more than a megabyte, and at least one row', async (t) => {
+t.test('a statement holds no more than a quarter of a megabyte, and at least one row', async (t) => {
   const written: string[] = [];
   const batch = new Batch<number>({
-    ...{ maxBytes: 10_000_000, sizeOf: (size) => size, onError: (error) => t.fail(error.message) },
+    ...{ maxBytes: 20_000_000, sizeOf: (size) => size, ownerOf: () => '' },
+    onError: (error) => t.fail(error.message),
     write: async (sizes) => void written.push(sizes.join(' ')),
   });
-  for (const size of [300_000, 600_000, 300_000, 5_000_000, 100]) batch.add(size);
+  for (const size of [80_000, 150_000, 80_000, 5_000_000, 100]) batch.add(size);
   await batch.flush();
-  t.same(written, ['300000 600000', '300000', '5000000', '100']);
+  t.same(written, ['80000 150000', '80000', '5000000', '100']);
+});
+
+t.test('while nothing can be written, one that floods leaves room for the others and for the host', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  let away = true;
+  const query = (...args: unknown[]) =>
+    away ? Promise.reject(new Error('away')) : (pool.query as (...all: unknown[]) => unknown)(...args);
+  const caps = { linesPerMinute: 1e6, messageBytes: 8192, dataBytes: 16_384 };
+  const sink = new LogSink({ query } as unknown as Pool, { onError, caps });
+  t.teardown(() => sink.close());
+  const flood = (installationId: string) => {
+    const flooder = { ...origin, entry: { ...entry, installationId } };
+    for (let n = 0; n < 5_000; n++) sink.write(flooder, { level: 'info', message: 'x'.repeat(8_000) });
+    sink.system(flooder.entry, 'error', `${installationId} crashed`);
+  };
+  for (const flooder of ['f1', 'f2', 'f3']) flood(flooder);
+  for (let n = 0; n < 50; n++) sink.write(origin, { level: 'info', message: `quiet ${n}` });
+  flood('f4');
+  away = false;
+  await sink.flush();
+  t.equal((await all(pool)).length, 50, 'the quiet one lost nothing');
+  for (const installationId of ['f1', 'f2', 'f3', 'f4']) {
+    const { items } = await pageLogs(pool, { installationId, limit: 10_000 });
+    t.equal(items[0]?.message, `${installationId} crashed`);
+    t.ok(items.length > 10 && items.length < 600, `${installationId} kept ${items.length} lines`);
+  }
 });
