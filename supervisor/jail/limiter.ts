@@ -42,15 +42,24 @@ const nextName = (): string => {
 const OWNER = /^bulkhead-(\d+)-/;
 /** Anything a group can be made with. */
 const probe: GroupBounds = { residentBytes: 67_108_864, threads: 32, cpuWeight: 100 };
-const ROOT = '/sys/fs/cgroup';
+/** Where control groups are, and which of them this process is in. */
+export interface Hierarchy {
+  readonly root: string;
+  /** As `/proc/self/cgroup` has it. */
+  readonly memberships: string;
+}
+const ownHierarchy = (): Hierarchy => ({
+  root: '/sys/fs/cgroup',
+  memberships: readFileSync('/proc/self/cgroup', 'utf8'),
+});
 
 const noLimiter: Limiter = { kind: 'rlimit', group: () => null };
 
 /** Finds out, by making and removing a group, which limiter works here. */
-export function findLimiter(): Limiter {
+export function findLimiter(hierarchy?: Hierarchy): Limiter {
   for (const candidate of [groupsOfVersion2, groupsOfVersion1]) {
     try {
-      const limiter = candidate();
+      const limiter = candidate(hierarchy ?? ownHierarchy());
       if (!limiter) continue;
       limiter.group(probe)?.remove();
       return limiter;
@@ -61,17 +70,18 @@ export function findLimiter(): Limiter {
   return noLimiter;
 }
 
-function ownGroups(): Map<string, string> {
-  const lines = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
+function ownGroups({ memberships }: Hierarchy): Map<string, string> {
+  const lines = memberships.trim().split('\n');
   const rows = lines.map((line) => line.split(':'));
   return new Map(rows.flatMap(([, names = '', ...path]) => names.split(',').map((name) => [name, path.join(':')])));
 }
 
-function groupsOfVersion2(): Limiter | null {
-  const own = ownGroups().get('');
+function groupsOfVersion2(hierarchy: Hierarchy): Limiter | null {
+  const own = ownGroups(hierarchy).get('');
   if (own === undefined) return null;
+  const { root } = hierarchy;
   // Version 2 lets no group hold both processes and limited groups, so siblings of our own group come first.
-  const base = [join(ROOT, own, '..'), join(ROOT, own)].find((path) => path.startsWith(ROOT) && controls(path));
+  const base = [join(root, own, '..'), join(root, own)].find((path) => path.startsWith(root) && controls(path));
   if (base === undefined) return null;
   sweep(base);
   return {
@@ -90,21 +100,33 @@ function groupsOfVersion2(): Limiter | null {
   };
 }
 
+/** Hands the controllers down to the groups made here. Memory must be among them; a machine may lack the others. */
 function controls(path: string): boolean {
   const file = `${path}/cgroup.subtree_control`;
+  const handedDown = (): string[] => readFileSync(file, 'utf8').trim().split(/\s+/);
   try {
-    if (!/\bmemory\b/.test(readFileSync(file, 'utf8'))) writeFileSync(file, '+memory +pids +cpu');
-    return /\bmemory\b/.test(readFileSync(file, 'utf8'));
+    for (const controller of ['memory', 'pids', 'cpu'])
+      if (!handedDown().includes(controller)) enable(file, controller);
+    return handedDown().includes('memory');
   } catch {
     return false;
   }
 }
 
-function groupsOfVersion1(): Limiter | null {
-  const own = ownGroups();
+/** One by one: a write that names one the machine has not is refused whole. */
+function enable(file: string, controller: string): void {
+  try {
+    writeFileSync(file, `+${controller}`);
+  } catch {
+    // Not there, or not ours to hand down.
+  }
+}
+
+function groupsOfVersion1(hierarchy: Hierarchy): Limiter | null {
+  const own = ownGroups(hierarchy);
   const bases = ['memory', 'pids', 'cpu'].map((name) => {
     const path = own.get(name);
-    return path === undefined ? null : join(ROOT, name, path);
+    return path === undefined ? null : join(hierarchy.root, name, path);
   });
   const [memory, pids, cpu] = bases;
   if (!memory) return null;
