@@ -12,6 +12,11 @@ const ASKS_BURST = 500;
 const ASKS_PER_SECOND = (2 * (limits.hostCallsPerMinute + limits.logLinesPerMinute)) / 60;
 /** How long a child that said too much is not read, milliseconds: one look instead of one for each frame. */
 const HUSH_MS = 100;
+/**
+ * Frames of one child before everybody else has a turn. A chunk of the pipe holds hundreds of small ones, and ten
+ * milliseconds of work, in which no other child would be read.
+ */
+const FRAMES_A_TURN = 32;
 /** Frames are counted in windows of this; when one's share is used up, the pipe is left alone until the next. */
 const WINDOW_MS = 100;
 
@@ -38,6 +43,9 @@ export class FrameReader {
   #asks = ASKS_BURST;
   #askedAt = 0;
   #hushed = false;
+  /** Frames since somebody else had a turn. */
+  #turn = 0;
+  #resting = false;
 
   /** Starts reading. `violate` is called at most once, with a reason; nothing is received after it. */
   constructor(
@@ -66,14 +74,16 @@ export class FrameReader {
 
   #read(fresh: Buffer): void {
     if (this.#stopped) return;
-    let chunk = fresh;
-    if (this.#heldBytes > 0) {
-      this.#held.push(fresh);
-      this.#heldBytes += fresh.byteLength;
-      // A large frame is put together once, not at every read.
-      if (this.#heldBytes < this.#wanted) return;
-      chunk = Buffer.concat(this.#held);
-    }
+    this.#held.push(fresh);
+    this.#heldBytes += fresh.byteLength;
+    // A large frame is put together once, not at every read.
+    if (this.#heldBytes >= this.#wanted && !this.#resting) this.#cut();
+  }
+
+  /** Receives what is whole of what is held, as far as its turn goes. */
+  #cut(): void {
+    const [only] = this.#held;
+    const chunk = only && this.#held.length === 1 ? only : Buffer.concat(this.#held);
     try {
       const used = this.#take(chunk);
       const left = used === chunk.byteLength ? null : chunk.subarray(used);
@@ -90,7 +100,7 @@ export class FrameReader {
   #take(chunk: Buffer): number {
     let at = 0;
     this.#wanted = HEADER_BYTES;
-    while (!this.#stopped && chunk.byteLength - at >= HEADER_BYTES) {
+    while (!this.#stopped && !this.#resting && chunk.byteLength - at >= HEADER_BYTES) {
       const rest = chunk.readUInt32LE(at);
       const head = chunk.readUInt32LE(at + 4);
       if (rest > this.#frameBytes) throw new FrameError(`a frame of ${rest} bytes; the limit is ${this.#frameBytes}`);
@@ -112,6 +122,8 @@ export class FrameReader {
 
   #spend({ method }: Message): void {
     if (method !== undefined) this.#spendAsk();
+    this.#turn += 1;
+    if (this.#turn >= FRAMES_A_TURN) this.#rest();
     this.#frames += 1;
     if (this.#frames < this.#windowFrames) return;
     const now = performance.now();
@@ -136,8 +148,25 @@ export class FrameReader {
     this.#input.pause();
     const goOn = (): void => {
       this.#hushed = false;
-      if (!this.#stopped) this.#input.resume();
+      this.#resume();
     };
     setTimeout(goOn, ms).unref();
+  }
+
+  /** Lets the others be read before the rest of what it has said. */
+  #rest(): void {
+    this.#resting = true;
+    this.#input.pause();
+    setImmediate(() => {
+      this.#resting = false;
+      this.#turn = 0;
+      if (this.#stopped) return;
+      if (this.#heldBytes > 0) this.#cut();
+      if (!this.#resting) this.#resume();
+    });
+  }
+
+  #resume(): void {
+    if (!this.#stopped && !this.#hushed && !this.#resting) this.#input.resume();
   }
 }

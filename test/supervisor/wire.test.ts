@@ -159,3 +159,24 @@ t.test('a message too large for the wire fails that call alone', async (t) => {
   t.same(violations, []);
   wire.close(new ChildError('dead', 'over'));
 });
+
+t.test('one that says much at once is heard in turns, whole and in order', async (t) => {
+  const [much, little] = [connect(), connect()];
+  const heardBefore: number[] = [];
+  const said = Array.from({ length: 300 }, (_, n) => frame({ method: `note-${n}` }));
+  const tail = frame({ method: 'note-300' });
+  much.input.write(Buffer.concat([...said, tail.subarray(0, 7)]));
+  little.input.on('data', () => heardBefore.push(much.notices.length));
+  await turn();
+  little.input.write(frame({ method: 'me too' }));
+  much.input.write(tail.subarray(7));
+  const until = Date.now() + 10_000;
+  while (much.notices.length < 301 && Date.now() < until) await turn();
+  t.same(
+    much.notices,
+    Array.from({ length: 301 }, (_, n) => `note-${n}`),
+  );
+  t.same(little.notices, ['me too']);
+  t.ok((heardBefore[0] ?? 301) < 200, `the other was heard after ${heardBefore[0]} of them`);
+  t.same(much.violations, []);
+});
