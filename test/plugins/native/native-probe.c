@@ -55,6 +55,12 @@ static void files(void) {
   report("symlink", syscall(SYS_symlinkat, "/", AT_FDCWD, "/l"));
   report("link", syscall(SYS_linkat, AT_FDCWD, "/node", AT_FDCWD, "/l", 0));
   report("mknod", syscall(SYS_mknodat, AT_FDCWD, "/l", S_IFIFO | 0600, 0));
+  /* The devices of the host, which root's own programs have been seen to replace by plain files. */
+  report("unlink:/dev/null", syscall(SYS_unlinkat, AT_FDCWD, "/dev/null", 0));
+  report("rename-over:/dev/null", syscall(SYS_renameat2, AT_FDCWD, "/node", AT_FDCWD, "/dev/null", 0));
+  report("create:/dev/null", open("/dev/null", O_WRONLY | O_CREAT, 0600));
+  report("mknod:/dev/null", syscall(SYS_mknodat, AT_FDCWD, "/dev/null", S_IFCHR | 0666, 0x103));
+  report("mkdir:/dev", syscall(SYS_mkdirat, AT_FDCWD, "/dev", 0700));
   report("chmod", syscall(SYS_fchmodat, AT_FDCWD, "/node", 0777, 0));
   report("chown", syscall(SYS_fchownat, AT_FDCWD, "/node", 0, 0, 0));
   report("setxattr", syscall(SYS_setxattr, "/node", "user.x", "x", 1, 0));

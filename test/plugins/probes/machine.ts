@@ -19,6 +19,9 @@ export const files: readonly Probe[] = [
   },
   { name: 'write a file', code: `need('fs').writeFileSync('/tmp/probe', 'x'); return 'written';` },
   { name: 'write a file at the root', code: `need('fs').writeFileSync('/probe', 'x'); return 'written';` },
+  { name: 'remove a host file', code: `need('fs').unlinkSync('$secretFile'); return 'removed';` },
+  { name: 'rename over a host file', code: `need('fs').renameSync('/child.cjs', '$secretFile'); return 'replaced';` },
+  { name: 'empty a host file', code: `need('fs').truncateSync('$secretFile', 0); return 'emptied';` },
   { name: 'make a folder', code: `return need('fs').mkdtempSync('/tmp/probe-');` },
   { name: 'change the node binary', code: `need('fs').chmodSync('/node', 0o777); return 'changed';` },
   {

@@ -156,7 +156,8 @@ const permission: Rows = {
 const descriptors: Rows = {
   'a socket of an open descriptor':
     "const { Socket } = need('net'); for (let fd = 3; fd < 40; fd += 1) { try { if (need('fs').fstatSync(fd).isSocket()) { new Socket({ fd }); return 'a socket'; } } catch {} }",
-  // Node holds the jail's own root open.
+  // libuv holds one descriptor in reserve for when there are no more: /dev/null, or where there is none the root, here the
+  // jail's own. Opened by itself, after bubblewrap has changed the root, and not inherited.
   'a directory descriptor':
     "const fs = need('fs'); for (let fd = 3; fd < 64; fd += 1) { try { const s = fs.fstatSync(fd); const own = fs.statSync('/'); if (s.isDirectory() && (s.dev !== own.dev || s.ino !== own.ino)) return 'a folder'; } catch {} }",
   'a device descriptor':
