@@ -25,6 +25,8 @@ export interface FleetOptions extends TenancyDeps {
   readonly degraded: string | null;
   readonly idleStopMs?: number;
   readonly spares?: number;
+  /** The clock of backoff and of the trial after ten minutes. */
+  readonly now?: () => number;
   /** The account's chains are made of other entries now. */
   onServing(accountId: string): void;
   onError(error: Error): void;
@@ -54,6 +56,7 @@ export class Fleet implements Plugins {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
     this.#courtesyTimer = setInterval(() => this.#courtesy.look(this.#tenancies(), performance.now()), LOOK_MS).unref();
     this.#deps = {
+      now: options.now ?? Date.now,
       blobs: options.blobs,
       dispatch: options.dispatch,
       invocations: options.invocations,

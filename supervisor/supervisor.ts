@@ -86,6 +86,8 @@ export interface SupervisorOptions {
   readonly modelTokensPerDay?: number;
   /** What one child may say at once and be asked at once. */
   readonly childBounds?: ChildBounds;
+  /** The clock of restarts. */
+  readonly now?: () => number;
   /** Told at each step of a delivery; a test's may end the process there. */
   readonly passes?: (step: string) => void;
   /** Of the session API. */
@@ -202,6 +204,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
     start: (handlers) => startChild(sandbox.jail, handlers, options.childBounds),
     childrenMax: options.childrenMax,
     idleStopMs: options.idleStopMs,
+    now: options.now ?? Date.now,
     degraded: refusal(sandbox, { ownAccount: false }),
     onServing: (accountId) => rosters.drop(accountId),
   });

@@ -13,6 +13,8 @@ import type { Spare } from './spare-children.ts';
 import { Tenancy, type TenancyDeps, type TenancyHandlers } from './tenancy.ts';
 
 export interface SlotDeps extends TenancyDeps {
+  /** What the restart policy reckons with, milliseconds since the epoch. */
+  readonly now: () => number;
   /** A child for a start; throws with the sentence a caller reads when there is no room. */
   takeChild(): Promise<Spare>;
   /** The slot's state changed: write it down when convenient. */
@@ -154,7 +156,7 @@ export class Slot {
   #state(): RuntimeState {
     if (this.#serving) return 'running';
     if (this.#starting) return 'starting';
-    const decision = decide(this.#policy, Date.now(), this.#chance);
+    const decision = decide(this.#policy, this.#deps.now(), this.#chance);
     if (decision.kind === 'failed') return 'failed';
     if (decision.kind === 'wait') return 'backoff';
     return this.#draining.size > 0 ? 'draining' : 'stopped';
@@ -178,9 +180,9 @@ export class Slot {
   /** Null: yes. A short pause is waited out; a longer one fails at once, with the reason. */
   async #mayStart(deadlineAt: number): Promise<string | null> {
     if (this.#starting) return null;
-    const decision = decide(this.#policy, Date.now(), this.#chance);
+    const decision = decide(this.#policy, this.#deps.now(), this.#chance);
     if (decision.kind === 'start') return null;
-    const wait = decision.until - Date.now();
+    const wait = decision.until - this.#deps.now();
     if (decision.kind === 'failed') return `it failed too often: ${this.#lastExit?.reason ?? 'it did not start'}`;
     if (wait > WAIT_OUT_MS || Date.now() + wait >= deadlineAt)
       return `it crashed and starts again in ${Math.ceil(wait / 1000)} s`;
@@ -292,7 +294,7 @@ export class Slot {
   #count(reason: string, end: ChildEnd | null, ranMs: number): void {
     this.#restarts += 1;
     this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
-    this.#policy = afterExit(this.#policy, Date.now(), ranMs);
+    this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
     this.#chance = randomInt(PERCENT) / PERCENT;
     if (this.#policy.phase !== 'open' || this.#failedShown) return;
     this.#failedShown = true;
