@@ -202,9 +202,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },
     start: (handlers) => startChild(sandbox.jail, handlers, options.childBounds),
-    childrenMax: options.childrenMax,
-    idleStopMs: options.idleStopMs,
-    now: options.now ?? Date.now,
+    ...{ childrenMax: options.childrenMax, idleStopMs: options.idleStopMs, now: options.now ?? Date.now },
     degraded: refusal(sandbox, { ownAccount: false }),
     onServing: (accountId) => rosters.drop(accountId),
   });
