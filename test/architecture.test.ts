@@ -19,7 +19,7 @@ const folders: Readonly<Record<string, { values: readonly string[]; types: reado
   'sandbox-child': { values: ['sandbox-child'], types: ['sdk'] },
   console: { values: ['console'], types: ['sdk', 'api'] },
   deploy: { values: ['deploy', 'db', 'sdk'], types: [] },
-  examples: { values: ['examples'], types: ['sdk'] },
+  examples: { values: ['examples', 'sdk'], types: ['sdk'] },
 };
 /** Where a process may be started, and which one. Plugin code runs in none of them but the first. */
 const spawners: Readonly<Record<string, string>> = {

@@ -1,0 +1,98 @@
+/**
+ * The examples of agent runtimes, as the processes they are, with the real frameworks: the same plugin changes the system
+ * prompt, stops a message, answers a tool call and summarizes in each.
+ */
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { type Asked, startModelServer } from '../supervisor/model-server.ts';
+import { startWorld } from '../supervisor/world.ts';
+
+t.setTimeout(180_000);
+
+const world = await startWorld(t);
+await world.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = world.app.server.address() as AddressInfo;
+await world.install({
+  slug: 'house',
+  code: `
+    middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Answer in one line.';
+    middleware.inboundMessage = (ctx) => {
+      if (/secret/.test(ctx.message.text)) ctx.cancel('we keep the recipe');
+      return { message: { text: ctx.message.text.replace('loafs', 'loaves') } };
+    };
+    middleware.outboundMessage = (ctx) => ({ message: { text: ctx.message.text + ' Bye.' } });
+    compaction.summarize = (ctx) => 'A talk of ' + ctx.messages.length + ' messages about bread.';
+    tools.add = { description: 'Adds', parameters: { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } },
+      required: ['a', 'b'] }, handler: ({ a, b }) => String(a + b) };
+  `,
+});
+
+const completion = (message: object, finish: string) =>
+  JSON.stringify({
+    ...{ id: randomUUID(), object: 'chat.completion', created: 1_700_000_000, model: 'm' },
+    choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: finish }],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  });
+const callAdd = {
+  content: null,
+  tool_calls: [{ id: 'call1', type: 'function', function: { name: 'house__add', arguments: '{"a":2,"b":3}' } }],
+};
+
+/** Calls the tool when it is asked to add, and says what the tool said. */
+function answer(response: ServerResponse, { body }: Asked): void {
+  const last = body.messages.at(-1);
+  const text = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+  const wantsSum = last.role === 'user' && /add/.test(text(last.content));
+  response.writeHead(200, { 'content-type': 'application/json' });
+  if (wantsSum) response.end(completion(callAdd, 'tool_calls'));
+  else response.end(completion({ content: last.role === 'tool' ? `It is ${text(last.content)}.` : 'Yes.' }, 'stop'));
+}
+
+const TURNS = ['How many loafs?', 'the secret recipe', 'add 2 and 3', 'one', 'two', 'three'];
+
+async function runExample(name: string, modelUrl: string): Promise<string[]> {
+  const script = fileURLToPath(new URL(`../../examples/runtimes/${name}.ts`, import.meta.url));
+  const env = {
+    ...{ PATH: process.env.PATH ?? '', HOME: '/tmp', MODEL_URL: modelUrl },
+    ...{ BULKHEAD_URL: `http://127.0.0.1:${port}`, BULKHEAD_TOKEN: await world.issuer.issue('ann') },
+  };
+  const child = spawn(process.execPath, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  child.stdin.end(`${TURNS.join('\n')}\n`);
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    output += chunk;
+  });
+  await new Promise((resolve) => child.once('close', resolve));
+  return output.trimEnd().split('\n');
+}
+
+/** Whether the framework lets a plugin change what the agent finally says. */
+const examples: Readonly<Record<string, { changesAnswer: boolean }>> = {
+  'ai-sdk': { changesAnswer: true },
+  langchain: { changesAnswer: true },
+  'openai-agents': { changesAnswer: false },
+};
+
+for (const [name, { changesAnswer }] of Object.entries(examples)) {
+  t.test(name, async (t) => {
+    const model = await startModelServer(t);
+    model.answers = [answer];
+    const lines = await runExample(name, model.url);
+    const bye = changesAnswer ? ' Bye.' : '';
+    t.same(lines.slice(0, 3), [`Yes.${bye}`, '(house stopped it: we keep the recipe)', `It is 5.${bye}`]);
+    t.equal(lines.length, TURNS.length);
+    const [first] = model.asked;
+    const said = JSON.stringify(first?.body.messages);
+    t.match(said, /You help in a bakery\. Answer in one line\./, 'the system prompt is the plugin’s');
+    t.match(said, /How many loaves\?/, 'the message is as the plugin changed it');
+    t.ok(first?.body.tools.some((tool: { function: { name: string } }) => tool.function.name === 'house__add'));
+    t.notMatch(JSON.stringify(model.asked), /secret recipe/, 'a vetoed message never reaches the model');
+    const last = JSON.stringify(model.asked.at(-1)?.body.messages);
+    t.match(last, /A talk of \d+ messages about bread/, 'a long conversation is summarized by the plugin');
+    t.notMatch(last, /loaves/, 'and what was summarized is gone');
+  });
+}
