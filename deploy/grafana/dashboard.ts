@@ -1,0 +1,207 @@
+/** Writes the Grafana dashboard: `node deploy/grafana/dashboard.ts > deploy/grafana/dashboards/bulkhead.json`. */
+interface Panel {
+  readonly title: string;
+  readonly what: string;
+  readonly unit: string;
+  /** Legend and query. */
+  readonly queries: readonly (readonly [legend: string, expr: string])[];
+  readonly kind?: 'timeseries' | 'stat';
+}
+
+const p99 = (metric: string, by: string): string =>
+  `histogram_quantile(0.99, sum by (le, ${by}) (rate(${metric}_bucket[$__rate_interval])))`;
+
+export const rows: Readonly<Record<string, readonly Panel[]>> = {
+  'What users notice': [
+    {
+      title: 'Time plugins add to an agent’s turn (p99)',
+      what: 'All plugins of a chain together, by hook.',
+      unit: 's',
+      queries: [['{{hook}}', p99('bulkhead_turn_hook_seconds', 'hook')]],
+    },
+    {
+      title: 'Calls of plugins by outcome',
+      what: 'ok and cancelled are as they should be; the others are in each plugin’s log.',
+      unit: 'reqps',
+      queries: [['{{outcome}}', 'sum by (outcome) (rate(bulkhead_invocations_total[$__rate_interval]))']],
+    },
+    {
+      title: 'REST answers by status',
+      what: 'Of the API.',
+      unit: 'reqps',
+      queries: [['{{status}}', 'sum by (status) (rate(bulkhead_http_request_seconds_count[$__rate_interval]))']],
+    },
+  ],
+  Plugins: [
+    {
+      title: 'Failing calls by plugin',
+      what: 'Errors, timeouts and calls that could not be made.',
+      unit: 'reqps',
+      queries: [
+        [
+          '{{slug}}',
+          'topk(10, sum by (slug) (rate(bulkhead_invocations_total{outcome=~"error|timeout|unavailable"}[$__rate_interval])))',
+        ],
+      ],
+    },
+    {
+      title: 'Slowest calls by plugin (p99)',
+      what: 'From the wish to the checked answer.',
+      unit: 's',
+      queries: [['{{slug}}', `topk(10, ${p99('bulkhead_invocation_seconds', 'slug')})`]],
+    },
+    {
+      title: 'Memory by plugin',
+      what: 'Resident memory of running processes.',
+      unit: 'bytes',
+      queries: [['{{slug}}', 'topk(10, sum by (slug) (bulkhead_plugin_memory_bytes))']],
+    },
+    {
+      title: 'Processor by plugin',
+      what: 'Cores.',
+      unit: 'short',
+      queries: [['{{slug}}', 'topk(10, sum by (slug) (rate(bulkhead_plugin_cpu_seconds_total[$__rate_interval])))']],
+    },
+    {
+      title: 'Processes by state',
+      what: 'spare ones wait for the next installation.',
+      unit: 'short',
+      queries: [['{{state}}', 'sum by (state) (bulkhead_children)']],
+    },
+    {
+      title: 'Restarts by plugin',
+      what: 'Ends and failed starts that count against a plugin.',
+      unit: 'short',
+      queries: [
+        ['{{slug}} {{reason}}', 'sum by (slug, reason) (increase(bulkhead_child_restarts_total[$__rate_interval]))'],
+      ],
+    },
+    {
+      title: 'Denied host calls by plugin',
+      what: 'What a plugin tried without having declared it, or beyond its quota.',
+      unit: 'reqps',
+      queries: [['{{slug}}', 'sum by (slug) (rate(bulkhead_denials_total[$__rate_interval]))']],
+    },
+  ],
+  'Webhooks and events': [
+    {
+      title: 'Webhooks answered, by status',
+      what: 'A 200 is committed.',
+      unit: 'reqps',
+      queries: [['{{status}}', 'sum by (status) (rate(bulkhead_webhook_answer_seconds_count[$__rate_interval]))']],
+    },
+    {
+      title: 'From arrival to delivery (p50, p99)',
+      what: 'A webhook request, until its plugin has taken it.',
+      unit: 's',
+      queries: [
+        ['p50', 'histogram_quantile(0.5, sum by (le) (rate(bulkhead_webhook_lag_seconds_bucket[$__rate_interval])))'],
+        ['p99', 'histogram_quantile(0.99, sum by (le) (rate(bulkhead_webhook_lag_seconds_bucket[$__rate_interval])))'],
+      ],
+    },
+    {
+      title: 'Waiting, by queue',
+      what: 'Deliveries and events that are not done.',
+      unit: 'short',
+      queries: [['{{queue}}', 'max by (queue) (bulkhead_queue_depth)']],
+    },
+    {
+      title: 'Age of the oldest, by queue',
+      what: 'What waits for its next attempt counts too.',
+      unit: 's',
+      queries: [['{{queue}}', 'max by (queue) (bulkhead_queue_age_seconds)']],
+    },
+    {
+      title: 'Dead letters',
+      what: 'npm run -s operator -- dead-letters says why; replay gives them another go.',
+      unit: 'short',
+      kind: 'stat',
+      queries: [['{{queue}}', 'max by (queue) (bulkhead_dead_letters)']],
+    },
+    {
+      title: 'Webhooks on disk',
+      what: 'Accepted while the database is away.',
+      unit: 'bytes',
+      kind: 'stat',
+      queries: [['{{instance}}', 'max by (instance) (bulkhead_spool_bytes)']],
+    },
+  ],
+  'The service itself': [
+    {
+      title: 'Event loop (p99)',
+      what: 'How late each process is with everything.',
+      unit: 's',
+      queries: [['{{job}}', 'max by (job) (nodejs_eventloop_lag_p99_seconds{job=~"bulkhead-.*"})']],
+    },
+    {
+      title: 'Memory of the processes',
+      what: 'Resident.',
+      unit: 'bytes',
+      queries: [['{{job}}', 'max by (job) (process_resident_memory_bytes{job=~"bulkhead-.*"})']],
+    },
+    {
+      title: 'Database connections',
+      what: 'waiting should be 0.',
+      unit: 'short',
+      queries: [['{{job}} {{state}}', 'sum by (job, state) (bulkhead_database_connections)']],
+    },
+    {
+      title: 'Builds',
+      what: 'Publishes and drafts at work, and waiting.',
+      unit: 'short',
+      queries: [
+        ['busy', 'sum(bulkhead_bundler_busy)'],
+        ['waiting', 'sum(bulkhead_bundler_queue)'],
+      ],
+    },
+    {
+      title: 'Log lines of plugins',
+      what: 'dropped: there were too many.',
+      unit: 'short',
+      queries: [['{{fate}}', 'sum by (fate) (rate(bulkhead_log_lines_total[$__rate_interval]))']],
+    },
+    {
+      title: 'Host calls by outcome',
+      what: 'What plugins ask of the service.',
+      unit: 'reqps',
+      queries: [['{{outcome}}', 'sum by (outcome) (rate(bulkhead_host_calls_total[$__rate_interval]))']],
+    },
+  ],
+};
+
+const COLUMNS = 3;
+const WIDTH = 24 / COLUMNS;
+const HEIGHT = 8;
+
+/** The dashboard as Grafana reads it. */
+export function dashboard(): object {
+  let y = 0;
+  let id = 0;
+  const panels = Object.entries(rows).flatMap(([title, row]) => {
+    const heading = { id: ++id, type: 'row', title, collapsed: false, panels: [], gridPos: { x: 0, y, w: 24, h: 1 } };
+    y += 1;
+    const shown = row.map((panel, index) => {
+      const place = { x: (index % COLUMNS) * WIDTH, y: y + Math.floor(index / COLUMNS) * HEIGHT, w: WIDTH, h: HEIGHT };
+      return panelOf(panel, ++id, place);
+    });
+    y += Math.ceil(row.length / COLUMNS) * HEIGHT;
+    return [heading, ...shown];
+  });
+  return {
+    ...{ uid: 'bulkhead', title: 'Bulkhead', tags: ['bulkhead'], schemaVersion: 41, editable: true, refresh: '30s' },
+    ...{ time: { from: 'now-6h', to: 'now' }, timezone: 'browser', panels },
+  };
+}
+
+function panelOf({ title, what, unit, queries, kind = 'timeseries' }: Panel, id: number, gridPos: object): object {
+  const datasource = { type: 'prometheus', uid: 'prometheus' };
+  return {
+    ...{ id, type: kind, title, description: what, gridPos, datasource },
+    fieldConfig: { defaults: { unit, min: 0 }, overrides: [] },
+    targets: queries.map(([legendFormat, expr], index) => ({
+      ...{ refId: String.fromCharCode(65 + index), datasource, expr, legendFormat },
+    })),
+  };
+}
+
+if (import.meta.main) process.stdout.write(`${JSON.stringify(dashboard(), null, 2)}\n`);

@@ -1,0 +1,13 @@
+/** Brings the tables to this release and ends: the step before API and supervisor where they run in containers. */
+import { migrate } from '../db/migrate.ts';
+import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '../db/settings.ts';
+
+try {
+  const { DATABASE_URL } = parseSettings(sharedSettings, readEnvironment());
+  if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  const applied = await migrate(DATABASE_URL);
+  console.log(applied.length > 0 ? `migrations applied: ${applied.join(', ')}` : 'the tables are of this release');
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}

@@ -1,0 +1,118 @@
+/** The files of deploy/ for containers, Prometheus and Grafana: held against each other and against what they speak of. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { parse } from 'yaml';
+import { apiSettings } from '../../api/config.ts';
+import { dashboard } from '../../deploy/grafana/dashboard.ts';
+import { supervisorSettings } from '../../supervisor/config.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+interface Instruction {
+  readonly name: string;
+  readonly words: string;
+}
+const instructions: readonly Instruction[] = read('deploy/Dockerfile')
+  .replaceAll(/^#.*\n/gm, '')
+  .replaceAll(/\\\n/g, ' ')
+  .split('\n')
+  .flatMap((line) => {
+    const [, name, words] = /^([A-Z]+)\s+(.*)$/.exec(line.trim()) ?? [];
+    return name === undefined || words === undefined ? [] : [{ name, words }];
+  });
+const all = (name: string): string[] => instructions.filter((one) => one.name === name).map(({ words }) => words);
+
+t.test('the image is what a careful reader would want', async (t) => {
+  for (const from of all('FROM')) t.match(from, /^\S+:[\d.]+\S*( AS \w+)?$/, `${from}: a fixed version`);
+  t.same(all('ADD'), [], 'nothing is fetched');
+  t.match(all('USER'), [/^[1-9]\d*$/], 'it runs as nobody special, by number, so that Kubernetes can see that');
+  t.equal(all('HEALTHCHECK').length, 1);
+  for (const words of [...all('ENTRYPOINT'), ...all('CMD')])
+    t.ok(Array.isArray(JSON.parse(words)), 'no shell in between');
+  for (const run of all('RUN').filter((words) => words.includes('apt-get install'))) {
+    t.match(run, /--no-install-recommends/);
+    t.match(run, /rm -rf \/var\/lib\/apt\/lists/);
+  }
+  for (const copy of all('COPY').filter((words) => !words.includes('--from='))) {
+    for (const source of copy.split(/\s+/).slice(0, -1)) t.ok(existsSync(join(ROOT, source)), `${source} is there`);
+  }
+  const [, script] = /node (\S+\.ts)/.exec(all('RUN').join(' ')) ?? [];
+  t.ok(script === undefined || existsSync(join(ROOT, script)));
+  const program = (JSON.parse(all('CMD').at(-1) ?? '[]') as string[])[1] ?? '';
+  t.ok(existsSync(join(ROOT, program)), program);
+  t.match(read('.dockerignore'), /^\.env$/m, 'no secrets of a developer get in');
+});
+
+interface Service {
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly image?: string;
+  readonly depends_on?: readonly string[] | Readonly<Record<string, unknown>>;
+  readonly volumes?: readonly string[];
+}
+
+t.test('compose names settings, scripts, files and services that are there', async (t) => {
+  const { services, volumes } = parse(read('deploy/compose.yaml'), { merge: true }) as {
+    services: Readonly<Record<string, Service>>;
+    volumes: Readonly<Record<string, unknown>>;
+  };
+  const settings = { ...apiSettings, ...supervisorSettings };
+  for (const [name, service] of Object.entries(services)) {
+    t.match(service.image, /^(bulkhead|\S+:v?[\d.]+\S*)$/, `${name}: a fixed version`);
+    const script = service.command?.[1];
+    if (script) t.ok(existsSync(join(ROOT, script)), `${name}: ${script}`);
+    const isOurs = service.image === 'bulkhead';
+    for (const variable of isOurs ? Object.keys(service.environment ?? {}) : [])
+      t.ok(Object.hasOwn(settings, variable), `${name}: ${variable} is a setting`);
+    const needs = Array.isArray(service.depends_on) ? service.depends_on : Object.keys(service.depends_on ?? {});
+    for (const need of needs) t.ok(Object.hasOwn(services, need), `${name} needs ${need}`);
+    for (const volume of service.volumes ?? []) {
+      const [from = ''] = volume.split(':');
+      t.ok(
+        from.startsWith('./') ? existsSync(join(ROOT, 'deploy', from)) : Object.hasOwn(volumes, from),
+        `${name}: ${from}`,
+      );
+    }
+  }
+});
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: { readonly runbook_url: string };
+}
+const rules: readonly Rule[] = parse(read('deploy/prometheus/alerts.yml')).groups.flatMap(
+  (group: { rules: Rule[] }) => group.rules,
+);
+
+t.test('every alert has its page and its test', async (t) => {
+  const pages = [...read('docs/runbook.md').matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
+  t.same(
+    pages,
+    rules.map(({ alert }) => alert),
+  );
+  for (const { alert, annotations } of rules)
+    t.equal(annotations.runbook_url, `docs/runbook.md#${alert.toLowerCase()}`);
+  const tests = [...read('deploy/prometheus/alerts.test.yml').matchAll(/alertname: (\w+)/g)].map(([, name]) => name);
+  t.same(
+    [...new Set(tests)],
+    rules.map(({ alert }) => alert),
+  );
+});
+
+const hasPromtool = ['/usr/bin/promtool', '/usr/local/bin/promtool'].some(existsSync);
+t.test('alerts fire', { skip: !hasPromtool && 'no promtool: apt-get install prometheus' }, async (t) => {
+  const run = (...words: string[]) =>
+    execFileSync('promtool', words, { cwd: join(ROOT, 'deploy/prometheus'), encoding: 'utf8' });
+  t.match(run('check', 'rules', 'alerts.yml'), /SUCCESS/);
+  t.match(run('test', 'rules', 'alerts.test.yml'), /SUCCESS/);
+  t.match(run('check', 'config', 'prometheus.yml'), /SUCCESS/);
+});
+
+t.test('the dashboard is the one its table makes', async (t) => {
+  t.same(JSON.parse(read('deploy/grafana/dashboards/bulkhead.json')), dashboard());
+});
