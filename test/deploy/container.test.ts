@@ -113,6 +113,15 @@ t.test('alerts fire', { skip: !hasPromtool && 'no promtool: apt-get install prom
   t.match(run('check', 'config', 'prometheus.yml'), /SUCCESS/);
 });
 
+t.test('dashboard and alerts ask for metrics that there are', async (t) => {
+  const listed = new Set([...read('docs/metrics.md').matchAll(/`(bulkhead_\w+)`/g)].map(([, name]) => name));
+  const asked = `${read('deploy/grafana/dashboards/bulkhead.json')}${read('deploy/prometheus/alerts.yml')}`;
+  for (const [name] of asked.matchAll(/bulkhead_[a-z_]+/g)) {
+    const base = name.replace(/_(bucket|count|sum)$/, '');
+    t.ok(listed.has(base), base);
+  }
+});
+
 t.test('the dashboard is the one its table makes', async (t) => {
   t.same(JSON.parse(read('deploy/grafana/dashboards/bulkhead.json')), dashboard());
 });
