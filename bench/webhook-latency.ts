@@ -50,23 +50,32 @@ const { installationId, accountId } = await world.install({ code: CODE });
 const channel = await inTransaction(pool, (tx) => insertChannel(tx, { installationId, accountId, name: 'inbox' }));
 const vendor = new Client(`http://127.0.0.1:${(http.address() as AddressInfo).port}`);
 
-const answeredAt: number[] = [];
-for (let sent = 0; sent < WARM_UP + REQUESTS; sent += 1) {
-  const answer = await vendor.request({ method: 'POST', path: `/webhook/plugin/${channel.routingId}`, body: BODY });
-  answeredAt.push(performance.timeOrigin + performance.now());
-  await answer.body.dump();
-  if (answer.statusCode !== 200) throw new Error(`answered ${answer.statusCode}`);
-  await sleep(PAUSE_MS);
+/** Sends so many, one after another, and waits until the plugin had them all. @returns each one's wait, milliseconds */
+async function measure(requests: number): Promise<number[]> {
+  const answeredAt: number[] = [];
+  for (let sent = 0; sent < requests; sent += 1) {
+    const answer = await vendor.request({ method: 'POST', path: `/webhook/plugin/${channel.routingId}`, body: BODY });
+    answeredAt.push(performance.timeOrigin + performance.now());
+    await answer.body.dump();
+    if (answer.statusCode !== 200) throw new Error(`answered ${answer.statusCode}`);
+    await sleep(PAUSE_MS);
+  }
+  const calledAt = await eventually(async () => {
+    const { rows } = await pool.query<{ text: string }>(
+      `SELECT m.text FROM session_messages m JOIN conversations k ON k.session_id = m.session_id
+        WHERE k.channel_id = $1 ORDER BY m.position OFFSET $2`,
+      [channel.id, seen],
+    );
+    return rows.length === requests && rows.map(({ text }) => Number(text));
+  }, 60_000);
+  seen += requests;
+  return calledAt.map((at, index) => Math.max(0, at - (answeredAt[index] ?? 0)));
 }
-const calledAt = await eventually(async () => {
-  const { rows } = await pool.query<{ text: string }>(
-    `SELECT m.text FROM session_messages m JOIN conversations k ON k.session_id = m.session_id
-      WHERE k.channel_id = $1 ORDER BY m.position`,
-    [channel.id],
-  );
-  return rows.length === answeredAt.length && rows.map(({ text }) => Number(text));
-}, 60_000);
-const waits = calledAt.map((at, index) => Math.max(0, at - (answeredAt[index] ?? 0))).slice(WARM_UP);
+
+let seen = 0;
+// The first one starts the child.
+await measure(WARM_UP);
+const waits = await measure(REQUESTS);
 const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];
 const met = p50 <= GOALS.p50Ms && p99 <= GOALS.p99Ms;
 console.log(

@@ -1,4 +1,7 @@
-/** API and supervisor are replaced under load: nobody is refused, nobody gets anything but a good answer. */
+/**
+ * API and supervisor are replaced under load: nobody is refused, nobody gets anything but a good answer. Where the
+ * supervisor is killed instead, whoever asks again is answered.
+ */
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -52,7 +55,24 @@ t.test('requests go on through one replacement after another', async (t) => {
   t.comment(`${tally.good} good answers, ${tally.bad.length} bad, ${RESTARTS} replacements`);
   const after = new Set((await service.processes()).map((seen) => seen.pid));
   t.ok(before.some((seen) => !after.has(seen.pid)));
+
+  const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
+  const asking = Array.from({ length: 20 }, () => askAgain(urls[1] as string, service.token));
+  process.kill(supervisor?.pid ?? 0, 'SIGKILL');
+  asking.push(...Array.from({ length: 20 }, () => askAgain(urls[1] as string, service.token)));
+  t.ok((await Promise.all(asking)).every((status) => status === 200));
 });
+
+/** A client that repeats a call which was cut off, or answered with "later". Answers the status it ends with. */
+async function askAgain(url: string, token: string): Promise<number> {
+  for (const until = Date.now() + 60_000; ; await sleep(200)) {
+    const headers = { authorization: `Bearer ${token}`, connection: 'close' };
+    const answer = await fetch(url, { headers }).catch(() => null);
+    await answer?.arrayBuffer().catch(() => undefined);
+    if (answer !== null && answer.status !== 503) return answer.status;
+    if (Date.now() > until) return answer?.status ?? 0;
+  }
+}
 
 /** Clients that keep their connections, one request after another. */
 function keepAsking(urls: readonly string[], token: string, tally: Tally): { stop(): Promise<void> } {

@@ -1,0 +1,110 @@
+/**
+ * `npm start` as a whole under load, while API, supervisor, plugin processes and PostgreSQL are killed at random: what was
+ * acknowledged arrives, in order, soon. `STORM_SECONDS=600` for the long run.
+ */
+import { randomInt } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { eventually, type RunningService, startService } from '../deploy/running-service.ts';
+import { temporaryFolder } from '../harness.ts';
+import { Ledger } from './ledger.ts';
+import { CAPABILITIES, REPORTING, startRecorder } from './recorder.ts';
+import { Vendor } from './vendor.ts';
+
+const SECONDS = Number(process.env.STORM_SECONDS ?? 15);
+const CHANNELS = 4;
+/** Nothing waits longer for its arrival, milliseconds. */
+const STUCK_MS = 30_000;
+/** Between blows, milliseconds: long enough that some of them meet a service that runs, short enough that others do not. */
+const PAUSE_MS = [1_000, 6_000] as const;
+t.setTimeout((SECONDS + 180) * 1000);
+
+const README = `---
+name: Storm
+description: Reports every arrival
+capabilities: [${CAPABILITIES.join(', ')}]
+---
+`;
+
+/** Publishes and installs the reporting plugin, and connects its channels. */
+async function settle(service: RunningService, ledger: Ledger): Promise<Vendor> {
+  const made = async (path: string, body: unknown) => {
+    const answer = await service.call('POST', path, body);
+    if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+    return answer.body;
+  };
+  const plugin = await made('/api/plugins', { slug: 'storm', displayName: 'Storm' });
+  const files = [
+    { path: 'readme.md', contentText: README },
+    { path: 'index.ts', contentText: REPORTING },
+  ];
+  await made(`/api/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
+  const { id } = await made('/api/installations', { slug: 'storm', versionPolicy: 'Latest' });
+  const routingIds: string[] = [];
+  for (let at = 0; at < CHANNELS; at += 1) {
+    const { webhookUrl } = await made(`/api/installations/${id}/channels`, { name: `c${at}` });
+    routingIds.push(webhookUrl.split('/').at(-1));
+  }
+  const sessionUrl = `http://localhost:${service.env.SUPERVISOR_PORT}`;
+  return new Vendor({ ledger, url: service.url, sessionUrl, routingIds, token: service.token, installationId: id });
+}
+
+/** Who may be hit, by what stands in the command line. PostgreSQL is known by its own file. */
+const VICTIMS = ['api/main.ts', 'supervisor/main.ts', 'plugin', 'postgres'] as const;
+
+/** @returns what was hit; null: it was not there just now */
+async function strike(service: RunningService): Promise<string | null> {
+  const victim = VICTIMS[randomInt(VICTIMS.length)] ?? 'plugin';
+  const pid = victim === 'postgres' ? await postmaster(service) : await processOf(service, victim);
+  if (pid === null) return null;
+  try {
+    process.kill(pid, 'SIGKILL');
+    return victim;
+  } catch {
+    return null;
+  }
+}
+
+async function processOf(service: RunningService, victim: string): Promise<number | null> {
+  const all = await service.processes();
+  const below = all.filter(({ command }) =>
+    victim === 'plugin' ? /bwrap|\/sandbox\//.test(command) : command.includes(victim),
+  );
+  return below.length === 0 ? null : (below[randomInt(below.length)]?.pid ?? null);
+}
+
+async function postmaster({ env }: RunningService): Promise<number | null> {
+  const pid = await readFile(join(env.DATA_DIR ?? '', 'postgres/postmaster.pid'), 'utf8').catch(() => '');
+  return Number.parseInt(pid, 10) || null;
+}
+
+t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) => {
+  const ledger = new Ledger(await temporaryFolder(t));
+  const service = await startService(t, {
+    ...{ DATA_DIR: await temporaryFolder(t), MODELS_FILE: await startRecorder(t, ledger) },
+    ...{ WRITES_PER_MINUTE: '1000000', READS_PER_MINUTE: '1000000', LOG_LEVEL: 'error' },
+  });
+  const vendor = await settle(service, ledger);
+  const over = sleep(SECONDS * 1000);
+  const load = vendor.sendUntil(over);
+  const hits: Record<string, number> = {};
+  for (const until = Date.now() + SECONDS * 1000; Date.now() < until; ) {
+    const victim = await strike(service);
+    if (victim !== null) hits[victim] = (hits[victim] ?? 0) + 1;
+    await sleep(randomInt(...PAUSE_MS));
+  }
+  await load;
+  const calm = Date.now();
+  await eventually(() => ledger.verdict().lost.length === 0).catch(() => undefined);
+  const settledMs = Date.now() - calm;
+  const { lost, misplaced, doubled, waits } = ledger.verdict();
+  const facts = { acknowledged: waits.length, unanswered: vendor.unanswered, hits, doubled, settledMs };
+  t.comment(JSON.stringify({ ...facts, p99Ms: waits[Math.floor(waits.length * 0.99)], slowestMs: waits.at(-1) }));
+  t.same({ lost, misplaced }, { lost: [], misplaced: [] });
+  t.ok((waits.at(-1) ?? 0) < STUCK_MS, `the slowest took ${waits.at(-1)} ms`);
+  // What was under way when its process died comes again: at most one of a lane and of the events at a blow.
+  const blows = Object.values(hits).reduce((sum, count) => sum + count, 0);
+  t.ok(doubled <= blows * (CHANNELS + 1), `${doubled} came again after ${blows} blows`);
+});
