@@ -2,8 +2,11 @@
 
 /** The first crash may be chance: the user should hardly notice it, milliseconds. */
 const FIRST_MS = 250;
-/** A process that cannot start must not keep a core busy, milliseconds. */
-const LONGEST_MS = 30_000;
+/**
+ * A process that cannot start must not keep a core busy; one that is killed again and again must not be away for long, for
+ * what is delivered waits with it. Milliseconds.
+ */
+const LONGEST_MS = 5_000;
 /** Whoever ran for so long is healthy, and its next crash counts as the first, milliseconds. */
 export const LONG_RUN_MS = 60_000;
 

@@ -15,7 +15,7 @@ import { Vendor } from './vendor.ts';
 
 const SECONDS = Number(process.env.STORM_SECONDS ?? 15);
 const CHANNELS = 4;
-/** Nothing waits longer for its arrival, milliseconds. */
+/** Nothing waits longer for its arrival, once the storm is over, milliseconds. */
 const STUCK_MS = 30_000;
 /** Between blows, milliseconds: long enough that some of them meet a service that runs, short enough that others do not. */
 const PAUSE_MS = [1_000, 6_000] as const;
@@ -103,7 +103,7 @@ t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) =>
   const facts = { acknowledged: waits.length, unanswered: vendor.unanswered, hits, doubled, settledMs };
   t.comment(JSON.stringify({ ...facts, p99Ms: waits[Math.floor(waits.length * 0.99)], slowestMs: waits.at(-1) }));
   t.same({ lost, misplaced }, { lost: [], misplaced: [] });
-  t.ok((waits.at(-1) ?? 0) < STUCK_MS, `the slowest took ${waits.at(-1)} ms`);
+  t.ok(settledMs < STUCK_MS, `the last arrived ${settledMs} ms after the storm`);
   // What was under way when its process died comes again: at most one of a lane and of the events at a blow.
   const blows = Object.values(hits).reduce((sum, count) => sum + count, 0);
   t.ok(doubled <= blows * (CHANNELS + 1), `${doubled} came again after ${blows} blows`);
