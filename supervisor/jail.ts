@@ -143,6 +143,8 @@ export function makeJail(options: JailOptions): Jail {
       );
       for (const file of [...files, nothing]) if (typeof file === 'number') closeSync(file);
       const boxed = watchProcess(child, infoPipe(child), group);
+      // Ended before it was confined, on a machine so busy that this took long: its inner half may be waiting for ever.
+      if (walls.os) void boxed.exited.then(() => boxed.pid === 0 && sweepStuckJails(directory));
       return withPipes(child, group ? boxed : watch.follow(boxed));
     },
   };

@@ -118,7 +118,8 @@ const wrong: Record<string, [source: string, message: RegExp, more?: Files]> = {
   ],
   'an endless loop of promises at load': [
     'const spin = () => Promise.resolve().then(spin); spin();\nmiddleware.systemPrompt = () => "x";',
-    /5/,
+    // Whichever comes first on this machine: its time or its memory.
+    /5 s|5000|memory/,
   ],
   'registering only later': ['setTimeout(() => { middleware.systemPrompt = () => "x"; }, 0);', /registers nothing/],
 };
