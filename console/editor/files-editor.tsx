@@ -1,6 +1,6 @@
 /** The files of a package side by side, the one in hand in the code editor, and the buttons that send them all. */
 import { Skeleton, Stack, Text } from '@mantine/core';
-import { lazy, Suspense, useCallback, useMemo, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
 import { SendButtons } from '../authoring/send-buttons.tsx';
 import { type Fault, faultsOf, type Place } from './faults.ts';
@@ -23,22 +23,31 @@ export function FilesEditor({ pluginId, given }: Given) {
   const [faults, setFaults] = useState<readonly Fault[]>([]);
   const [place, setPlace] = useState<Place | null>(null);
   const buttons = useRef<HTMLDivElement>(null);
+  const newest = useRef(files);
+  const [wantsSave, setWantsSave] = useState(false);
   const onText = useCallback((of: string, contentText: string) => {
-    setFiles((last) => withText(last, of, contentText));
+    newest.current = withText(newest.current, of, contentText);
+    setFiles(newest.current);
+  }, []);
+  const onFiles = useCallback((next: readonly TextFile[]) => {
+    newest.current = next;
+    setFiles(next);
   }, []);
   const dropped = useMemo(() => ({ files }), [files]);
-  const pressSave = () =>
-    [...(buttons.current?.querySelectorAll('button') ?? [])]
-      .find((one) => one.textContent === 'Save as draft')
-      ?.click();
+  // What was typed just before Control S is drawn a moment later, and only what is drawn is sent.
+  useEffect(() => {
+    if (!wantsSave || files !== newest.current) return;
+    setWantsSave(false);
+    pressSave(buttons.current);
+  }, [wantsSave, files]);
   return (
     <Stack gap="sm">
       <UnsavedGuard isUnsaved={!isSame(files, saved)} />
-      <FileTabs files={files} path={path ?? ''} faults={faults} onPath={setPath} onFiles={setFiles} />
+      <FileTabs files={files} path={path ?? ''} faults={faults} onPath={setPath} onFiles={onFiles} />
       <Suspense fallback={<Skeleton height={420} aria-label="Loading the editor" />}>
         <CodeEditor
           {...{ files, path: path ?? '', faults, place, onText }}
-          onSave={pressSave}
+          onSave={() => setWantsSave(true)}
           onLeave={() => buttons.current?.querySelector('input')?.focus()}
         />
       </Suspense>
@@ -62,6 +71,10 @@ export function FilesEditor({ pluginId, given }: Given) {
       </div>
     </Stack>
   );
+}
+
+function pressSave(buttons: HTMLElement | null): void {
+  [...(buttons?.querySelectorAll('button') ?? [])].find((one) => one.textContent === 'Save as draft')?.click();
 }
 
 /** The same array where nothing changed, so that nothing is drawn again. */
