@@ -36,7 +36,8 @@ export interface Package {
 /** The names of all examples. */
 export async function listExamples(): Promise<string[]> {
   const entries = await readdir(fileURLToPath(new URL('.', import.meta.url)), { withFileTypes: true });
-  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  // What runs agents lies beside the packages.
+  return entries.filter((entry) => entry.isDirectory() && entry.name !== 'runtimes').map(({ name }) => name);
 }
 
 /** Reads an example from its folder. */

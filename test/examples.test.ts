@@ -16,7 +16,9 @@ const globals = {
 Object.assign(globalThis, globals);
 
 const folder = join(root, 'examples');
-const packages = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+const packages = readdirSync(folder, { withFileTypes: true }).filter(
+  (entry) => entry.isDirectory() && entry.name !== 'runtimes',
+);
 
 /** Not a literal, because the compiler would then look for the plugin globals in this project. */
 const load = (name: string): Promise<unknown> => import(join(folder, name, 'index.ts'));

@@ -36,8 +36,12 @@ export async function forkProcess(
     return code as number | null;
   };
   test.teardown(() => end(lastSignal));
-  const [message] = (await Promise.race([once(child, 'message'), gone])) as [{ ready?: boolean; failed?: string }];
-  if (message?.ready !== true) throw new Error(`${main} did not start: ${message?.failed ?? 'it ended'}`);
+  const [message] = (await Promise.race([once(child, 'message'), gone])) as [
+    { ready?: boolean; failed?: string } | null,
+  ];
+  if (message?.ready !== true) {
+    throw new Error(`${main} did not start: ${message?.failed ?? `it ended by ${child.signalCode ?? child.exitCode}`}`);
+  }
   return { process: child, end };
 }
 

@@ -1,14 +1,15 @@
 /** Every example: listed in the table with its capabilities, published, and installed as it lies there. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { readFrontmatter } from '../../api/package/frontmatter.ts';
+import { listExamples } from '../../examples/demo-packages.ts';
 import { manifest } from '../../sdk/manifest.ts';
 import { root } from '../source-files.ts';
 import { startService } from './service.ts';
 
 const folder = join(root, 'examples');
-const slugs = readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? entry.name : []));
+const slugs = await listExamples();
 const table = readFileSync(join(folder, 'README.md'), 'utf8');
 const headOf = (slug: string) =>
   readFrontmatter({ path: 'readme.md', text: readFileSync(join(folder, slug, 'readme.md'), 'utf8') }, manifest).data;

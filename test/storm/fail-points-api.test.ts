@@ -21,7 +21,13 @@ t.test('what the API acknowledged before it died arrives', async (t) => {
   const { start, vendor, gate, ledger, arrived } = await openScene(t);
   await start('supervisor');
   for (const [point, database] of API_POINTS) {
-    const api = await start('api', point);
+    // One that finds something in its spool drains it, and dies of that, perhaps before it serves.
+    const api = await start('api', point).catch((error: Error) => error);
+    if (api instanceof Error) {
+      t.match(api.message, /ended by SIGKILL/, `${point}, the database ${database}`);
+      t.equal(database, 'back');
+      continue;
+    }
     const end = ended(api);
     // The addresses are known before the database goes away.
     await vendor.send();
