@@ -136,6 +136,39 @@ t.test('uploads that are gone before they are read give their places back', asyn
   t.equal(statusOf(await send({ body })), 201);
 });
 
+t.test('a slow upload is taken; one that stops is ended, and gives its place back', async (t) => {
+  const body = Buffer.concat([number('2.2.0'), file(), END]);
+  const type = 'content-type: multipart/form-data; boundary=b';
+  const begun = (length: number) => Buffer.from(head([type, `content-length: ${length}`]));
+  const drip = async (pieces: number): Promise<string> => {
+    let answer = '';
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.setEncoding('latin1').on('data', (chunk: string) => {
+      answer += chunk;
+      if (/\}$/.test(answer)) socket.destroy();
+    });
+    socket.write(begun(body.length));
+    const size = Math.ceil(body.length / 20);
+    for (let piece = 0; piece < pieces; piece += 1) {
+      socket.write(body.subarray(piece * size, (piece + 1) * size));
+      await sleep(50);
+    }
+    await closed;
+    return answer;
+  };
+  const slow = await drip(20);
+  t.equal(statusOf(slow), 201, slow.slice(0, 300));
+  // The service's own patience with a silent connection, made short.
+  const { timeout } = api.app.server;
+  api.app.server.setTimeout(1_000);
+  const stopped = await Promise.all([drip(5), drip(10)]);
+  api.app.server.setTimeout(timeout);
+  for (const answer of stopped) t.notMatch(answer, /HTTP\/1\.1 2/);
+  t.same(await staged(), []);
+  t.equal(statusOf(await send({ body: Buffer.concat([number('2.3.0'), file(), END]) })), 201, 'both places are free');
+});
+
 t.test('headers', async (t) => {
   const get = (...lines: string[]) =>
     raw(['GET /api/me HTTP/1.1', 'host: x', `authorization: Bearer ${ann.token}`, ...lines, '', ''].join('\r\n'));
