@@ -45,19 +45,28 @@ export async function lockAgent(tx: Transaction, accountId: string, id: string):
 }
 
 /** Makes an agent. Null: the account has no room, or the installation is gone. */
-export function createAgent(pool: Pool, of: AgentScope, fields: Fields): Promise<AgentRecord | null> {
+export function createAgent(
+  pool: Pool,
+  of: AgentScope,
+  fields: Fields,
+  signal?: AbortSignal,
+): Promise<AgentRecord | null> {
   const { name, instructions = '', model = null } = fields;
   const made: AgentRecord = { id: randomUUIDv7(), name, instructions, model };
-  return inTransaction(pool, async (tx) => {
-    if (!(await hasRoom(tx, of.accountId, made))) return null;
-    const written = await tx.query(
-      `INSERT INTO agents (id, account_id, name, instructions, model, made_by, size_bytes)
+  return inTransaction(
+    pool,
+    async (tx) => {
+      if (!(await hasRoom(tx, of.accountId, made))) return null;
+      const written = await tx.query(
+        `INSERT INTO agents (id, account_id, name, instructions, model, made_by, size_bytes)
        SELECT $1, $2, $3, $4, $5, $6, $7
         WHERE $6::text IS NULL OR EXISTS (SELECT 1 FROM installations WHERE id = $6 FOR KEY SHARE)`,
-      [made.id, of.accountId, name, instructions, model, of.madeBy, sizeOf(made)],
-    );
-    return written.rowCount === 1 ? made : null;
-  });
+        [made.id, of.accountId, name, instructions, model, of.madeBy, sizeOf(made)],
+      );
+      return written.rowCount === 1 ? made : null;
+    },
+    signal,
+  );
 }
 
 /** Changes an agent. `absent`: the scope made none of this id. `full`: the account has no room for the longer texts. */
@@ -66,23 +75,28 @@ export function updateAgent(
   of: AgentScope,
   id: string,
   changes: Changes,
+  signal?: AbortSignal,
 ): Promise<AgentRecord | 'absent' | 'full'> {
-  return inTransaction(pool, async (tx) => {
-    const found = await tx.query<AgentRecord>(
-      `SELECT ${COLUMNS} FROM agents WHERE id = $1 AND account_id = $2 AND made_by IS NOT DISTINCT FROM $3`,
-      [id, of.accountId, of.madeBy],
-    );
-    const before = found.rows[0];
-    if (!before) return 'absent';
-    const { name = before.name, instructions = before.instructions, model = before.model } = changes;
-    const after: AgentRecord = { id, name, instructions, model };
-    if (!(await hasRoom(tx, of.accountId, after))) return 'full';
-    const written = await tx.query(
-      'UPDATE agents SET name = $2, instructions = $3, model = $4, size_bytes = $5, updated_at = now() WHERE id = $1',
-      [id, name, instructions, model, sizeOf(after)],
-    );
-    return written.rowCount === 1 ? after : 'absent';
-  });
+  return inTransaction(
+    pool,
+    async (tx) => {
+      const found = await tx.query<AgentRecord>(
+        `SELECT ${COLUMNS} FROM agents WHERE id = $1 AND account_id = $2 AND made_by IS NOT DISTINCT FROM $3`,
+        [id, of.accountId, of.madeBy],
+      );
+      const before = found.rows[0];
+      if (!before) return 'absent';
+      const { name = before.name, instructions = before.instructions, model = before.model } = changes;
+      const after: AgentRecord = { id, name, instructions, model };
+      if (!(await hasRoom(tx, of.accountId, after))) return 'full';
+      const written = await tx.query(
+        'UPDATE agents SET name = $2, instructions = $3, model = $4, size_bytes = $5, updated_at = now() WHERE id = $1',
+        [id, name, instructions, model, sizeOf(after)],
+      );
+      return written.rowCount === 1 ? after : 'absent';
+    },
+    signal,
+  );
 }
 
 /**
@@ -95,17 +109,22 @@ export function removeAgent(
   queues: Queues,
   of: { readonly accountId: string; readonly madeBy?: string },
   id: string,
+  signal?: AbortSignal,
 ): Promise<boolean> {
-  return inTransaction(pool, async (tx) => {
-    await lockChats(tx, of.accountId);
-    const removed = await tx.query(
-      'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
-      [id, of.accountId, of.madeBy ?? null],
-    );
-    if (removed.rowCount !== 1) return false;
-    await removeChatsWith(tx, queues, of.accountId, [id]);
-    return true;
-  });
+  return inTransaction(
+    pool,
+    async (tx) => {
+      await lockChats(tx, of.accountId);
+      const removed = await tx.query(
+        'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
+        [id, of.accountId, of.madeBy ?? null],
+      );
+      if (removed.rowCount !== 1) return false;
+      await removeChatsWith(tx, queues, of.accountId, [id]);
+      return true;
+    },
+    signal,
+  );
 }
 
 /** Removes the agents that an installation made, with their chats, which the transaction has locked. */

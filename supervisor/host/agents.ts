@@ -38,19 +38,20 @@ const NOT_YOURS = 'this installation made no such agent';
 export function agentCalls(pool: Pool, queues: Queues, mail: AgentMail): Pick<HostHandlers, Calls> {
   return {
     'agents.list': ({ entry }) => listAgents(pool, entry.accountId),
-    'agents.create': async ({ entry }, { agent }) => {
-      const made = await createAgent(pool, scopeOf(entry), storable(agent));
+    'agents.create': async ({ entry, signal }, { agent }) => {
+      const made = await createAgent(pool, scopeOf(entry), storable(agent), signal);
       if (!made) throw new HostError(FULL);
       return made;
     },
-    'agents.update': async ({ entry }, { agentId, changes }) => {
-      const changed = await updateAgent(pool, scopeOf(entry), storable({ agentId }).agentId, storable(changes));
+    'agents.update': async ({ entry, signal }, { agentId, changes }) => {
+      const { agentId: id } = storable({ agentId });
+      const changed = await updateAgent(pool, scopeOf(entry), id, storable(changes), signal);
       if (changed === 'absent') throw new HostError(NOT_YOURS);
       if (changed === 'full') throw new HostError(FULL);
       return changed;
     },
-    'agents.remove': async ({ entry }, { agentId }) => {
-      if (!(await removeAgent(pool, queues, scopeOf(entry), storable({ agentId }).agentId)))
+    'agents.remove': async ({ entry, signal }, { agentId }) => {
+      if (!(await removeAgent(pool, queues, scopeOf(entry), storable({ agentId }).agentId, signal)))
         throw new HostError(NOT_YOURS);
       return undefined;
     },

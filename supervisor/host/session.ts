@@ -1,5 +1,6 @@
 /** `host.session`: the transcript of the session that the running handler belongs to, and of no other. */
 import type { Pool } from 'pg';
+import { inTransaction } from '../../db/pool.ts';
 import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions.ts';
 import { isStorable } from '../../db/storable.ts';
 import { HostError, type HostHandlers, type HostScope, sessionOf } from './host-call.ts';
@@ -23,7 +24,11 @@ async function add(pool: Pool, scope: HostScope, role: NewMessage['role'], text:
   const session = sessionOf(scope);
   if (!isStorable(text)) throw new HostError('the text of a message holds no U+0000 and no half surrogate pair');
   const data = { installationId: scope.entry.installationId, plugin: scope.entry.slug };
-  const [added] = await appendMessages(pool, session.id, [{ role, text, data }]);
+  const [added] = await inTransaction(
+    pool,
+    (tx) => appendMessages(tx, session.id, [{ role, text, data }]),
+    scope.signal,
+  );
   if (!added) throw new HostError('the session is gone');
   return { id: added.id };
 }

@@ -12,7 +12,7 @@ const CODE = asCommand(`
   if (!args.many) return said(host[group][name](...args.given));
   const big = 'x'.repeat(200_000);
   return Promise.all(Array.from({ length: args.many }, (_, n) => said(host.workspace.write('folder' + n + '/file.txt', big))));`);
-const CAPABILITIES = ['host.storage', 'host.media', 'host.workspace'];
+const CAPABILITIES = ['host.storage', 'host.media', 'host.workspace', 'host.agents', 'host.session'];
 // Those that were waiting in the child come when it is gone already.
 const REFUSED = /^denied: .* is not granted( any more)?$/;
 
@@ -53,6 +53,8 @@ async function lock(t: Test, world: World, table: string): Promise<() => Promise
 const rowWrites: Readonly<Record<string, { table: string; member: string; given: unknown }>> = {
   'a stored value': { table: 'installation_storage', member: 'storage.set', given: ['key', 'value'] },
   'a media file': { table: 'media', member: 'media.put', given: 'bytes' },
+  'an agent': { table: 'agents', member: 'agents.create', given: [{ name: 'Ann' }] },
+  'a message': { table: 'session_messages', member: 'session.post', given: ['hello'] },
 };
 for (const [name, what] of Object.entries(ends))
   for (const [thing, { table, member, given }] of Object.entries(rowWrites))
