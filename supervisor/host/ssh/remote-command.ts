@@ -76,10 +76,11 @@ async function follow(channel: ClientChannel, input: string): Promise<RemoteEnd>
   channel.stderr.on('data', (part: Buffer) => stderr.add(part));
   // The command may end without reading its input.
   channel.on('error', () => undefined);
-  channel.on('exit', (code: number | null) => {
-    exitCode = code;
+  // Not `exit`: of a command that ends at once it comes in the packet that opens the channel, before anybody listens.
+  channel.once('close', (code: number | null | undefined) => {
+    exitCode = code ?? null;
+    resolve();
   });
-  channel.once('close', () => resolve());
   // Never ended: the line takes as many bytes as there are, and signals are possible only while it is open.
   if (input !== '') channel.write(input);
   await closed;
