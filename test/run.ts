@@ -1,6 +1,6 @@
 /**
  * `npm test [-- file…]`: the checks and every test file. Each file is a plain program that speaks TAP; two run at a time,
- * against one PostgreSQL started here; a failing one gets a second run by itself. The last line counts the assertions: `N passed, N failed`.
+ * against one PostgreSQL started here; a failing one gets up to two more runs by itself. The last line counts the assertions: `N passed, N failed`.
  *
  * The files are run by node rather than by tap's own runner because that one puts itself into the environment of every
  * child process, which a suite about processes with an empty environment cannot have.
@@ -15,8 +15,10 @@ import { SERVER_VARIABLE, startTestServer } from './server.ts';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Files at once: tests of deadlines need a free core beside them. */
 const JOBS = Math.max(2, Math.floor(availableParallelism() / 2));
-/** Failing files that get a second run; more than these are no bad luck. */
+/** Failing files that are run again; more than these are no bad luck. */
 const AGAIN_MAX = 4;
+/** Further runs of one file. */
+const MORE_RUNS = 2;
 
 const requested = process.argv.slice(2).map((file) => relative(ROOT, resolve(file)));
 const outcomes: Outcome[] = [];
@@ -54,18 +56,21 @@ function report(outcome: Outcome): void {
 }
 
 /**
- * A file that failed beside others is run once more by itself: a real fault fails again, and one of a busy machine is
- * named, so that it gets mended. What counts is the second run.
+ * A file that failed beside others is run again by itself: a real fault fails again, and one of a busy machine is
+ * named, so that it gets mended. What counts is the last run.
  */
 async function runAgain(): Promise<void> {
   const failing = outcomes.filter(({ name, failed }) => failed > 0 && files.includes(name));
   if (requested.length > 0 || failing.length > AGAIN_MAX) return;
   for (const first of failing) {
-    console.log(`again, alone: ${first.name}`);
-    const second = await runFile(first.name, ROOT);
-    outcomes.splice(outcomes.indexOf(first), 1);
-    report(second);
-    if (second.failed === 0) unsteady.push(first.name);
+    let last = first;
+    for (let run = 0; run < MORE_RUNS && last.failed > 0; run += 1) {
+      console.log(`again, alone: ${first.name}`);
+      outcomes.splice(outcomes.indexOf(last), 1);
+      last = await runFile(first.name, ROOT);
+      report(last);
+    }
+    if (last.failed === 0) unsteady.push(first.name);
   }
 }
 

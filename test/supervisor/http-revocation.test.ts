@@ -1,34 +1,18 @@
 /** `host.http.fetch` from a real plugin: what it is given, and that nothing stays open when it may not any more. */
-import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { announceInstallation } from '../../db/notices.ts';
+import { connectionEnds } from '../open-ends.ts';
 import { startDns } from './dns-server.ts';
 import { serve, type Target } from './http-target.ts';
 import { eventually, type Installed, startWorld, type World } from './world.ts';
 
 t.setTimeout(120_000);
 
-/** A row's state in /proc/net/tcp: TCP_LISTEN. */
-const LISTENING = '0A';
-
 const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
   const all = Array.from({ length: 3 }, () => host.http.fetch(url).then(({ status, bodyText, bodyBytes }) =>
     status + ' ' + bodyText + ' ' + bodyBytes.constructor.name + bodyBytes.length, (error) => error.code + ': ' + error.message));
   return { text: [...new Set(await Promise.all(all))].join() };
 } };`;
-
-/**
- * The ends of connections with `port` that a process of this machine holds, the supervisor's among them: its sockets to
- * the database come and go by themselves and are no matter here. One that is closed for good has no inode left.
- */
-function ends(port: number): number {
-  const hex = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
-  const rows = readFileSync('/proc/self/net/tcp', 'utf8').trim().split('\n').slice(1);
-  return rows.filter((row) => {
-    const [, local = '', remote = '', state, , , , , , inode] = row.trim().split(/\s+/);
-    return state !== LISTENING && inode !== '0' && (local.endsWith(hex) || remote.endsWith(hex));
-  }).length;
-}
 
 interface Asking extends Installed {
   readonly world: World;
@@ -70,7 +54,7 @@ t.test('a plugin gets an answer with text and bytes, and a sentence for what it 
   );
 });
 
-const reasons: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; told: RegExp }>> = {
+const ends: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; told: RegExp }>> = {
   'fewer grants': {
     what: (asking) => change(asking, `granted_capabilities = '{host.http:other.test}'`),
     told: /not granted any more/,
@@ -92,7 +76,7 @@ async function change({ world, installationId }: Asking, what: string): Promise<
   await announceInstallation(world.pool, installationId);
 }
 
-for (const [name, { what, told }] of Object.entries(reasons))
+for (const [name, { what, told }] of Object.entries(ends))
   t.test(`${name} leaves no socket open`, async (t) => {
     const plugin = await asking(t);
     const { ask, server } = plugin;
@@ -100,8 +84,8 @@ for (const [name, { what, told }] of Object.entries(reasons))
     await eventually(async () => (await server.open()) === 0);
     const answer = ask('/never');
     await eventually(async () => (await server.open()) === 3);
-    t.equal(ends(server.port), 6, 'both ends of each');
+    t.equal(connectionEnds(server.port), 6, 'both ends of each');
     await what(plugin);
     t.match(await answer, told);
-    await eventually(async () => (await server.open()) === 0 && ends(server.port) === 0);
+    await eventually(async () => (await server.open()) === 0 && connectionEnds(server.port) === 0);
   });

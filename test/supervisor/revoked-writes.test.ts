@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { announceInstallation } from '../../db/notices.ts';
+import { openFiles } from '../open-ends.ts';
 import { asCommand, eventually, type Installed, runCommand, startWorld, type World } from './world.ts';
 
 t.setTimeout(120_000);
@@ -75,7 +76,6 @@ for (const [name, what] of Object.entries(ends))
     });
 
 const MANY = 60;
-const descriptors = async () => (await readdir('/proc/self/fd')).length;
 const namesIn = (folder: string) => readdir(folder).catch((): string[] => []);
 
 for (const [name, what] of Object.entries(ends))
@@ -85,7 +85,7 @@ for (const [name, what] of Object.entries(ends))
     const folder = join(world.dataDir, 'workspaces', made.accountId);
     const written = async () => (await namesIn(folder)).length;
     t.equal(await runCommand(world, 'writing', { member: 'workspace.write', given: ['first/file.txt', 'x'] }), 'done');
-    const before = await descriptors();
+    const before = await openFiles();
     const told = runCommand(world, 'writing', { member: 'workspace.write', many: MANY });
     await eventually(async () => (await written()) > 2);
     await change(world, made, what);
@@ -94,7 +94,7 @@ for (const [name, what] of Object.entries(ends))
     t.ok(done < MANY, `${done} of ${MANY} were written before`);
     t.ok(answers.every((answer) => answer === 'done' || REFUSED.test(answer)));
     // At rest: the turns that were waiting have seen that they are not wanted.
-    await eventually(async () => (await descriptors()) <= before);
+    await eventually(async () => (await openFiles()) <= before);
     t.same(await namesIn(join(world.dataDir, 'workspace-staging')), [], 'nothing half written');
     // One may have been given its name at that very moment.
     const found = await written();

@@ -7,6 +7,7 @@ import t from 'tap';
 import { MIB } from '../../sdk/limits.ts';
 import { Workspaces } from '../../supervisor/workspace/workspaces.ts';
 import { type Teardown, temporaryFolder } from '../harness.ts';
+import { openFiles } from '../open-ends.ts';
 import { asCommand, runCommand, startWorld } from './world.ts';
 
 t.setTimeout(120_000);
@@ -24,7 +25,6 @@ async function open(test: Teardown, quota = { bytes: 10_000, files: 20 }) {
   const read = async (path: string) => Buffer.from(await workspaces.read(ACCOUNT, path, MIB, never)).toString();
   return { dataDir, workspaces, root, outside, write, read };
 }
-const openFiles = async () => (await readdir('/proc/self/fd')).length;
 
 t.test('files are written, listed, read and removed, with their directories', async (t) => {
   const { workspaces, write, read, root, dataDir } = await open(t);
