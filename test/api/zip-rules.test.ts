@@ -1,39 +1,15 @@
 /** Zips made by strangers: every rule of the contract by a zip that breaks just that rule. */
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32, deflateRawSync } from 'node:zlib';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import type { Package } from '../../api/package/files.ts';
-import { readPackage } from '../../api/package/reader.ts';
-import { openBlobs } from '../../db/blobs.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { temporaryFolder } from '../harness.ts';
-import { INDEX, MINIMAL, README, zipOf } from './packages.ts';
+import { INDEX, MINIMAL, zipOf } from './packages.ts';
 import { type CraftedEntry, craftZip } from './zip-crafting.ts';
+import { openZipReader, plain } from './zip-reader.ts';
 
-const folder = await temporaryFolder(t);
-const blobs = await openBlobs(folder);
-
-/** Reads a zip. @returns the package, or the problem it was refused with */
-async function read(zip: Buffer): Promise<Package | Problem> {
-  await using staging = await blobs.stage();
-  const path = staging.scratch();
-  await writeFile(path, zip);
-  return await readPackage({ kind: 'zip', path }, staging).catch((error: unknown) => {
-    if (error instanceof Problem) return error;
-    throw error;
-  });
-}
-const plain: CraftedEntry[] = [
-  { name: 'readme.md', content: README },
-  { name: 'index.ts', content: INDEX },
-];
-async function refused(t: Test, name: string, zip: Buffer, says: RegExp): Promise<void> {
-  const found = await read(zip);
-  if (!(found instanceof Problem)) return void t.fail(`${name}: it passed`);
-  t.equal(found.code, 'invalid_package', name);
-  t.match(found.message, says, name);
-}
+const { folder, read, refused } = await openZipReader(t);
 
 t.test('what passes', async (t) => {
   const good = (await read(await zipOf(MINIMAL))) as Package;

@@ -1,38 +1,15 @@
-/** Zips whose directory lies, and layouts that are nearly right: structures that packers, or attackers, really make. */
-import { writeFile } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import type { Package } from '../../api/package/files.ts';
-import { readPackage } from '../../api/package/reader.ts';
-import { openBlobs } from '../../db/blobs.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { temporaryFolder } from '../harness.ts';
 import { startApi } from './api-service.ts';
 import { INDEX, introspectsMinimal, MINIMAL, README, upload, zipOf } from './packages.ts';
 import { type CraftedEntry, craftZip } from './zip-crafting.ts';
+import { openZipReader, plain } from './zip-reader.ts';
 
 const MIB = 1024 * 1024;
 const END_BYTES = 22;
-const blobs = await openBlobs(await temporaryFolder(t));
-async function read(zip: Buffer): Promise<Package | Problem> {
-  await using staging = await blobs.stage();
-  const path = staging.scratch();
-  await writeFile(path, zip);
-  return await readPackage({ kind: 'zip', path }, staging).catch((error: unknown) => {
-    if (error instanceof Problem) return error;
-    throw error;
-  });
-}
-async function refused(t: Test, name: string, zip: Buffer, says: RegExp): Promise<void> {
-  const found = await read(zip);
-  if (!(found instanceof Problem)) return void t.fail(`${name}: it passed`);
-  t.equal(found.code, 'invalid_package', name);
-  t.match(found.message, says, name);
-}
-const plain: CraftedEntry[] = [
-  { name: 'readme.md', content: README },
-  { name: 'index.ts', content: INDEX },
-];
+const { read, refused } = await openZipReader(t);
 /** Changes fields of the record at the end of a zip. */
 function withEnd(zip: Buffer, change: (end: Buffer) => void): Buffer {
   const copy = Buffer.from(zip);
