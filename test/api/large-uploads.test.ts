@@ -87,7 +87,7 @@ t.test('a small zip that would unpack to gigabytes costs next to nothing', async
   const ms = performance.now() - started;
   t.equal(refused.status, 422, refused.detail);
   t.match(refused.detail, /k\d{3}: /, 'it names the entry');
-  t.ok(ms < 1_000, `${Math.round(ms)} ms`);
+  t.ok(ms < 3_000, `${Math.round(ms)} ms`);
   const more = api.memory().peak - resident;
   t.ok(more < 64 * MIB, `${inMegabytes(more)} more`);
   t.same(await staged(), []);

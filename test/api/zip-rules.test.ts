@@ -93,7 +93,7 @@ t.test('sizes and sums', async (t) => {
 });
 
 t.test('bombs are refused from the directory, at once and with nothing on disk', async (t) => {
-  const started = performance.now();
+  const before = process.cpuUsage();
   const zeros = deflateRawSync(Buffer.alloc(10_000_000));
   const bomb = { content: '', packed: zeros, size: 10_000_000, crc: crc32(Buffer.alloc(10_000_000)) };
   await refused(
@@ -119,7 +119,9 @@ t.test('bombs are refused from the directory, at once and with nothing on disk',
     craftZip(Array.from({ length: 10_001 }, (_, index) => ({ name: `f${index}`, content: '' }))),
     /10000/,
   );
-  t.ok(performance.now() - started < 5_000);
+  // Of this process, crafting them included: on a busy machine the clock says nothing.
+  const { user, system } = process.cpuUsage(before);
+  t.ok(user + system < 10_000_000, `${((user + system) / 1e6).toFixed(1)} s of processor`);
   t.same(await readdir(join(folder, 'staging')), []);
 });
 

@@ -132,7 +132,7 @@ t.test('a plugin that is late or wrong does not keep the vendor', async (t) => {
     channel.handshake = (request) => request.query === 'late' ? new Promise(() => undefined) : { status: 7 };`);
   const started = performance.now();
   t.match(await get('late'), { status: 200, body: { ok: true } });
-  t.ok(performance.now() - started < 4_000);
+  t.ok(performance.now() - started < 10_000);
   t.match(await get('wrong'), { status: 200, body: { ok: true } });
   await settled(2);
 });

@@ -40,10 +40,10 @@ t.test('what is a secret', async (t) => {
   t.equal(hideSecrets('postgres://app:s3cret@db/x'), 'postgres://app:[secret]@db/x');
   t.equal(hideSecrets('AKIAIOSFODNN7EXAMPLE'), '[secret]');
   t.equal(hideSecrets('nothing to hide: 42'), 'nothing to hide: 42');
-  const began = performance.now();
+  const before = process.cpuUsage();
   for (const text of ['password', 'a:', 'a://', '-----BEGIN PRIVATE KEY-----', 'rm -x ', 'curl '])
     hideSecrets(text.repeat(20_000)) && dangerIn(text.repeat(20_000));
-  t.ok(performance.now() - began < 5_000, 'no text keeps it busy');
+  t.ok(process.cpuUsage(before).user < 5_000_000, 'no text keeps it busy');
 });
 
 t.test('between an agent and a machine', { skip: noSshd }, async (t) => {

@@ -79,7 +79,7 @@ t.test('a hostile schema costs its plugin, not the supervisor', async (t) => {
   for (let strike = 0; strike < 5; strike++) {
     const started = performance.now();
     t.match(await call('redos', { s: `${'a'.repeat(40)}!` }), { status: 502, body: { code: 'plugin_failed' } });
-    t.ok(performance.now() - started < 2_000, 'a check ends, whatever the pattern');
+    t.ok(performance.now() - started < 10_000, 'a check ends, whatever the pattern');
   }
   t.match(await call('loop', {}), { status: 502 });
   t.match(await call('remote', {}), { status: 502, body: { detail: /cannot be used/ } });
