@@ -20,6 +20,8 @@ const folders: Readonly<Record<string, { values: readonly string[]; types: reado
   console: { values: ['console'], types: ['sdk', 'api'] },
   deploy: { values: ['deploy', 'db', 'sdk'], types: [] },
   examples: { values: ['examples', 'sdk'], types: ['sdk'] },
+  // Builds what authors install: the SDK with the host's own checks and jail inside.
+  pack: { values: ['pack', 'sdk', 'db', 'api', 'supervisor', 'sandbox-child'], types: [] },
 };
 /** Where a process may be started, and which one. Plugin code runs in none of them but the first. */
 const spawners: Readonly<Record<string, string>> = {

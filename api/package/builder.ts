@@ -4,7 +4,7 @@ import { isStorable } from '../../db/storable.ts';
 import type { BuiltPackage } from '../../db/versions.ts';
 import { manifest } from '../../sdk/manifest.ts';
 import type { Services } from '../services.ts';
-import { type Bundle, ENTRY } from './bundler.ts';
+import { type Bundle, ENTRY } from './bundle.ts';
 import { acceptIntrospection, capabilitiesOf, discover, type Introspected } from './discovery.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 import { type Package, type PackageFile, readText } from './files.ts';
@@ -15,6 +15,12 @@ import { warningsOf } from './warnings.ts';
 
 const README = 'readme.md';
 
+/** What building needs of the service; the author's command line has its own. */
+export interface BuildServices {
+  readonly bundler: Pick<Services['bundler'], 'bundle' | 'checkToolSchemas'>;
+  readonly blobs: Pick<Services['blobs'], 'put'>;
+  readonly introspect: Services['introspect'];
+}
 /** A build whose files wait for their commit. */
 export interface StagedBuild extends BuiltPackage {
   readonly files: readonly PackageFile[];
@@ -29,7 +35,7 @@ export interface StagedBuild extends BuiltPackage {
  * @throws Problem `invalid_package`, `text_files_only`, `bundler_busy` or `unavailable`
  */
 export async function buildPackage(
-  services: Services,
+  services: BuildServices,
   staging: Staging,
   source: PackageSource,
   slug: string,
@@ -64,7 +70,7 @@ export async function buildPackage(
   return built;
 }
 
-async function introspect(services: Services, bundle: Bundle, bundleSha256: string, slug: string) {
+async function introspect(services: BuildServices, bundle: Bundle, bundleSha256: string, slug: string) {
   const sourceName = `${slug}.js`;
   return acceptIntrospection(await services.introspect({ bundleSha256, sourceName }), bundle, sourceName);
 }
@@ -78,7 +84,7 @@ function require(of: Package, path: string): PackageFile {
 }
 
 async function checkTools(
-  services: Services,
+  services: BuildServices,
   tools: Readonly<Record<string, { parameters: unknown }>>,
   placeOf: Introspected['placeOf'],
 ): Promise<void> {

@@ -4,13 +4,10 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { Problem } from '../../sdk/errors.ts';
-import { KIB, limits } from '../../sdk/limits.ts';
-import type { BuildResult, BuildTask } from './bundler-worker.ts';
-import { invalidAll, invalidAt } from './faults.ts';
+import { type Bundle, bundlePackage, gaveUp, type RunTask } from './bundle.ts';
 import type { Package } from './files.ts';
 import type { SchemaFault } from './tool-schemas.ts';
 
-export const ENTRY = 'index.ts';
 /** Each thread has an esbuild of two threads beside it. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
 /** Builds waiting for a thread. At well under a second each this is what a client would wait through anyway. */
@@ -18,19 +15,10 @@ const QUEUE_MAX = 32;
 /** From asking to having, waiting included. Milliseconds. */
 const TOTAL_TIMEOUT_MS = 60_000;
 const RETRY_AFTER_S = 2;
-/** The bundle travels to the child in one frame, as JSON, beside settings and registrations. Bytes. */
-const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 
 /** Its threads know several tasks by name, each with types of its own. */
 type Pool = Piscina<unknown, never>;
-type Run = <Result>(name: string, task: unknown) => Promise<Result>;
 
-export interface Bundle {
-  /** A classic script: one function expression that is called, strict by where it is evaluated. */
-  readonly text: string;
-  /** Kept on the host only. */
-  readonly sourceMap: string;
-}
 export interface Bundler {
   /**
    * Builds the package's `index.ts`.
@@ -70,7 +58,7 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   pool.on('error', options.onError ?? (() => undefined));
   const places = threads + (options.queue ?? QUEUE_MAX);
   let taken = 0;
-  const run: Run = async (name, task) => {
+  const run: RunTask = async (name, task) => {
     // Counted here: Piscina leaves tasks that can be aborted out of its own limit.
     if (taken >= places) throw busy();
     taken += 1;
@@ -83,7 +71,7 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
     }
   };
   return {
-    bundle: (of) => bundle(run, of),
+    bundle: (of) => bundlePackage(run, of),
     checkToolSchemas: (schemas) => run<readonly SchemaFault[]>('checkToolSchemas', schemas),
     load: () => ({ busy: Math.min(taken, threads), waiting: Math.max(0, taken - threads) }),
     close: () => pool.close(),
@@ -109,23 +97,7 @@ function esbuildEnvironment(): Record<string, string> {
   };
 }
 
-async function bundle(run: Run, of: Package): Promise<Bundle> {
-  const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
-  const task: BuildTask = { entry: ENTRY, files };
-  let result = await run<BuildResult>('build', task);
-  // Killed from outside, or by this package? A second death answers that, and hurts nobody else: one build a process.
-  if (result.outcome === 'died') result = await run<BuildResult>('build', task);
-  if (result.outcome === 'refused') throw invalidAll(result.locations);
-  if (result.outcome !== 'built') throw gaveUp();
-  if (Buffer.byteLength(JSON.stringify(result.bundle)) > BUNDLE_MAX_BYTES) {
-    throw invalidAt({ path: ENTRY, message: `The bundle of the package is larger than ${BUNDLE_MAX_BYTES} bytes.` });
-  }
-  return { text: result.bundle, sourceMap: result.sourceMap };
-}
-
 const busy = (): Problem =>
   new Problem('bundler_busy', 'The bundler has all it can take. Send the same request again shortly.', {
     retryAfter: RETRY_AFTER_S,
   });
-const gaveUp = (): Problem =>
-  invalidAt({ path: ENTRY, message: 'The code could not be built: it is nested too deeply or takes too long.' });

@@ -8,7 +8,7 @@ import { limits } from '../../sdk/limits.ts';
 import type { Manifest } from '../../sdk/manifest.ts';
 import { surfaceName } from '../../sdk/payloads.ts';
 import { events, hooks, type Registrations, surfaces } from '../../sdk/protocol.ts';
-import { type Bundle, ENTRY } from './bundler.ts';
+import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 import { loadHint } from './load-hints.ts';
 import type { Prompt } from './prompts.ts';

@@ -12,7 +12,7 @@ export interface TransportOptions {
   readonly fetch?: typeof globalThis.fetch;
 }
 export interface Call {
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** Below the address, starting with `/`. */
   readonly path: string;
   readonly body?: unknown;

@@ -1,0 +1,38 @@
+/** What bundling a package means, wherever it is done: the service has threads for it, an author's command line has itself. */
+import type { Problem } from '../../sdk/errors.ts';
+import { KIB, limits } from '../../sdk/limits.ts';
+import type { BuildResult, BuildTask } from './bundler-worker.ts';
+import { invalidAll, invalidAt } from './faults.ts';
+import type { Package } from './files.ts';
+
+export const ENTRY = 'index.ts';
+/** The bundle travels to the child in one frame, as JSON, beside settings and registrations. Bytes. */
+const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
+
+/** Runs an export of bundler-worker.ts by its name. */
+export type RunTask = <Result>(name: string, task: unknown) => Promise<Result>;
+export interface Bundle {
+  /** A classic script: one function expression that is called, strict by where it is evaluated. */
+  readonly text: string;
+  /** Kept on the host only. */
+  readonly sourceMap: string;
+}
+
+/** Builds the package's `index.ts`. @throws Problem `invalid_package` with places */
+export async function bundlePackage(run: RunTask, of: Package): Promise<Bundle> {
+  const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
+  const task: BuildTask = { entry: ENTRY, files };
+  let result = await run<BuildResult>('build', task);
+  // Killed from outside, or by this package? A second death answers that, and hurts nobody else: one build a process.
+  if (result.outcome === 'died') result = await run<BuildResult>('build', task);
+  if (result.outcome === 'refused') throw invalidAll(result.locations);
+  if (result.outcome !== 'built') throw gaveUp();
+  if (Buffer.byteLength(JSON.stringify(result.bundle)) > BUNDLE_MAX_BYTES) {
+    throw invalidAt({ path: ENTRY, message: `The bundle of the package is larger than ${BUNDLE_MAX_BYTES} bytes.` });
+  }
+  return { text: result.bundle, sourceMap: result.sourceMap };
+}
+
+/** A build that never ends, or ends what builds it. */
+export const gaveUp = (): Problem =>
+  invalidAt({ path: ENTRY, message: 'The code could not be built: it is nested too deeply or takes too long.' });

@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+/** `bulkhead`: the command line with the host's own checks in its hands. In the repository: `node pack/bulkhead.ts`. */
+import { runCommandLine } from '../sdk/cli/command-line.ts';
+import sdk from '../sdk/package.json' with { type: 'json' };
+import { localToolbox } from './local-toolbox.ts';
+
+const interrupted = new AbortController();
+process.once('SIGINT', () => interrupted.abort());
+// A reader that has seen enough (`| head`) is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
+
+process.exitCode = await runCommandLine(process.argv.slice(2), {
+  ...{ stdout: process.stdout, stderr: process.stderr, env: process.env, folder: process.cwd() },
+  ...{ toolbox: localToolbox, signal: interrupted.signal, version: sdk.version },
+});

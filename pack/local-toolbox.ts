@@ -1,0 +1,9 @@
+/** The host's own code, as the author's command line uses it; each part is loaded when a command asks for it. */
+import type { Toolbox } from '../sdk/cli/toolbox.ts';
+
+export const localToolbox: Toolbox = {
+  async check(files, slug) {
+    const { checkFolder } = await import('./local-check.ts');
+    return checkFolder(files, slug);
+  },
+};

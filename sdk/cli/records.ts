@@ -1,0 +1,60 @@
+/** What the REST interface answers, as far as commands read it. The OpenAPI document of a service has the rest. */
+
+export interface Me {
+  readonly id: string;
+  readonly name: string;
+}
+export interface Discovered {
+  readonly commands: readonly { readonly name: string }[];
+  readonly skills: readonly { readonly name: string }[];
+  readonly middleware: readonly string[];
+  readonly lifecycle: readonly string[];
+  readonly tools: readonly { readonly name: string; readonly parameters?: unknown }[];
+  readonly providers: readonly { readonly name: string }[];
+  readonly channel: { readonly receive: boolean; readonly send: boolean; readonly handshake: boolean } | null;
+}
+export interface Version {
+  readonly id: string;
+  readonly semVer: string;
+  readonly status: 'published' | 'yanked';
+  readonly sourceSha256: string;
+  readonly createdAt: string;
+  readonly capabilities: readonly string[];
+  readonly addedCapabilities: readonly string[];
+  readonly discovered: Discovered;
+}
+export interface Plugin {
+  readonly id: string;
+  readonly slug: string;
+  readonly displayName: string;
+  readonly visibility: 'private' | 'listed' | 'delisted';
+  readonly deprecationMessage: string | null;
+}
+export interface PluginDetail extends Plugin {
+  readonly versions: readonly Version[];
+}
+export interface Installation {
+  readonly id: string;
+  readonly slug: string;
+  readonly displayName: string;
+  readonly status: string;
+  readonly statusReason: string | null;
+  readonly versionPolicy: 'Latest' | 'Pinned' | 'Draft';
+  readonly currentSemVer: string | null;
+  readonly grantedCapabilities: readonly string[];
+  readonly secretNames: readonly string[];
+  readonly pendingUpdate: {
+    readonly versionId: string;
+    readonly semVer: string;
+    readonly added: readonly string[];
+    readonly removed: readonly string[];
+  } | null;
+}
+export interface CatalogEntry {
+  readonly slug: string;
+  readonly displayName: string;
+  readonly latest: { readonly versionId: string; readonly semVer: string } | null;
+  readonly capabilities: readonly string[];
+  readonly reach: readonly { readonly capability: string; readonly sentence: string; readonly risk: string }[];
+  readonly installationId: string | null;
+}
