@@ -13,6 +13,7 @@ import { MIB } from '../sdk/limits.ts';
 import { requireSignIn } from './http/authentication.ts';
 import { answerClientError } from './http/client-errors.ts';
 import { consoleFiles, isConsoleBuilt } from './http/console-files.ts';
+import { docsFiles } from './http/docs-files.ts';
 import { answerError } from './http/errors.ts';
 import { readJsonBodies } from './http/json-body.ts';
 import { landingPage } from './http/landing-page.ts';
@@ -95,6 +96,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   });
   await app.register(helmet, protectiveHeaders(deps.publicUrl));
   await app.register((scope) => frontPage(scope, deps));
+  await app.register(docsFiles);
   const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
   await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
   const openToAll = async (scope: FastifyInstance) => {

@@ -10,16 +10,17 @@ export const apiSettings = {
     .min(1)
     .optional()
     .describe('Client the console signs in as (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
-  READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads a minute of one account.'),
-  WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes a minute of one account.'),
+  READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),
+  WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes of one account.', 'a minute'),
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Package uploads one API process takes at the same time.'),
-  WEBHOOKS_PER_SECOND: wholeNumber(1, 1_000_000, 500, 'Webhook requests a second of one routing id.'),
+  WEBHOOKS_PER_SECOND: wholeNumber(1, 1_000_000, 500, 'Webhook requests of one routing id.', 'a second'),
   WEBHOOK_BURST: wholeNumber(1, 1_000_000, 1_000, 'Webhook requests of one routing id that may arrive at once.'),
   SPOOL_MEGABYTES: wholeNumber(
     1,
     1_000_000,
     1_024,
-    'Webhook requests kept on disk while the database is away, megabytes; then vendors get 503.',
+    'Webhook requests kept on disk while the database is away; then vendors get 503.',
+    'megabytes',
   ),
   INSTALLATIONS_PER_ACCOUNT: wholeNumber(1, 100_000, 100, 'Installations one account may have.'),
 } as const;

@@ -10,14 +10,17 @@ export class SettingsError extends Error {
 }
 
 const HIGHEST_PORT = 65_535;
+/** What a number counts. */
+export type Unit = 'bytes' | 'megabytes' | 'seconds' | 'days' | 'a second' | 'a minute' | 'a day';
 
 /**
  * A whole number.
  *
  * @param fallback used when the variable is absent or empty
- * @param doc one sentence for `.env.example`
+ * @param doc one sentence for `.env.example` and `docs/settings.md`
+ * @param unit of the number, where it counts more than things
  */
-export function wholeNumber(min: number, max: number, fallback: number, doc: string) {
+export function wholeNumber(min: number, max: number, fallback: number, doc: string, unit?: Unit) {
   const error = `must be a whole number from ${min} to ${max}`;
   return z
     .string()
@@ -25,7 +28,7 @@ export function wholeNumber(min: number, max: number, fallback: number, doc: str
     .transform(Number)
     .pipe(z.number().min(min, error).max(max, error))
     .prefault(String(fallback))
-    .describe(doc);
+    .meta({ description: doc, values: `${min} to ${max}`, unit });
 }
 
 /** A TCP port. */
@@ -42,7 +45,7 @@ export function oneOf<const Words extends readonly [string, ...string[]]>(
   return z
     .enum(words, `must be one of ${words.join(', ')}`)
     .prefault(fallback)
-    .describe(doc);
+    .meta({ description: doc, values: words.join(', ') });
 }
 
 /** An http or https address, without a slash at its end. Absent without a default. */
@@ -83,11 +86,7 @@ export const sharedSettings = {
     .url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' })
     .optional()
     .describe('PostgreSQL 15 or newer to use. Empty: npm start brings its own and keeps it in DATA_DIR.'),
-  LOG_LEVEL: oneOf(
-    ['debug', 'info', 'warn', 'error'],
-    'info',
-    'Least severe log line written: debug, info, warn or error.',
-  ),
+  LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Least severe log line written.'),
   HOST: z
     .string()
     .min(1)
@@ -115,7 +114,8 @@ export const sharedSettings = {
     1,
     10_000_000,
     600,
-    'Requests a minute of one address, to each process, that carry no token or one that is not good.',
+    'Requests of one address, to each process, that carry no token or one that is not good.',
+    'a minute',
   ),
   OIDC_ISSUER: webAddress('Accept tokens of this OpenID Connect issuer instead of our own.'),
   OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience those tokens must carry. Required with OIDC_ISSUER.'),
@@ -169,13 +169,23 @@ export interface SettingDoc {
   readonly doc: string;
   /** The default as it would be written in the environment; null where there is none. */
   readonly fallback: string | null;
+  /** Of a number; null: it counts things, or is none. */
+  readonly unit: string | null;
+  /** What may be written: a range, or the words; null where the meaning says it. */
+  readonly values: string | null;
 }
 
-/** Name, meaning and default of every setting of a shape, in its order. */
+/** Name, meaning, default, unit and range of every setting of a shape, in its order. */
 export function describeSettings(shape: z.ZodRawShape): SettingDoc[] {
   return Object.entries(shape).map(([name, schema]) => ({
     name,
     doc: (schema instanceof z.ZodType && schema.description) || '',
     fallback: schema instanceof z.ZodPrefault ? String(schema.def.defaultValue) : null,
+    ...notedOf(schema),
   }));
+}
+
+function notedOf(schema: unknown): Pick<SettingDoc, 'unit' | 'values'> {
+  const { unit, values } = (schema instanceof z.ZodType && schema.meta()) || {};
+  return { unit: typeof unit === 'string' ? unit : null, values: typeof values === 'string' ? values : null };
 }

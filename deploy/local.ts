@@ -55,7 +55,7 @@ async function start(): Promise<void> {
   const settings = parseSettings(sharedSettings, env);
   await makeDataDir(settings.DATA_DIR);
   await refuseHalfRestored(settings.DATA_DIR);
-  const built = buildConsole();
+  const built = Promise.all([buildSite('console'), buildSite('docs')]);
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await refuseTakenPorts(settings);
   if (stopping !== undefined) return;
@@ -76,12 +76,12 @@ async function refuseHalfRestored(dataDir: string): Promise<void> {
 }
 
 /** Beside the start of PostgreSQL. Without it everything else still serves. */
-async function buildConsole(): Promise<void> {
+async function buildSite(folder: 'console' | 'docs'): Promise<void> {
   try {
-    await promisify(execFile)(process.execPath, [script('console/build.ts')]);
+    await promisify(execFile)(process.execPath, [script(`${folder}/build.ts`)]);
   } catch (error) {
     const said = (error as { stderr?: string }).stderr?.trim() || String(error);
-    say(`the console could not be built, so there is none until the next start: ${said.slice(-500)}`);
+    say(`${folder} could not be built, so there is none until the next start: ${said.slice(-500)}`);
   }
 }
 

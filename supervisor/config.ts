@@ -18,20 +18,27 @@ export const supervisorSettings = {
     'no',
     'SANDBOX=off starts only with yes here, and only where no plugin of another account is installed.',
   ),
-  FRAME_BYTES: wholeNumber(64 * KIB, limits.frameBytes, limits.frameBytes, 'Largest message of a child, bytes.'),
+  FRAME_BYTES: wholeNumber(64 * KIB, limits.frameBytes, limits.frameBytes, 'Largest message of a child.', 'bytes'),
   FRAMES_PER_SECOND: wholeNumber(
     100,
     1_000_000,
     limits.framesPerSecond,
-    'Messages a second read from a child; one that says more waits.',
+    'Messages read from a child; one that says more waits.',
+    'a second',
   ),
   CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Calls one child works on at once.'),
   CALLS_WAITING: wholeNumber(0, 10_000, limits.callsWaiting, 'Calls that may wait for one child.'),
-  HOST_CALLS_PER_MINUTE: wholeNumber(1, 10_000_000, limits.hostCallsPerMinute, 'Host calls a minute of one child.'),
-  LOG_LINES_PER_MINUTE: wholeNumber(1, 10_000_000, limits.logLinesPerMinute, 'Log lines a minute of one installation.'),
-  LOG_MESSAGE_BYTES: wholeNumber(256, MIB, limits.logMessageBytes, 'Longest log message, bytes; more is cut off.'),
-  LOG_DATA_BYTES: wholeNumber(256, MIB, limits.logDataBytes, 'Largest data of a log line, bytes; more is cut off.'),
-  TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool, bytes.'),
+  HOST_CALLS_PER_MINUTE: wholeNumber(1, 10_000_000, limits.hostCallsPerMinute, 'Host calls of one child.', 'a minute'),
+  LOG_LINES_PER_MINUTE: wholeNumber(
+    1,
+    10_000_000,
+    limits.logLinesPerMinute,
+    'Log lines of one installation.',
+    'a minute',
+  ),
+  LOG_MESSAGE_BYTES: wholeNumber(256, MIB, limits.logMessageBytes, 'Longest log message; more is cut off.', 'bytes'),
+  LOG_DATA_BYTES: wholeNumber(256, MIB, limits.logDataBytes, 'Largest data of a log line; more is cut off.', 'bytes'),
+  TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool.', 'bytes'),
   MODELS_FILE: z
     .string()
     .min(1)
@@ -41,21 +48,24 @@ export const supervisorSettings = {
     0,
     1_000_000_000_000,
     0,
-    'Tokens of those endpoints that one installation may use a day (UTC), input and output; 0: any number.',
+    'Tokens of the endpoints in MODELS_FILE that one installation may use, input and output, by the day of UTC; 0: any number.',
+    'a day',
   ),
   CHILDREN: wholeNumber(1, 10_000, 100, 'Plugin processes at once; the one unused longest is stopped for the next.'),
-  IDLE_STOP_SECONDS: wholeNumber(1, 86_400, 600, 'A plugin process nobody called for this long is stopped.'),
+  IDLE_STOP_SECONDS: wholeNumber(1, 86_400, 600, 'A plugin process nobody called for this long is stopped.', 'seconds'),
   DELIVERY_DAYS: wholeNumber(
     1,
     3_650,
     limits.deliveryDays,
-    'Webhook requests and replies that ended are kept this long, with their bodies, days.',
+    'Webhook requests and replies that ended are kept this long, with their bodies.',
+    'days',
   ),
   METRICS_DAYS: wholeNumber(
     1,
     365,
     limits.metricsDays,
-    'What installations did (GET /installations/{id}/metrics) is kept this long, days.',
+    'What installations did (GET /installations/{id}/metrics) is kept this long.',
+    'days',
   ),
   METRICS_SLUGS: wholeNumber(
     1,
@@ -68,7 +78,7 @@ export const supervisorSettings = {
     .min(1)
     .optional()
     .describe('JSON file of the hosts that host.ssh may use, as docs/security-model.md describes. Empty: none.'),
-  STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation, bytes.'),
+  STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation.', 'bytes'),
   HTTP_ALLOW_PRIVATE: z
     .string()
     .transform((list) => list.split(',').map((target) => target.trim().toLowerCase()))
@@ -82,17 +92,17 @@ export const supervisorSettings = {
     .describe(
       'Targets of host.http that may have private addresses: host:port, separated by commas. Plugins that were granted the host reach them inside your network. Empty: none.',
     ),
-  WORKSPACE_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.workspaceBytes, 'host.workspace of one account, bytes.'),
+  WORKSPACE_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.workspaceBytes, 'host.workspace of one account.', 'bytes'),
   WORKSPACE_FILES: wholeNumber(
     100,
     1_000_000,
     limits.workspaceFiles,
     'Files and directories in the workspace of one account.',
   ),
-  MEDIA_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.mediaBytes, 'host.media of one account, bytes.'),
+  MEDIA_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.mediaBytes, 'host.media of one account.', 'bytes'),
   MEDIA_FILES: wholeNumber(1, 1_000_000, limits.mediaFiles, 'Media files of one account.'),
-  HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child, megabytes.'),
-  RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child, megabytes.'),
+  HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child.', 'megabytes'),
+  RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child.', 'megabytes'),
   OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child; it needs about 20 for itself.'),
   THREADS: wholeNumber(12, 1_024, limits.threads, 'Threads of one child. Needs a control group.'),
   CPU_WEIGHT: wholeNumber(

@@ -18,6 +18,8 @@ const folders: Readonly<Record<string, { values: readonly string[]; types: reado
   supervisor: { values: ['supervisor', 'db', 'sdk'], types: [] },
   'sandbox-child': { values: ['sandbox-child'], types: ['sdk'] },
   console: { values: ['console'], types: ['sdk', 'api'] },
+  // The builders of the two sites share how a folder is kept built.
+  docs: { values: ['docs', 'sdk', 'console'], types: [] },
   deploy: { values: ['deploy', 'db', 'sdk'], types: [] },
   examples: { values: ['examples', 'sdk'], types: ['sdk'] },
   // Builds what authors install: the SDK with the host's own checks and jail inside.

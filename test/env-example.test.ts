@@ -5,6 +5,7 @@ import { apiSettings, readConfig as readApiConfig } from '../api/config.ts';
 import { describeSettings } from '../db/settings.ts';
 import { readConfig as readSupervisorConfig, supervisorSettings } from '../supervisor/config.ts';
 import { envExample } from './env-example.ts';
+import { settingsPage } from './settings-list.ts';
 
 const written = readFileSync(new URL('../.env.example', import.meta.url), 'utf8');
 
@@ -13,6 +14,11 @@ t.test('.env.example lists every setting with its meaning and default', async (t
   for (const { name, doc } of [...describeSettings(apiSettings), ...describeSettings(supervisorSettings)]) {
     t.match(doc, /\.$/, `${name} says what it is`);
   }
+});
+
+t.test('docs/settings.md lists them, too', async (t) => {
+  const page = readFileSync(new URL('../docs/settings.md', import.meta.url), 'utf8');
+  t.equal(page, settingsPage(), 'renew it: node test/settings-list.ts > docs/settings.md');
 });
 
 t.test('copied to .env it changes nothing', async (t) => {

@@ -1,6 +1,6 @@
 /** What `.env.example` has to say, from the settings themselves. Renew it: `node test/env-example.ts > .env.example`. */
 import { apiSettings } from '../api/config.ts';
-import { describeSettings, sharedSettings } from '../db/settings.ts';
+import { describeSettings, type SettingDoc, sharedSettings } from '../db/settings.ts';
 import { supervisorSettings } from '../supervisor/config.ts';
 
 const HEAD = `# Every setting, with its default. Set what you need in the environment, or copy this file to .env, which is read
@@ -16,10 +16,16 @@ export function envExample(): string {
     ['Supervisor', describeSettings(supervisorSettings).filter(({ name }) => !shared.has(name))],
   ] as const;
   const written = sections.map(([title, settings]) => {
-    const entries = settings.map(({ name, doc, fallback }) => `# ${doc}\n${name}=${fallback ?? ''}\n`);
+    const entries = settings.map((one) => `# ${one.doc}\n${range(one)}${one.name}=${one.fallback ?? ''}\n`);
     return `\n# --- ${title} ---\n\n${entries.join('\n')}`;
   });
   return HEAD + written.join('');
+}
+
+/** What may be written, where the meaning does not say it. */
+function range({ unit, values }: SettingDoc): string {
+  const said = [unit, values].filter((part) => part !== null).join(', ');
+  return said === '' ? '' : `# (${said})\n`;
 }
 
 if (import.meta.main) process.stdout.write(envExample());

@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 const DIST = fileURLToPath(new URL('../../console/dist', import.meta.url));
 const YEAR_MS = 365 * 24 * 3_600_000;
 /** Addresses of something else, where a page would hide that there is nothing. */
-const NO_PAGES = /^\/(api|webhook|assets)(\/|$)/;
+const NO_PAGES = /^\/(api|webhook|assets|docs)(\/|$)/;
 
 export const isConsoleBuilt = (): boolean => existsSync(join(DIST, 'index.html'));
 

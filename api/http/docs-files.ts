@@ -1,0 +1,41 @@
+/** The documentation site as `docs/build.ts` wrote it, open to everybody: a table of its pages, and files that never change. */
+import { existsSync, globSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+const DIST = fileURLToPath(new URL('../../docs/dist', import.meta.url));
+const YEAR_MS = 365 * 24 * 3_600_000;
+const NOT_FOUND = '404.html';
+/** Scripts, styles, pictures and typefaces of the site itself, and nothing else. */
+const POLICY = [
+  ["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "font-src 'self'"],
+  ["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+]
+  .flat()
+  .join('; ');
+
+/** Serves `/docs`; where the site is not built, there is none. */
+export async function docsFiles(app: FastifyInstance): Promise<void> {
+  if (!existsSync(join(DIST, 'index.html'))) return;
+  const pages = new Map(globSync('**/*.html', { cwd: DIST }).map((file) => [file.replace(/\.html$/, ''), file]));
+  await app.register(fastifyStatic, {
+    root: join(DIST, 'assets'),
+    prefix: '/docs/assets/',
+    // Their names hold their hashes.
+    ...{ immutable: true, maxAge: YEAR_MS, index: false, preCompressed: true },
+  });
+  const answer = (reply: FastifyReply, file: string) => {
+    reply.headers({ 'content-security-policy': POLICY, 'cache-control': 'no-cache' });
+    return reply.sendFile(file, DIST, { cacheControl: false });
+  };
+  app.get('/docs', { schema: { hide: true } }, (_request, reply) => answer(reply, 'index.html'));
+  app.get('/docs/*', { schema: { hide: true } }, (request: FastifyRequest<{ Params: { '*': string } }>, reply) => {
+    const name = request.params['*'];
+    if (name === '') return reply.redirect('/docs', 301);
+    const file = pages.get(name);
+    if (file !== undefined && file !== NOT_FOUND) return answer(reply, file);
+    return request.headers.accept?.includes('text/html') ? answer(reply.code(404), NOT_FOUND) : reply.callNotFound();
+  });
+}

@@ -1,0 +1,130 @@
+/** The search: a dialog, opened by its button or by `/`; the index is fetched when it is opened first. */
+import MiniSearch from 'minisearch';
+import { type Found, searchOptions } from '../search-words.ts';
+
+const SHOWN_MAX = 20;
+/** Around the first word that was found, characters. */
+const EXCERPT_BEFORE = 40;
+const EXCERPT_CHARS = 160;
+
+interface Parts {
+  readonly dialog: HTMLDialogElement;
+  readonly input: HTMLInputElement;
+  readonly list: HTMLUListElement;
+  readonly count: HTMLElement;
+}
+
+export function openSearch(): void {
+  const dialog = document.querySelector<HTMLDialogElement>('dialog.search');
+  const button = document.querySelector<HTMLButtonElement>('.search-button');
+  const input = dialog?.querySelector('input');
+  const list = dialog?.querySelector('ul');
+  const count = dialog?.querySelector<HTMLElement>('.count');
+  if (!dialog || !button || !input || !list || !count) return;
+  const parts: Parts = { dialog, input, list, count };
+  let index: Promise<MiniSearch<Found>> | undefined;
+  const show = () => {
+    if (dialog.open) return;
+    dialog.showModal();
+    input.select();
+    index ??= fetchIndex();
+  };
+  const ask = async () => {
+    const searched = input.value;
+    const found = await index?.catch(() => null);
+    // The next letter came before the index did.
+    if (searched === input.value) answer(parts, found ?? null, searched);
+  };
+  button.hidden = false;
+  button.addEventListener('click', show);
+  dialog.querySelector('.close')?.addEventListener('click', () => dialog.close());
+  dialog.addEventListener('click', ({ target }) => target === dialog && dialog.close());
+  input.addEventListener('input', () => void ask());
+  input.addEventListener('keydown', (event) => move(parts, event));
+  document.addEventListener('keydown', (event) => {
+    const isShortcut = event.key === '/' || (event.key === 'k' && (event.ctrlKey || event.metaKey));
+    if (!isShortcut || (event.target instanceof HTMLElement && event.target.matches('input, textarea'))) return;
+    event.preventDefault();
+    show();
+  });
+}
+
+async function fetchIndex(): Promise<MiniSearch<Found>> {
+  const response = await fetch(document.body.dataset.search ?? '');
+  return MiniSearch.loadJSONAsync(await response.text(), searchOptions);
+}
+
+function answer({ list, count, input }: Parts, index: MiniSearch<Found> | null, searched: string): void {
+  const found = index?.search(searched) ?? [];
+  const shown = found.slice(0, SHOWN_MAX);
+  list.replaceChildren(...shown.map((one, at) => option(one as unknown as Found, Object.keys(one.match), at)));
+  input.setAttribute('aria-expanded', String(shown.length > 0));
+  choose(list, input, 0);
+  if (index === null) count.textContent = 'The search could not be loaded. Reload the page to try again.';
+  else if (searched.trim() === '') count.textContent = '';
+  else if (found.length === 0) count.textContent = 'Nothing found. Try fewer or other words.';
+  else count.textContent = `${found.length} found${found.length > SHOWN_MAX ? `, the best ${SHOWN_MAX} shown` : ''}`;
+}
+
+function option({ id, page, heading, text }: Found, words: readonly string[], at: number): HTMLLIElement {
+  const item = document.createElement('li');
+  item.role = 'option';
+  item.id = `found-${at}`;
+  item.dataset.href = id;
+  const title = document.createElement('strong');
+  title.textContent = heading;
+  const place = document.createElement('span');
+  place.textContent = page === heading ? '' : page;
+  const excerpt = document.createElement('p');
+  excerpt.append(...marked(around(text, words), words));
+  item.append(title, ' ', place, excerpt);
+  item.addEventListener('click', () => go(item));
+  return item;
+}
+
+/** The part of a text where the first of the words is. */
+function around(text: string, words: readonly string[]): string {
+  const low = text.toLowerCase();
+  const places = words.map((word) => low.indexOf(word)).filter((place) => place >= 0);
+  const start = Math.max(0, Math.min(...places, text.length) - EXCERPT_BEFORE);
+  const from = places.length === 0 || start === 0 ? 0 : text.indexOf(' ', start) + 1;
+  return `${from > 0 ? '…' : ''}${text.slice(from, from + EXCERPT_CHARS)}`;
+}
+
+function marked(text: string, words: readonly string[]): (Node | string)[] {
+  if (words.length === 0) return [text];
+  const pattern = new RegExp(`(${words.map((word) => word.replaceAll(/[^\p{L}\p{N}]/gu, '\\$&')).join('|')})`, 'giu');
+  return text.split(pattern).map((part, at) => {
+    if (at % 2 === 0) return part;
+    const mark = document.createElement('mark');
+    mark.textContent = part;
+    return mark;
+  });
+}
+
+function move({ list, input }: Parts, event: KeyboardEvent): void {
+  const options = [...list.children];
+  const at = options.findIndex((one) => one.ariaSelected === 'true');
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[event.key];
+  if (to !== undefined) {
+    event.preventDefault();
+    choose(list, input, (to + options.length) % Math.max(1, options.length));
+  }
+  const chosen = options[at];
+  if (event.key === 'Enter' && chosen instanceof HTMLElement) go(chosen);
+}
+
+function choose(list: HTMLUListElement, input: HTMLInputElement, at: number): void {
+  [...list.children].forEach((one, index) => {
+    one.ariaSelected = String(index === at);
+    if (index === at) one.scrollIntoView({ block: 'nearest' });
+  });
+  const chosen = list.children[at];
+  if (chosen) input.setAttribute('aria-activedescendant', chosen.id);
+  else input.removeAttribute('aria-activedescendant');
+}
+
+function go(item: HTMLElement): void {
+  item.closest('dialog')?.close();
+  location.assign(item.dataset.href ?? '');
+}

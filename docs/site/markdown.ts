@@ -1,0 +1,121 @@
+/** A page of Markdown as markup, with its headings and the text that a search finds. */
+import Slugger from 'github-slugger';
+import MarkdownIt, { type Token } from 'markdown-it';
+import { highlighted } from './code.ts';
+import { plainTables } from './tables.ts';
+
+export interface Heading {
+  readonly level: number;
+  readonly id: string;
+  readonly text: string;
+}
+/** What stands under one heading. */
+export interface Passage {
+  readonly heading: Heading;
+  readonly text: string;
+}
+export interface Rendered {
+  readonly html: string;
+  readonly headings: readonly Heading[];
+  readonly passages: readonly Passage[];
+  /** Every link and picture as it is written. */
+  readonly targets: readonly string[];
+}
+/** Where a link or picture leads: an address, or null where the site has nothing to show for it. */
+export type Resolve = (target: string) => string | null;
+
+/** What is noted of a page while it is rendered. */
+interface Notes {
+  readonly resolve: Resolve;
+  readonly headings: Heading[];
+  readonly targets: string[];
+}
+
+const markdown = new MarkdownIt({ html: false, linkify: false });
+markdown.core.ruler.push('plain_tables', plainTables);
+markdown.core.ruler.push('anchors', ({ tokens, env }) => nameHeadings(tokens, env.notes as Notes));
+markdown.core.ruler.push('links', ({ tokens, env }) => leadLinks(tokens, env.notes as Notes));
+markdown.renderer.rules.fence = (tokens, at) => {
+  const { content = '', info = '' } = tokens[at] ?? {};
+  return `<div class="code"><pre><code>${highlighted(content, info.trim())}</code></pre></div>\n`;
+};
+markdown.renderer.rules.table_open = () => '<div class="table"><table>\n';
+markdown.renderer.rules.table_close = () => '</table></div>\n';
+
+/** Headings have the ids that GitHub gives them, so that a link works here and there. */
+export function renderMarkdown(text: string, resolve: Resolve): Rendered {
+  const notes: Notes = { resolve, headings: [], targets: [] };
+  const env = { notes };
+  const tokens = markdown.parse(text, env);
+  const html = markdown.renderer.render(tokens, markdown.options, env);
+  return { html, headings: notes.headings, targets: notes.targets, passages: readPassages(tokens, notes.headings) };
+}
+
+function nameHeadings(tokens: readonly Token[], { headings }: Notes): void {
+  const slugger = new Slugger();
+  tokens.forEach((token, at) => {
+    if (token.type !== 'heading_open') return;
+    const inline = tokens[at + 1];
+    const text = plainText(inline?.children ?? []);
+    const heading = { level: Number(token.tag.slice(1)), id: slugger.slug(text), text };
+    headings.push(heading);
+    token.attrPush(['id', heading.id]);
+    if (heading.level > 1 && inline?.children) inline.children = linkTo(heading.id, inline.children);
+  });
+}
+
+/** The heading is the link to itself. */
+function linkTo(id: string, children: Token[]): Token[] {
+  const first = children[0];
+  if (first === undefined || children.some(({ type }) => type === 'link_open')) return children;
+  const Made = first.constructor as typeof Token;
+  const open = new Made('link_open', 'a', 1);
+  open.attrPush(['href', `#${id}`]);
+  open.attrPush(['class', 'anchor']);
+  return [open, ...children, new Made('link_close', 'a', -1)];
+}
+
+function leadLinks(tokens: readonly Token[], notes: Notes): void {
+  for (const { children } of tokens) {
+    let isDead = false;
+    for (const token of children ?? []) {
+      if (token.type === 'image') lead(token, 'src', notes);
+      if (token.type === 'link_open') isDead = !lead(token, 'href', notes);
+      // What is not on the site stays as text.
+      if (isDead && token.type.startsWith('link_')) token.tag = 'span';
+      if (isDead && token.type === 'link_open') token.attrs = [['class', 'source']];
+    }
+  }
+}
+
+/** @returns whether it leads anywhere */
+function lead(token: Token, name: 'href' | 'src', { targets, resolve }: Notes): boolean {
+  const target = String(token.attrGet(name));
+  if (token.attrGet('class') === 'anchor') return true;
+  targets.push(target);
+  const address = resolve(target);
+  if (address !== null) token.attrSet(name, address);
+  return address !== null;
+}
+
+const plainText = (tokens: readonly Token[]): string =>
+  tokens
+    .map(({ type, content, children }) => (type === 'softbreak' ? ' ' : (children && plainText(children)) || content))
+    .join('');
+
+function readPassages(tokens: readonly Token[], headings: readonly Heading[]): Passage[] {
+  const passages: { heading: Heading; text: string }[] = [];
+  let next = 0;
+  tokens.forEach((token, at) => {
+    const heading = token.type === 'heading_open' ? headings[next++] : undefined;
+    if (heading) passages.push({ heading, text: '' });
+    const passage = passages.at(-1);
+    const isText = token.type === 'fence' || (token.type === 'inline' && tokens[at - 1]?.type !== 'heading_open');
+    if (passage && isText) passage.text += `${token.children ? plainText(token.children) : token.content}\n`;
+  });
+  return passages;
+}
+
+/** One line of Markdown: a description. */
+export const renderLine = (text: string): string =>
+  markdown.renderInline(text, { notes: { resolve: () => null, headings: [], targets: [] } satisfies Notes });

@@ -1,0 +1,93 @@
+/** Which pages there are, in which order: `docs/README.md` says it, for the site as for whoever reads the folder. */
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+/** The page of pages. */
+export const FRONT = 'docs/README.md';
+/** The page of examples, below which each example has its own. */
+export const COOKBOOK = 'examples/README.md';
+/** Where the service answers in the pages' examples; its own links go to whichever service shows the site. */
+const SERVICE = 'http://localhost:4000/';
+/** Files whose address is not their name. */
+const ADDRESSES: Readonly<Record<string, string>> = {
+  [FRONT]: '',
+  [COOKBOOK]: 'cookbook',
+  'README.md': 'about',
+  'CHANGELOG.md': 'changes',
+  'sdk/README.md': 'types',
+  'sdk/REFERENCE.md': 'reference',
+};
+
+export interface Place {
+  readonly title: string;
+  readonly description: string;
+  /** From the root of the project. Null: an address of the service that is no page of the site. */
+  readonly file: string | null;
+  readonly href: string;
+}
+export interface Section {
+  readonly title: string;
+  readonly places: readonly Place[];
+}
+
+/** The text of a file of the project, without the comments that say how it is made. */
+export function readText(file: string): string {
+  return readFileSync(join(root, file), 'utf8').replaceAll(/<!--[\s\S]*?-->\s*/g, '');
+}
+
+/** Where a file is on the site, `/docs/…`; null: it is no page. */
+export function addressOf(file: string): string | null {
+  const example = /^examples\/([a-z0-9-]+)(\/|$)/.exec(file)?.[1];
+  if (example !== undefined) return isExample(example) ? `/docs/cookbook/${example}` : null;
+  const named = ADDRESSES[file];
+  if (named === '') return '/docs';
+  if (named !== undefined) return `/docs/${named}`;
+  return /^docs\/[a-z0-9-]+\.md$/.test(file) && existsSync(join(root, file))
+    ? `/docs/${posix.basename(file, '.md')}`
+    : null;
+}
+
+const isExample = (name: string): boolean => existsSync(join(root, 'examples', name, 'readme.md'));
+
+/** The sections and their pages as the front page lists them; what it lists and is not there, and what it forgot. */
+export function readSections(): { sections: Section[]; faults: string[] } {
+  const sections: { title: string; places: Place[] }[] = [];
+  const faults: string[] = [];
+  for (const line of readText(FRONT).split('\n')) {
+    const title = /^## (.+)$/.exec(line)?.[1];
+    if (title !== undefined) sections.push({ title, places: [] });
+    const entry = /^- \[([^\]]+)\]\(([^)]+)\): (.+)$/.exec(line);
+    if (entry === null) continue;
+    const place = placeOf(entry);
+    if (place) sections.at(-1)?.places.push(place);
+    else faults.push(`${FRONT} lists ${entry[2]}, which is no page.`);
+  }
+  return { sections, faults: [...faults, ...unlistedPages(sections)] };
+}
+
+function placeOf([, title = '', target = '', description = '']: RegExpExecArray): Place | null {
+  if (target.startsWith(SERVICE)) return { title, description, file: null, href: localAddress(target) };
+  const file = posix.join('docs', target);
+  const href = addressOf(file);
+  return href === null || !existsSync(join(root, file)) ? null : { title, description, file, href };
+}
+
+function unlistedPages(sections: readonly Section[]): string[] {
+  const listed = new Set(sections.flatMap(({ places }) => places.map(({ file }) => file)));
+  const there = globSync('docs/*.md', { cwd: root }).sort();
+  const forgotten = there.filter((file) => file !== FRONT && !listed.has(file));
+  return forgotten.map((file) => `${FRONT} does not list ${file}: add a line where a reader would look for it.`);
+}
+
+/** An address of the service as the path it has on whichever service shows the site; any other as it is. */
+export const localAddress = (href: string): string =>
+  href.startsWith(SERVICE) ? href.slice(SERVICE.length - 1) : href;
+
+/** The examples in the order of their table. */
+export function exampleNames(): string[] {
+  if (!existsSync(join(root, COOKBOOK))) return [];
+  const named = [...readText(COOKBOOK).matchAll(/^\| \[[^\]]+\]\(([a-z0-9-]+)\)/gm)].map(([, name = '']) => name);
+  return named.filter(isExample);
+}
