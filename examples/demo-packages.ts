@@ -1,5 +1,7 @@
 /** Publishes and installs the example packages, again and again if need be. */
+import { globSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { inc, rsort } from 'semver';
 import { ZipFile } from 'yazl';
@@ -33,12 +35,11 @@ export interface Package {
   readonly files: readonly { readonly path: string; readonly bytes: Buffer }[];
 }
 
-/** The names of all examples. */
-export async function listExamples(): Promise<string[]> {
-  const entries = await readdir(fileURLToPath(new URL('.', import.meta.url)), { withFileTypes: true });
-  // What runs agents lies beside the packages.
-  return entries.filter((entry) => entry.isDirectory() && entry.name !== 'runtimes').map(({ name }) => name);
-}
+/** The names of all examples: the folders with a readme of their own. */
+export const listExamples = (): string[] =>
+  globSync('*/readme.md', { cwd: fileURLToPath(new URL('.', import.meta.url)) })
+    .map(dirname)
+    .sort();
 
 /** Reads an example from its folder. */
 export async function readPackage(slug: string): Promise<Package> {

@@ -23,7 +23,7 @@ const { values: flags, positionals: names } = parseArgs({
   allowPositionals: true,
   options: { help: { type: 'boolean', short: 'h' } },
 });
-const known = await listExamples();
+const known = listExamples();
 const unknown = names.filter((name) => !known.includes(name));
 if (flags.help || names.length === 0) console.log(`${HELP}\n\nExamples\n  ${known.join('\n  ')}`);
 else if (unknown.length > 0) fail(`There is no example ${unknown.join(', ')}. There are ${known.join(', ')}.`);

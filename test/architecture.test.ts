@@ -106,6 +106,15 @@ t.test('processes are started in named places only', async (t) => {
   t.same(starts.filter(({ from }) => !allowed(from)).map(told), []);
 });
 
+t.test('the supervisor starts without the library of a protocol that nobody may ask for', async (t) => {
+  const atStart = reached('supervisor/main.ts');
+  t.ok(atStart.has('supervisor/mcp/route.ts') && atStart.has('fastify'), 'what it starts with is seen');
+  t.same(
+    [...atStart].filter((name) => name.startsWith('@modelcontextprotocol/')),
+    [],
+  );
+});
+
 t.test('nobody imports a main file', async (t) => {
   t.same(imports.filter(({ to }) => isMain(to)).map(told), []);
 });
@@ -160,6 +169,14 @@ t.test('nothing names the machine or the registry it was built on', async (t) =>
   });
   t.same(wrong, []);
 });
+
+/** Files and packages that are loaded with a file, before anything of it runs. */
+function reached(entry: string): Set<string> {
+  const found = new Set([entry]);
+  for (const path of found)
+    for (const { from, to, typeOnly, isLazy } of imports) if (from === path && !typeOnly && !isLazy) found.add(to);
+  return found;
+}
 
 /** One circle of imports as the files along it, or none. */
 function findCircle(below: ReadonlyMap<string, readonly string[]>): string[] {

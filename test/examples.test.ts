@@ -1,8 +1,9 @@
 /** The example packages: valid as they lie there, and doing what their readme says. Their jailed run is tested end to end. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
+import { listExamples } from '../examples/demo-packages.ts';
 import { effectiveSettings, manifest } from '../sdk/manifest.ts';
 import { root } from './source-files.ts';
 
@@ -16,9 +17,7 @@ const globals = {
 Object.assign(globalThis, globals);
 
 const folder = join(root, 'examples');
-const packages = readdirSync(folder, { withFileTypes: true }).filter(
-  (entry) => entry.isDirectory() && entry.name !== 'runtimes',
-);
+const packages = listExamples();
 
 /** Not a literal, because the compiler would then look for the plugin globals in this project. */
 const load = (name: string): Promise<unknown> => import(join(folder, name, 'index.ts'));
@@ -31,7 +30,7 @@ function settingsOf(name: string, given: Readonly<Record<string, string>> = {}):
 
 t.test('every example has a readme with a valid head', async (t) => {
   t.ok(packages.length >= 3);
-  for (const { name } of packages) t.ok(settingsOf(name), name);
+  for (const name of packages) t.ok(settingsOf(name), name);
 });
 
 t.test('house-style ends the prompt with the style, or leaves it alone', async (t) => {

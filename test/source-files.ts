@@ -15,6 +15,8 @@ export interface Import {
   /** A path from the root, or the name of a package without its sub-path, or `node:x`. */
   readonly to: string;
   readonly typeOnly: boolean;
+  /** `import(…)`: loaded when it is reached. */
+  readonly isLazy: boolean;
 }
 export interface SourceFile {
   readonly path: string;
@@ -48,8 +50,15 @@ export function parseSource(path: string, source: string): SourceFile {
     : stripTypeScriptTypes(source);
   const program = parse(stripped, { ecmaVersion: 'latest', sourceType: 'module', locations: true });
   const nodes = [...walk(program)];
-  const value = nodes.flatMap(importOf).map((to) => ({ from: path, to: resolve(path, to), typeOnly: false }));
-  const types = typeImports(source, stripped).map((to) => ({ from: path, to: resolve(path, to), typeOnly: true }));
+  const value = nodes.flatMap((node) =>
+    importOf(node).map((to) => ({
+      ...{ from: path, to: resolve(path, to), typeOnly: false },
+      isLazy: node.type === 'ImportExpression',
+    })),
+  );
+  const types = typeImports(source, stripped).map((to) => ({
+    ...{ from: path, to: resolve(path, to), typeOnly: true, isLazy: false },
+  }));
   return {
     path,
     lines: source.split('\n').length - 1,

@@ -1,7 +1,7 @@
 /** Bulkhead for the Vercel AI SDK: `wrapLanguageModel({ model, middleware: bulkhead(session) })` and `tools: await bulkheadTools(session)`. */
 import { dynamicTool, jsonSchema, type LanguageModelMiddleware, type ToolSet } from 'ai';
 import type { Session } from '../session.ts';
-import { asSummary, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
+import { asSummary, type PlainMessage, Turn, type TurnOptions, toolText } from './turn.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];
 type Prompt = Params['prompt'];
@@ -55,10 +55,9 @@ export async function bulkheadTools(session: Session): Promise<ToolSet> {
         inputSchema: jsonSchema({ type: 'object', ...parameters }),
         async execute(input, { toolCallId, abortSignal }) {
           const call = { callId: toolCallId, ...(abortSignal ? { signal: abortSignal } : {}) };
-          const { content, isError } = await session.callTool(name, input, call);
-          const text = content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
-          if (isError) throw new Error(text);
-          return text;
+          const result = await session.callTool(name, input, call);
+          if (result.isError) throw new Error(toolText(result));
+          return toolText(result);
         },
       }),
     ]),

@@ -3,7 +3,7 @@ import { type BaseMessage, HumanMessage, SystemMessage } from '@langchain/core/m
 import { tool } from '@langchain/core/tools';
 import { type AgentMiddleware, createMiddleware } from 'langchain';
 import type { Session } from '../session.ts';
-import { asSummary, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
+import { asSummary, type PlainMessage, Turn, type TurnOptions, toolAnswer } from './turn.ts';
 
 /**
  * A middleware that brings the session's tools and passes each model call through the plugins.
@@ -37,13 +37,8 @@ export async function bulkheadTools(session: Session) {
   return (await session.tools()).map(({ name, description, parameters }) =>
     tool(
       async (input: unknown, config?: { signal?: AbortSignal }) => {
-        const { content, isError } = await session.callTool(
-          name,
-          input,
-          config?.signal ? { signal: config.signal } : {},
-        );
-        const text = content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
-        return isError ? `It failed: ${text}` : text;
+        const result = await session.callTool(name, input, config?.signal ? { signal: config.signal } : {});
+        return toolAnswer(result);
       },
       { name, description, schema: { type: 'object', ...parameters } },
     ),

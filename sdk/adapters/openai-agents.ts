@@ -1,7 +1,7 @@
 /** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` of the agent. */
 import { type AgentInputItem, type OutputGuardrail, type RunConfig, type Tool, tool } from '@openai/agents';
 import type { Session } from '../session.ts';
-import { asSummary, type PlainMessage, Turn, type TurnOptions, VetoError } from './turn.ts';
+import { asSummary, type PlainMessage, Turn, type TurnOptions, toolAnswer, VetoError } from './turn.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
 
@@ -37,11 +37,7 @@ export async function bulkheadTools(session: Session): Promise<Tool[]> {
       description,
       strict: false,
       parameters: { type: 'object', properties: {}, required: [], ...parameters, additionalProperties: true } as never,
-      async execute(input) {
-        const { content, isError } = await session.callTool(name, input);
-        const text = content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
-        return isError ? `It failed: ${text}` : text;
-      },
+      execute: async (input) => toolAnswer(await session.callTool(name, input)),
     }),
   );
 }

@@ -1,5 +1,5 @@
 /** What every adapter does in an agent's turn, whatever the framework: ask the plugins at the right moments. */
-import type { Session } from '../session.ts';
+import type { Session, ToolResult } from '../session.ts';
 
 /** A plugin stopped the operation. `message` is what a user may read. */
 export class VetoError extends Error {
@@ -113,3 +113,11 @@ function firstAfterTools(messages: readonly PlainMessage[], wanted: number): num
 
 /** How a summary is put into a conversation. */
 export const asSummary = (summary: string): string => `Summary of the conversation so far:\n${summary}`;
+
+/** A tool's result as a model reads it: its texts, and what is no text as JSON. */
+export const toolText = ({ content }: ToolResult): string =>
+  content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
+
+/** The same for frameworks that know no failed result: the model is told in words. */
+export const toolAnswer = (result: ToolResult): string =>
+  result.isError ? `It failed: ${toolText(result)}` : toolText(result);

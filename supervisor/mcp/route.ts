@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { SessionParams, SessionServices } from '../sessions/services.ts';
-import { type Connection, McpConnections } from './connections.ts';
+import type { Connection, McpConnections } from './connections.ts';
 
 /** Names the connection in requests and answers. */
 const CONNECTION_HEADER = 'mcp-session-id';
@@ -12,14 +12,21 @@ const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not fou
 
 /** Installs the routes. */
 export function installMcp(app: FastifyInstance, services: SessionServices, version: string): void {
-  const connections = new McpConnections(services, version);
-  app.addHook('preClose', () => connections.close());
+  let loading: Promise<McpConnections> | null = null;
+  // The protocol's library costs a supervisor whom nobody asks for it some 20 MB and a slower start.
+  const load = async (): Promise<McpConnections> => {
+    const { McpConnections } = await import('./connections.ts');
+    return new McpConnections(services, version);
+  };
+  app.addHook('preClose', async () => (await loading)?.close());
   app.route<{ Params: SessionParams }>({
     method: ['GET', 'POST', 'DELETE'],
     url: '/sessions/:sessionId/mcp',
     exposeHeadRoute: false,
     handler: async (request, reply) => {
       const session = await services.sessions.get(request.accountId, request.params.sessionId);
+      loading ??= load();
+      const connections = await loading;
       const named = request.headers[CONNECTION_HEADER];
       const connection =
         typeof named === 'string' ? connections.find(named, session) : await connections.begin(session);

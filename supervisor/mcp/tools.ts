@@ -11,7 +11,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
-import type { Roster } from '../fleet/roster-cache.ts';
+import type { Roster, ToolRef } from '../fleet/roster-cache.ts';
 import type { SessionServices } from '../sessions/services.ts';
 import { callTool, findTool, listTools, type ToolResult } from '../sessions/tools.ts';
 import { asMcpError } from './errors.ts';
@@ -28,7 +28,7 @@ export function offerTools(server: Server, services: SessionServices, session: S
   }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
     const roster = await services.rosters.get(session.accountId);
-    if (!roster.tools.has(params.name)) throw unknownTool(roster, params.name);
+    const tool = toolNamed(roster, params.name);
     const token = params._meta?.progressToken;
     const started = Date.now();
     const tell = (): void => {
@@ -39,7 +39,7 @@ export function offerTools(server: Server, services: SessionServices, session: S
     const timer = token === undefined ? undefined : setInterval(tell, PROGRESS_EVERY_MS);
     try {
       const call = { callId: randomUUIDv7(), arguments: params.arguments ?? {}, signal };
-      return toMcp(await callTool(services, session, findTool(roster, params.name), call));
+      return toMcp(await callTool(services, session, tool, call));
     } catch (error) {
       return refusalOf(error);
     } finally {
@@ -81,11 +81,11 @@ function refusalOf(error: unknown): CallToolResult {
   return { content: [{ type: 'text', text: [error.message, ...where].join('\n') }], isError: true };
 }
 
-function unknownTool(roster: Roster, name: string): McpError {
+/** A name that is not offered is the protocol's own error, with the nearest one. */
+function toolNamed(roster: Roster, name: string): ToolRef {
   try {
-    findTool(roster, name);
+    return findTool(roster, name);
   } catch (error) {
-    if (error instanceof Problem) return new McpError(ErrorCode.InvalidParams, error.message);
+    throw error instanceof Problem ? new McpError(ErrorCode.InvalidParams, error.message) : error;
   }
-  return new McpError(ErrorCode.InvalidParams, 'There is no tool of that name.');
 }

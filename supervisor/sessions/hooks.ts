@@ -7,6 +7,7 @@ import { Problem } from '../../sdk/errors.ts';
 import { limits } from '../../sdk/limits.ts';
 import { trigger } from '../../sdk/payloads.ts';
 import { type HookName, hooks } from '../../sdk/protocol.ts';
+import type { Summary } from '../../sdk/session/answers.ts';
 import type { ChainState, Fields } from '../chain.ts';
 import { runChain } from '../chain-runner.ts';
 import { idleOf, linksOf } from '../fleet/roster-cache.ts';
@@ -107,17 +108,11 @@ export function installHooks(app: FastifyInstance, services: SessionServices): v
   });
 }
 
-interface CompactionAnswer {
-  readonly summary: string | null;
-  readonly source: 'plugin' | 'builtin';
-  readonly notice: string | null;
-}
-
 async function compact(
   services: SessionServices,
   session: Session,
   body: z.infer<typeof compactionBody>,
-): Promise<CompactionAnswer> {
+): Promise<Summary> {
   const roster = await services.rosters.get(session.accountId);
   const hook = 'compaction.summarize';
   const [links, idle] = [linksOf(roster, hook), idleOf(roster, hook)];

@@ -5,6 +5,7 @@ import type { Queues } from '../../db/queues.ts';
 import type { RowStreams } from '../../db/row-streams.ts';
 import type { Session } from '../../db/sessions.ts';
 import type { SignIn } from '../../db/sign-in.ts';
+import type { SessionRecord } from '../../sdk/session/answers.ts';
 import type { ChainDeps } from '../chain-runner.ts';
 import type { RosterCache } from '../fleet/roster-cache.ts';
 import type { Plugins } from '../plugin-call.ts';
@@ -29,16 +30,8 @@ export interface SessionServices extends ChainDeps {
 export interface SessionParams {
   readonly sessionId: string;
 }
-/** A session as the API shows it. */
-export interface SessionBody {
-  readonly id: string;
-  readonly agentId: string;
-  readonly agentName: string;
-  readonly channelId: string | null;
-  readonly createdAt: string;
-  readonly clearedAt: string | null;
-}
-export const toBody = ({ id, agentId, agentName, channelId, createdAt, clearedAt }: Session): SessionBody => ({
+/** A session as the API shows it: clients know it by the same type. */
+export const toBody = ({ id, agentId, agentName, channelId, createdAt, clearedAt }: Session): SessionRecord => ({
   id,
   agentId,
   agentName,

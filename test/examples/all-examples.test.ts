@@ -9,7 +9,7 @@ import { root } from '../source-files.ts';
 import { startService } from './service.ts';
 
 const folder = join(root, 'examples');
-const slugs = await listExamples();
+const slugs = listExamples();
 const table = readFileSync(join(folder, 'README.md'), 'utf8');
 const headOf = (slug: string) =>
   readFrontmatter({ path: 'readme.md', text: readFileSync(join(folder, slug, 'readme.md'), 'utf8') }, manifest).data;
