@@ -73,7 +73,7 @@ export async function replayDeliveries(
 ): Promise<number> {
   const replayed = await tx.query(
     `WITH replayed AS (
-       UPDATE deliveries d SET state = 'pending', attempts = 0, next_attempt_at = now(), claimed_by = NULL,
+       UPDATE deliveries d SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), claimed_by = NULL,
               finished_at = NULL
         WHERE d.id IN (SELECT r.id FROM deliveries r
                         WHERE r.installation_id = $1 AND ($2::text IS NULL OR r.id = $2) AND r.state <> 'pending'

@@ -3,6 +3,7 @@
  * and the next one only after that is delivered or dead.
  */
 import type { ClientBase, Pool } from 'pg';
+import { type Counted, countAttempt, countInterruption } from './interruptions.ts';
 import { isHeld } from './leases.ts';
 
 export interface Lane {
@@ -25,6 +26,8 @@ export interface ClaimedDelivery extends ReadyLane {
   readonly headers: readonly (readonly [string, string])[];
   readonly body: Uint8Array;
   readonly attempt: number;
+  /** How many of the attempts were cut short and count as no failure. */
+  readonly interruptions: number;
   /** Of the request that brought it; null: nobody traces it. */
   readonly traceparent: string | null;
 }
@@ -59,14 +62,14 @@ export async function findReadyLanes(
 /** Claims one attempt at the head of a lane. Null: there is none, it is too early, or another living supervisor is at it. */
 export async function claimHead(pool: Pool, lane: Lane, lease: number): Promise<ClaimedDelivery | null> {
   const found = await pool.query<ClaimedDelivery>(
-    `UPDATE deliveries d SET attempts = d.attempts + 1, claimed_by = $3
+    `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruption}, claimed_by = $3
       WHERE d.id = (SELECT h.id FROM deliveries h
                      WHERE h.channel_id = $1 AND h.direction = $2 AND h.state = 'pending'
                      ORDER BY h.position LIMIT 1)
         AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${isFree('d.claimed_by', '$3')}
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
-        d.headers, d.body, d.attempts AS attempt, d.traceparent`,
+        d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent`,
     [lane.channelId, lane.direction, lease],
   );
   return found.rows[0] ?? null;
@@ -92,8 +95,7 @@ export interface Postponement {
   /** Seconds; null: until the installation can run again. */
   readonly afterSeconds: number | null;
   readonly error: string;
-  /** Whether the attempt counts: it does where the plugin had its chance. */
-  readonly counts: boolean;
+  readonly as: Counted;
 }
 
 /** Puts a delivery back for a later attempt. Its lane waits with it. */
@@ -101,13 +103,13 @@ export async function postponeDelivery(
   pool: Pool,
   id: string,
   lease: number,
-  { afterSeconds, error, counts }: Postponement,
+  { afterSeconds, error, as }: Postponement,
 ): Promise<void> {
   await pool.query(
-    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, attempts = attempts - $5,
+    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttempt('$5')},
             next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
       WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
-    [id, lease, afterSeconds, error, counts ? 0 : 1],
+    [id, lease, afterSeconds, error, as],
   );
 }
 

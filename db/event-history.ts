@@ -46,7 +46,7 @@ export async function replayEvent(
   eventId: string,
 ): Promise<RecordedEvent | null> {
   const changed = await tx.query(
-    `UPDATE events SET state = 'pending', attempts = 0, next_attempt_at = now(), finished_at = NULL, claimed_by = NULL
+    `UPDATE events SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), finished_at = NULL, claimed_by = NULL
       WHERE id = $1 AND installation_id = $2 AND state <> 'pending'`,
     [eventId, installationId],
   );

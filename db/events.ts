@@ -3,6 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import { type EventName, events } from '../sdk/protocol.ts';
+import { type Counted, countAttempt, countInterruption } from './interruptions.ts';
 import { isHeld } from './leases.ts';
 import type { Queues } from './queues.ts';
 
@@ -30,6 +31,8 @@ export interface ClaimedEvent {
   readonly data: Record<string, unknown>;
   readonly occurredAt: string;
   readonly attempt: number;
+  /** How many of the attempts were cut short and count as no failure. */
+  readonly interruptions: number;
 }
 
 /**
@@ -68,11 +71,12 @@ export async function recordEvent<Type extends EventName>(
  */
 export async function claimEvent(pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> {
   const found = await pool.query<ClaimedEvent & { occurredAt: Date }>(
-    `UPDATE events SET attempts = attempts + 1, claimed_by = $2
+    `UPDATE events SET attempts = attempts + 1, ${countInterruption}, claimed_by = $2
       WHERE id = $1 AND state = 'pending' AND next_attempt_at <= now()
         AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isHeld('claimed_by')})
       RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
-        version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt`,
+        version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
+        interruptions`,
     [eventId, lease],
   );
   const row = found.rows[0];
@@ -92,27 +96,32 @@ export async function finishEvent(
   );
 }
 
+export interface EventPostponement {
+  /** Whose claim it is. */
+  readonly lease: number;
+  readonly afterSeconds: number;
+  readonly error: string;
+  readonly as: Counted;
+}
+
 /**
- * Puts an event back for a later attempt. A crash between the two statements is healed by the sweep.
- *
- * @param counts whether the attempt counts: it does where the plugin had its chance
+ * Puts an event back for a later attempt; done again, it changes nothing more. A crash between the two statements is
+ * healed by the sweep.
  */
 export async function postponeEvent(
   pool: Pool,
   queues: Queues,
   event: { readonly id: string; readonly installationId: string },
-  delaySeconds: number,
-  error: string,
-  counts = true,
+  { lease, afterSeconds, error, as }: EventPostponement,
 ): Promise<void> {
   await pool.query(
-    `UPDATE events SET claimed_by = NULL, last_error = $2, attempts = attempts - $4,
+    `UPDATE events SET claimed_by = NULL, last_error = $2, ${countAttempt('$4')},
             next_attempt_at = now() + make_interval(secs => $3)
-      WHERE id = $1 AND state = 'pending'`,
-    [event.id, error, delaySeconds, counts ? 0 : 1],
+      WHERE id = $1 AND claimed_by = $5 AND state = 'pending'`,
+    [event.id, error, afterSeconds, as, lease],
   );
   const payload = { eventId: event.id, installationId: event.installationId };
-  await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, delaySeconds), group: event.installationId });
+  await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, afterSeconds), group: event.installationId });
 }
 
 export interface OwnClaims {
@@ -152,7 +161,7 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
  */
 export async function holdEvent(pool: Pool, eventId: string, why: string): Promise<void> {
   await pool.query(
-    `UPDATE events SET claimed_by = NULL, attempts = attempts - 1, next_attempt_at = 'infinity', last_error = $2
+    `UPDATE events SET claimed_by = NULL, ${countAttempt("'nothing'")}, next_attempt_at = 'infinity', last_error = $2
       WHERE id = $1 AND state = 'pending'`,
     [eventId, why],
   );

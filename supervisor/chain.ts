@@ -40,7 +40,12 @@ export interface TraceStep extends Link {
 export type LinkResult =
   | { readonly kind: 'answered'; readonly answer: unknown }
   | { readonly kind: 'cancelled'; readonly reason: string }
-  | { readonly kind: 'error' | 'timeout' | 'unavailable'; readonly message: string; readonly stack?: string };
+  | {
+      readonly kind: 'error' | 'timeout' | 'unavailable';
+      readonly message: string;
+      readonly stack?: string;
+      readonly interrupted?: true;
+    };
 
 export type Fields = Readonly<Record<string, unknown>>;
 export interface ChainState {

@@ -230,7 +230,7 @@ export class Child {
     const ranMs = performance.now() - this.#startedAt;
     await this.#stderr.ended();
     const end = describeEnd(exit, { why: this.#why, stderr: this.stderr(), ranMs });
-    const error = new ChildError('dead', end.reason);
+    const error = new ChildError('dead', end.reason, { interrupted: end.interrupted });
     this.#state = 'dead';
     this.#why ??= end.reason;
     this.#wire.close(error);

@@ -25,6 +25,7 @@ import type { Fleet } from './fleet.ts';
 import { introspect } from './introspection.ts';
 import type { Jail } from './jail.ts';
 import type { SessionServices } from './sessions/services.ts';
+import { openSteadfastWrites } from './steadfast-writes.ts';
 
 /** How often the rows are compared with the queue, milliseconds. Notices make this a backstop. */
 const HEAL_MS = 15_000;
@@ -37,7 +38,7 @@ const LANES_PER_INSTALLATION = 4;
 /** The grain of retries, and the backstop of a lost notice, milliseconds. */
 const LANE_POLL_MS = 1_000;
 
-export interface JobDeps extends Omit<EventDeps, 'atWork'> {
+export interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
   readonly services: SessionServices;
   readonly blobs: Blobs;
   readonly fleet: Fleet;
@@ -65,14 +66,15 @@ export interface Jobs {
 /** Heals, then starts the workers. */
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await upkeep(deps);
+  const writes = openSteadfastWrites(deps.onError);
   const lanes = new LaneScheduler({
     ...{ concurrency: LANES, perInstallation: LANES_PER_INSTALLATION, pollMs: LANE_POLL_MS, onError: deps.onError },
     find: (channelIds) => findReadyLanes(deps.pool, deps.lease, channelIds),
-    work: (lane) => deliverHead(deps, lane),
+    work: (lane) => deliverHead({ ...deps, writes }, lane),
   });
   deps.queues.work('introspect', ({ introspectionId }) => answer(deps, introspectionId));
   const atWork = new Set<string>();
-  deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork }, eventId));
+  deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork, writes }, eventId));
   deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
   await sweepIntrospections(deps.pool, deps.queues);
   await heal(deps, atWork, lanes);
@@ -87,6 +89,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     heal: () => void heal(deps, atWork, lanes).catch(deps.onError),
     stop: (graceMs) => {
       timers.forEach(clearInterval);
+      writes.giveUp();
       return lanes.stop(graceMs);
     },
   };

@@ -15,8 +15,9 @@ import { surfaces } from '../../sdk/protocol.ts';
 import type { LinkResult } from '../chain.ts';
 import type { Fleet } from '../fleet.ts';
 import type { SessionServices } from '../sessions/services.ts';
+import type { SteadfastWrites } from '../steadfast-writes.ts';
 import { takeMessages } from './messages.ts';
-import { judgeDelivery, REFUSED_WAIT_S } from './policy.ts';
+import { DELIVERY_ATTEMPTS, type DeliveryVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './policy.ts';
 import { requestOf } from './request.ts';
 
 export interface DeliveryDeps {
@@ -24,6 +25,7 @@ export interface DeliveryDeps {
   readonly fleet: Pick<Fleet, 'refusalOf'>;
   /** This supervisor's claims. */
   readonly lease: number;
+  readonly writes: Pick<SteadfastWrites, 'write'>;
   /** Told at each step; a test's may end the process there. */
   passes(step: string): void;
   onError(error: Error): void;
@@ -41,14 +43,16 @@ export async function deliverHead(deps: DeliveryDeps, lane: Lane): Promise<boole
 
 async function deliver(deps: DeliveryDeps, lane: Lane, delivery: ClaimedDelivery): Promise<boolean> {
   const { pool } = deps.services;
-  deps.passes('delivery.claimed');
+  deps.passes(stepOf(delivery, 'claimed'));
+  if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
+    return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
   const entry = await currentEntry(deps.services, delivery);
   if (!entry) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
   const held = holdReason(entry, lane);
   if (held !== null) return hold(deps, delivery, held);
   const refused = deps.fleet.refusalOf(entry);
   if (refused !== null) {
-    const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, counts: false };
+    const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
     await postponeDelivery(pool, delivery.id, deps.lease, wait);
     return false;
   }
@@ -75,49 +79,63 @@ function holdReason({ status, blockedReason, registrations }: RosterEntry, { dir
 }
 
 async function hold({ services, lease }: DeliveryDeps, delivery: ClaimedDelivery, why: string): Promise<false> {
-  await postponeDelivery(services.pool, delivery.id, lease, { afterSeconds: null, error: why, counts: false });
+  await postponeDelivery(services.pool, delivery.id, lease, { afterSeconds: null, error: why, as: 'nothing' });
   // Made ready since we looked: that release saw nothing to release.
   await releaseHeldDeliveries(services.pool, delivery.installationId);
   return false;
 }
 
 async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, entry: RosterEntry): Promise<boolean> {
-  const { services, lease } = deps;
-  const { pool } = services;
+  const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
   const answered = await call(services, delivery, entry, { name, invocationId });
-  deps.passes('delivery.answered');
+  deps.passes(stepOf(delivery, 'answered'));
   const result = answered.kind === 'answered' && name === 'receive' ? await take(deps, delivery, answered) : answered;
-  const verdict = judgeDelivery(delivery.attempt, result, entry, Math.random());
+  const verdict = judgeDelivery(delivery, result, entry, Math.random());
   if (verdict.kind === 'delivered') {
-    deps.passes('delivery.taken');
-    await finishDelivery(pool, delivery.id, lease, 'delivered');
+    deps.passes(stepOf(delivery, 'taken'));
+    await settle(deps, delivery, verdict);
     if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - delivery.receivedAt.getTime());
-    deps.passes('delivery.finished');
+    deps.passes(stepOf(delivery, 'finished'));
     return true;
   }
   const next = verdict.kind === 'dead' ? 'dead' : 'retry';
   const text = `channel.${name}, attempt ${delivery.attempt}: ${verdict.error}`;
   const data = { deliveryId: delivery.id, channelId: delivery.channelId, next };
   services.logs.system(entry, 'error', text, { invocationId, data });
-  if (verdict.kind === 'dead') return finishDelivery(pool, delivery.id, lease, 'dead', verdict.error);
-  await postponeDelivery(pool, delivery.id, lease, verdict);
-  return false;
+  return settle(deps, delivery, verdict);
 }
+
+/** Writes down what came of an attempt. Answers whether the next one may follow at once. */
+function settle(
+  { services: { pool }, lease, writes }: DeliveryDeps,
+  { id }: ClaimedDelivery,
+  verdict: DeliveryVerdict,
+) {
+  return writes.write(async () => {
+    if (verdict.kind !== 'retry') return finishDelivery(pool, id, lease, verdict.kind, verdict.error);
+    await postponeDelivery(pool, id, lease, verdict);
+    return verdict.afterSeconds === 0;
+  });
+}
+
+/** What a step is called outside: a webhook request's way in, or a reply's way out. */
+const stepOf = ({ direction }: ClaimedDelivery, step: string): string =>
+  `${direction === 'in' ? 'delivery' : 'reply'}.${step}`;
 
 /** Keeps what it returned. What cannot be kept must not hold up the channel for ever: it counts as a failed attempt. */
 async function take(
-  { services, onError }: DeliveryDeps,
+  { services, writes, onError }: DeliveryDeps,
   delivery: ClaimedDelivery,
   result: LinkResult & { kind: 'answered' },
 ): Promise<LinkResult> {
   try {
-    await takeMessages(services, delivery, messagesOf(result));
+    await writes.write(() => takeMessages(services, delivery, messagesOf(result)));
     return result;
   } catch (error) {
     const fault = databaseFault(error);
-    // No fault of the plugin's: the claim stays ours, and the lane comes to it again.
+    // The supervisor stops: whoever comes next does it again.
     if (fault === 'away' || fault === 'busy') throw error;
     onError(error as Error);
     return { kind: 'error', message: 'its messages could not be kept' };

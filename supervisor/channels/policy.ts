@@ -1,4 +1,5 @@
 /** When a delivery is tried again, and when no more. Pure. */
+import { type Counted, INTERRUPTIONS_MAX } from '../../db/interruptions.ts';
 import type { RosterEntry } from '../../db/rosters.ts';
 import type { LinkResult } from '../chain.ts';
 
@@ -13,8 +14,8 @@ export const TRANSIENT_WAIT_S = 2;
 export const REFUSED_WAIT_S = 60;
 
 export type DeliveryVerdict =
-  | { readonly kind: 'delivered' }
-  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly counts: boolean }
+  | { readonly kind: 'delivered'; readonly error?: undefined }
+  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: Counted }
   | { readonly kind: 'dead'; readonly error: string };
 
 /**
@@ -24,22 +25,37 @@ export type DeliveryVerdict =
 export const isTransient = (result: LinkResult, { status }: Pick<RosterEntry, 'status'>): boolean =>
   result.kind === 'unavailable' && status !== 'failed';
 
+export interface Attempted {
+  /** Counts from 1. */
+  readonly attempt: number;
+  readonly interruptions: number;
+}
+
+/** Whether somebody outside killed the plugin's process meanwhile, and not too often yet. */
+export const isInterrupted = (result: LinkResult, interruptions: number): boolean =>
+  'interrupted' in result && result.interrupted === true && interruptions < INTERRUPTIONS_MAX;
+
+/** Whether it was cut short so often that nobody judged it any more: it seems to end the supervisor itself. */
+export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: number): boolean =>
+  attempt - interruptions > attemptsMax;
+
 /**
  * What follows from an attempt.
  *
- * @param attempt counts from 1
+ * @param delivery its attempts, this one among them, and how many of those were cut short
  * @param chance a number from 0 to 1
  */
 export function judgeDelivery(
-  attempt: number,
+  { attempt, interruptions }: Attempted,
   result: LinkResult,
   entry: Pick<RosterEntry, 'status'>,
   chance: number,
 ): DeliveryVerdict {
   if (result.kind === 'answered') return { kind: 'delivered' };
   const error = result.kind === 'cancelled' ? `cancelled: ${result.reason}` : `${result.kind}: ${result.message}`;
-  if (isTransient(result, entry)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, counts: false };
-  const wait = WAITS_S[attempt - 1];
+  if (isTransient(result, entry)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, as: 'nothing' };
+  if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
+  const wait = WAITS_S[attempt - interruptions - 1];
   if (wait === undefined) return { kind: 'dead', error };
-  return { kind: 'retry', afterSeconds: wait * (1 + JITTER * (2 * chance - 1)), error, counts: true };
+  return { kind: 'retry', afterSeconds: wait * (1 + JITTER * (2 * chance - 1)), error, as: 'failure' };
 }

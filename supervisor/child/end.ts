@@ -9,6 +9,8 @@ export interface ChildEnd {
   /** Somebody here ended it; false: it ended itself, or the kernel did. */
   readonly asked: boolean;
   readonly outOfMemory: boolean;
+  /** Killed by neither us nor its own limits: by somebody on the machine, or by a kernel that is short of memory. */
+  readonly interrupted: boolean;
   /** Every process is verified gone. */
   readonly gone: boolean;
   /** The last 8 kB of stderr. */
@@ -27,5 +29,6 @@ export function describeEnd(
   const outOfMemory = why === null && (exit.outOfMemory || HEAP_FULL.test(stderr));
   const how = exit.signal === null ? `ended with code ${exit.code ?? 'unknown'}` : `was ended by ${exit.signal}`;
   const reason = why ?? (outOfMemory ? 'it used more memory than it may' : `it ${how}`);
-  return { ...exit, outOfMemory, reason, asked: why !== null, stderr, ranMs };
+  const interrupted = why === null && !outOfMemory && exit.signal === 'SIGKILL';
+  return { ...exit, outOfMemory, reason, asked: why !== null, interrupted, stderr, ranMs };
 }

@@ -16,17 +16,20 @@ export class ChildError extends Error {
   /** Milliseconds; set for a timeout. */
   readonly budgetMs: number | undefined;
   readonly elapsedMs: number | undefined;
+  /** `dead`, and by neither the child's nor our own doing: it was killed from outside. */
+  readonly interrupted: boolean;
 
   constructor(
     kind: ChildErrorKind,
     message: string,
-    details: { pluginStack?: string; budgetMs?: number; elapsedMs?: number } = {},
+    details: { pluginStack?: string; budgetMs?: number; elapsedMs?: number; interrupted?: boolean } = {},
   ) {
     super(message);
     this.kind = kind;
     this.pluginStack = details.pluginStack ?? '';
     this.budgetMs = details.budgetMs;
     this.elapsedMs = details.elapsedMs;
+    this.interrupted = details.interrupted === true;
   }
 }
 

@@ -4,6 +4,7 @@ import type { Pool } from 'pg';
 import {
   type ClaimedEvent,
   claimEvent,
+  type EventPostponement,
   finishEvent,
   holdEvent,
   postponeEvent,
@@ -12,11 +13,12 @@ import {
 import type { Queues } from '../../db/queues.ts';
 import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../../db/rosters.ts';
 import { events } from '../../sdk/protocol.ts';
-import { isTransient, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from '../channels/policy.ts';
+import { isTransient, isUsedUp, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from '../channels/policy.ts';
 import type { Fleet } from '../fleet.ts';
 import type { Metrics } from '../metrics.ts';
 import { type Plugins, stackOf } from '../plugin-call.ts';
 import type { LogSink } from '../records/log-sink.ts';
+import type { SteadfastWrites } from '../steadfast-writes.ts';
 import { judgeAttempt } from './policy.ts';
 
 export interface EventDeps {
@@ -28,6 +30,7 @@ export interface EventDeps {
   readonly metrics: Metrics;
   /** This supervisor's claims. */
   readonly lease: number;
+  readonly writes: Pick<SteadfastWrites, 'write'>;
   /** The events this supervisor is at. */
   readonly atWork: Set<string>;
   /** Told at each step; a test's may end the process there. */
@@ -50,13 +53,15 @@ async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   const event = await claimEvent(deps.pool, eventId, deps.lease);
   if (!event) return;
   deps.passes('event.claimed');
+  if (isUsedUp(event, events[event.type].attempts))
+    return finish(deps, event, 'dead', 'the supervisor ended during each attempt');
   const entry = await loadRosterEntry(deps.pool, event.installationId);
   const reason = entry ? skipReason(event, entry) : 'the installation is gone';
   if (!entry || reason !== null) return finish(deps, event, 'skipped', reason);
   const held = (await isBlocked(deps.pool, entry.installationId)) ? 'the plugin is blocked' : holdReason(entry);
   if (held !== null) return hold(deps, event, held);
   const refused = deps.fleet.refusalOf(entry);
-  if (refused !== null) return postponeEvent(deps.pool, deps.queues, event, REFUSED_WAIT_S, refused, false);
+  if (refused !== null) return postpone(deps, event, { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' });
   await attempt(deps, event, entry);
 }
 
@@ -98,8 +103,8 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry)
   deps.metrics.targetRan({ kind: 'event', name: event.type }, entry, result.kind, performance.now() - started);
   deps.passes('event.answered');
   if (isTransient(result, entry) && result.kind === 'unavailable')
-    return postponeEvent(deps.pool, deps.queues, event, TRANSIENT_WAIT_S, result.message, false);
-  const verdict = judgeAttempt(event.type, event.attempt, result, Math.random());
+    return postpone(deps, event, { afterSeconds: TRANSIENT_WAIT_S, error: result.message, as: 'nothing' });
+  const verdict = judgeAttempt(event.type, event, result, Math.random());
   deps.metrics.eventAttempted(event.type, verdict.kind);
   if (verdict.kind === 'delivered') return finish(deps, event, 'delivered', null);
   const text = `events.${event.type}, attempt ${event.attempt}: ${verdict.error}`;
@@ -108,8 +113,14 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry)
     data: { eventId: event.id, next: verdict.kind, ...stackOf(result) },
   });
   if (verdict.kind === 'dead') return finish(deps, event, 'dead', verdict.error);
-  await postponeEvent(deps.pool, deps.queues, event, verdict.afterSeconds, verdict.error);
+  await postpone(deps, event, verdict);
 }
+
+const postpone = (
+  { pool, queues, lease, writes }: EventDeps,
+  event: ClaimedEvent,
+  postponement: Omit<EventPostponement, 'lease'>,
+): Promise<void> => writes.write(() => postponeEvent(pool, queues, event, { lease, ...postponement }));
 
 async function finish(
   deps: EventDeps,
@@ -117,7 +128,7 @@ async function finish(
   state: 'delivered' | 'skipped' | 'dead',
   error: string | null,
 ): Promise<void> {
-  await finishEvent(deps.pool, event.id, state, error);
+  await deps.writes.write(() => finishEvent(deps.pool, event.id, state, error));
   deps.passes('event.finished');
   if (event.type !== 'pluginUninstalled') return;
   // The removal waits for this; it need not wait for its next look.

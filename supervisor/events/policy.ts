@@ -1,6 +1,8 @@
 /** When an event is tried again, and when no more. Pure. */
+import type { Counted } from '../../db/interruptions.ts';
 import { type EventName, events } from '../../sdk/protocol.ts';
 import type { LinkResult } from '../chain.ts';
+import { type Attempted, isInterrupted } from '../channels/policy.ts';
 
 /** First wait, doubled each time, seconds. */
 const BACKOFF_FIRST_S = 5;
@@ -12,20 +14,27 @@ export const LAST_WORD_MS = 5 * 60_000;
 
 export type EventVerdict =
   | { readonly kind: 'delivered' }
-  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string }
+  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: Counted }
   | { readonly kind: 'dead'; readonly error: string };
 
 /**
  * What follows from an attempt.
  *
- * @param attempt counts from 1
+ * @param attempted its attempts, this one among them, and how many of those were cut short
  * @param chance a number from 0 to 1
  */
-export function judgeAttempt(type: EventName, attempt: number, result: LinkResult, chance: number): EventVerdict {
+export function judgeAttempt(
+  type: EventName,
+  { attempt, interruptions }: Attempted,
+  result: LinkResult,
+  chance: number,
+): EventVerdict {
   // An event tells of what has happened: there is nothing to veto, so a cancel is an answer.
   if (result.kind === 'answered' || result.kind === 'cancelled') return { kind: 'delivered' };
   const error = `${result.kind}: ${result.message}`;
-  if (attempt >= events[type].attempts) return { kind: 'dead', error };
-  const wait = Math.min(BACKOFF_FIRST_S * 2 ** (attempt - 1), BACKOFF_MAX_S);
-  return { kind: 'retry', afterSeconds: wait * (1 + JITTER * (2 * chance - 1)), error };
+  if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
+  const failures = attempt - interruptions;
+  if (failures >= events[type].attempts) return { kind: 'dead', error };
+  const wait = Math.min(BACKOFF_FIRST_S * 2 ** (failures - 1), BACKOFF_MAX_S);
+  return { kind: 'retry', afterSeconds: wait * (1 + JITTER * (2 * chance - 1)), error, as: 'failure' };
 }

@@ -294,6 +294,8 @@ export class Slot {
   #count(reason: string, end: ChildEnd | null, ranMs: number): void {
     this.#restarts += 1;
     this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
+    // Whoever was killed from outside did not fail.
+    if (end?.interrupted) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
     this.#chance = randomInt(PERCENT) / PERCENT;
     if (this.#policy.phase !== 'open' || this.#failedShown) return;

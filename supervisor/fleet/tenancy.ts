@@ -216,5 +216,5 @@ function fromError(error: unknown): LinkResult {
   if (!(error instanceof ChildError)) return { kind: 'error', message: 'the call failed inside' };
   if (error.kind === 'timeout') return { kind: 'timeout', message: error.message };
   if (error.kind === 'busy' || error.kind === 'aborted') return { kind: 'unavailable', message: error.message };
-  return { kind: 'error', message: error.message };
+  return { kind: 'error', message: error.message, ...(error.interrupted ? { interrupted: true } : {}) };
 }

@@ -135,13 +135,14 @@ t.test('messages go through inboundMessage into a session of their conversation,
 
 t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   const failed = { kind: 'error', message: 'x' } as const;
-  const waits = [1, 2, 3, 4, 5].map((attempt) => judgeDelivery(attempt, failed, { status: 'ready' }, 0.5));
+  const tried = (attempt: number, interruptions = 0) => ({ attempt, interruptions });
+  const waits = [1, 2, 3, 4, 5].map((attempt) => judgeDelivery(tried(attempt), failed, { status: 'ready' }, 0.5));
   t.match(
     waits,
-    [5, 15, 60, 600, 3_600].map((afterSeconds) => ({ kind: 'retry', afterSeconds, counts: true })),
+    [5, 15, 60, 600, 3_600].map((afterSeconds) => ({ kind: 'retry', afterSeconds, as: 'failure' })),
   );
-  t.match(judgeDelivery(6, failed, { status: 'ready' }, 0.5), { kind: 'dead', error: 'error: x' });
+  t.match(judgeDelivery(tried(6), failed, { status: 'ready' }, 0.5), { kind: 'dead', error: 'error: x' });
   const away = { kind: 'unavailable', message: 'starting again' } as const;
-  t.match(judgeDelivery(6, away, { status: 'ready' }, 0.5), { kind: 'retry', counts: false });
-  t.match(judgeDelivery(6, away, { status: 'failed' }, 0.5), { kind: 'dead' });
+  t.match(judgeDelivery(tried(6), away, { status: 'ready' }, 0.5), { kind: 'retry', as: 'nothing' });
+  t.match(judgeDelivery(tried(6), away, { status: 'failed' }, 0.5), { kind: 'dead' });
 });

@@ -140,13 +140,14 @@ t.test('an uninstall says its last word, then everything goes', async (t) => {
 
 t.test('the waits double, jittered, and end', async (t) => {
   const failed = { kind: 'error', message: 'x' } as const;
-  const waits = [1, 2, 3, 4, 5, 6, 7].map((attempt) => judgeAttempt('sessionStarted', attempt, failed, 0.5));
+  const tried = (attempt: number, interruptions = 0) => ({ attempt, interruptions });
+  const waits = [1, 2, 3, 4, 5, 6, 7].map((attempt) => judgeAttempt('sessionStarted', tried(attempt), failed, 0.5));
   t.match(
     waits,
     [5, 10, 20, 40, 80, 160, 320].map((afterSeconds) => ({ kind: 'retry', afterSeconds })),
   );
-  t.match(judgeAttempt('sessionStarted', 8, failed, 0.5), { kind: 'dead', error: 'error: x' });
-  t.match(judgeAttempt('pluginUninstalled', 3, failed, 0.5), { kind: 'dead' });
-  t.match(judgeAttempt('sessionStarted', 1, failed, 0), { afterSeconds: 4 });
-  t.match(judgeAttempt('sessionStarted', 1, { kind: 'cancelled', reason: 'x' }, 0), { kind: 'delivered' });
+  t.match(judgeAttempt('sessionStarted', tried(8), failed, 0.5), { kind: 'dead', error: 'error: x' });
+  t.match(judgeAttempt('pluginUninstalled', tried(3), failed, 0.5), { kind: 'dead' });
+  t.match(judgeAttempt('sessionStarted', tried(1), failed, 0), { afterSeconds: 4 });
+  t.match(judgeAttempt('sessionStarted', tried(1), { kind: 'cancelled', reason: 'x' }, 0), { kind: 'delivered' });
 });

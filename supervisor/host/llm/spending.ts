@@ -1,5 +1,6 @@
 /** What installations spend of the operator's models: counted with every answer, and bounded a day where the operator says so. */
 import type { Pool } from 'pg';
+import { databaseFault } from '../../../db/database-faults.ts';
 import { addUsage, countTokensToday } from '../../../db/model-usage.ts';
 import type { RosterEntry } from '../../../db/rosters.ts';
 import type { Metrics } from '../../metrics.ts';
@@ -42,11 +43,17 @@ export class Spending {
     );
   }
 
-  /** Counts a whole answer, before the plugin has it. */
+  /**
+   * Counts a whole answer, before the plugin has it. Where the database is away just then, it goes uncounted: it is paid
+   * for, and a plugin that fails for want of it would ask again.
+   */
   async count(charge: Charge, usage: Usage): Promise<void> {
     const cost = costOf(charge.model, usage);
     this.#deps.metrics.modelAnswered(charge.entry.slug, charge.provider.name, usage, cost);
-    await this.#add(charge, { answers: 1, ...usage, cost });
+    await this.#add(charge, { answers: 1, ...usage, cost }).catch((error: Error) => {
+      if (databaseFault(error) !== 'away') throw error;
+      this.#deps.onError(error);
+    });
   }
 
   /** Counts what an answer used that broke off. Nobody waits for it. */
