@@ -64,6 +64,8 @@ export interface AppDeps {
   readonly webhooks?: RequestListener;
   /** For the console. Absent: there is none, and tokens are pasted. */
   readonly signInFacts?: SignInFacts;
+  /** Told at each step; a test's may end the process there. */
+  passes?(step: string): void;
 }
 
 /** Builds the application; the caller listens, injects and closes. */
@@ -93,6 +95,9 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.addHook('preHandler', (request, _reply, done) => withLogIds({ requestId: request.id }, done));
   app.addHook('onResponse', async (request, reply) => {
     deps.metrics.answered(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime);
+  });
+  app.addHook('onSend', async ({ method }) => {
+    if (method !== 'GET') deps.passes?.('rest.answering');
   });
   await app.register(helmet, protectiveHeaders(deps.publicUrl));
   await app.register((scope) => frontPage(scope, deps));

@@ -60,7 +60,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn: openSignIn(pool, await openVerifier(config)),
-    ...{ metrics, logger, trustProxy: config.TRUST_PROXY },
+    ...{ metrics, logger, passes, trustProxy: config.TRUST_PROXY },
     limits: limitsOf(config),
     publicUrl: publicUrl(config),
     signInFacts: signInFactsOf(config),

@@ -135,7 +135,10 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
       await send(boss, tx, name, payload, options);
       settings.passes?.(`${name}.queued`);
     },
-    sendAll: (tx, name, payloads, options) => sendAll(boss, tx, name, payloads, options.group),
+    sendAll: async (tx, name, payloads, options) => {
+      await sendAll(boss, tx, name, payloads, options.group);
+      settings.passes?.(`${name}.all-queued`);
+    },
     work: (name, handler) => {
       const { payload, ...bounds }: QueueRow = queues[name];
       const checked = (data: unknown) => handler(payload.parse(data) as Payload<typeof name>);

@@ -127,7 +127,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   });
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
-    ...{ pool, queues, blobs, rosters, logs, metrics, sessions, plugins: fleet },
+    ...{ pool, queues, blobs, rosters, logs, metrics, sessions, passes, plugins: fleet },
     signIn: openSignIn(pool, options.verifier),
     argumentChecks: new ArgumentChecks(),
     streams: openSessionStreams(listener),

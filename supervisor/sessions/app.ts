@@ -80,6 +80,9 @@ export function buildSessionApi(
     const { method, routeOptions } = request;
     services.metrics.sessionAnswered(method, routeOptions.url, reply.statusCode, reply.elapsedTime);
   });
+  app.addHook('onSend', async ({ method }) => {
+    if (method !== 'GET') services.passes('session.answering');
+  });
   traceRequests(app);
   installLifecycle(app, services);
   installStream(app, services);

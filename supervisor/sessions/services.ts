@@ -22,6 +22,8 @@ export interface SessionServices extends ChainDeps {
   readonly plugins: Plugins;
   readonly argumentChecks: ArgumentChecks;
   readonly streams: RowStreams;
+  /** Told at each step; a test's may end the process there. */
+  passes(step: string): void;
   /** Largest answer of a tool, as JSON. */
   readonly toolResultBytes: number;
 }

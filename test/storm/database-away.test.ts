@@ -4,9 +4,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { eventually } from '../deploy/running-service.ts';
 import { openScene } from './scene.ts';
 
 const SECONDS = Number(process.env.AWAY_SECONDS ?? 8);
+/** Of the database, for what a plugin did meanwhile, milliseconds. */
+const AWAY_MS = 1_500;
 t.setTimeout((SECONDS * 2 + 180) * 1000);
 
 for (const killed of [false, true])
@@ -32,3 +35,24 @@ for (const killed of [false, true])
     await api.end('SIGTERM');
     await supervisor.end('SIGTERM');
   });
+
+t.test('what a plugin did while the database went away is not done again', async (t) => {
+  const { start, vendor, supervisorGate, ledger, arrived, onArrival, ground } = await openScene(t);
+  const supervisor = await start('supervisor');
+  const api = await start('api');
+  onArrival(() => supervisorGate.shut());
+  await vendor.deliver(vendor.routingIds[0] ?? '');
+  await vendor.rerunSetup();
+  await eventually(() => ledger.verdict().waits.length > 0);
+  // Long enough for the write of its outcome to have failed.
+  await sleep(AWAY_MS);
+  onArrival(() => undefined);
+  supervisorGate.open();
+  await vendor.deliverAll();
+  await arrived();
+  const pending = `SELECT id FROM deliveries WHERE state = 'pending' UNION ALL SELECT id FROM events WHERE state = 'pending'`;
+  await eventually(async () => (await ground.pool.query(pending)).rows.length === 0);
+  t.match(ledger.verdict(), { lost: [], doubled: 0, misplaced: [] });
+  await supervisor.end('SIGTERM');
+  await api.end('SIGTERM');
+});

@@ -12,6 +12,7 @@ const API_POINTS = [
   ['intake.before-commit:2', 'there'],
   ['intake.kept:2', 'there'],
   ['events.queued:2', 'there'],
+  ['rest.answering:2', 'there'],
   ['intake.before-spool:2', 'away'],
   ['intake.kept:3', 'away'],
   ['intake.drained:1', 'back'],
@@ -47,4 +48,24 @@ t.test('what the API acknowledged before it died arrives', async (t) => {
   t.same({ lost, misplaced }, { lost: [], misplaced: [] });
   t.ok(waits.length > API_POINTS.length, `${waits.length} acknowledged`);
   await last.end('SIGTERM');
+});
+
+t.test('a channel is disconnected whole or not at all, and the end of its chats is told', async (t) => {
+  const { start, ground, vendor, ledger, arrived } = await openScene(t);
+  const supervisor = await start('supervisor');
+  const api = await start('api', 'events.all-queued:1');
+  const end = ended(api);
+  const [routingId = ''] = vendor.routingIds;
+  const session = await vendor.startConversation(routingId);
+  const { rows } = await ground.pool.query('SELECT id, installation_id AS of FROM channels WHERE routing_id = $1', [
+    routingId,
+  ]);
+  const removed = vendor.remove(`/installations/${rows[0].of}/channels/${rows[0].id}`, `${session} deleted`);
+  t.equal(await end, 'SIGKILL');
+  const last = await start('api');
+  await removed;
+  await arrived();
+  t.match(ledger.verdict(), { lost: [], doubled: 0 });
+  await last.end('SIGTERM');
+  await supervisor.end('SIGTERM');
 });

@@ -1,22 +1,35 @@
 /**
- * The supervisor is killed at each step of a webhook's and of an event's way. Whoever is started in its place is armed
+ * The supervisor is killed at each step of a webhook's, of an event's and of a reply's way. Whoever is started in its place is armed
  * with the next fail point, so each recovery happens under the next blow. What was acknowledged arrives.
  */
 import t from 'tap';
+import { insertChannel } from '../../db/channels.ts';
+import { inTransaction } from '../../db/pool.ts';
+import { CAPABILITIES, REPORTING } from './recorder.ts';
 import { ended, openScene } from './scene.ts';
 
 t.setTimeout(240_000);
 
 const SUPERVISOR_POINTS = [
   ...['delivery.claimed:2', 'delivery.answered:2', 'delivery.taken:2', 'delivery.finished:2'],
-  ...['event.claimed:2', 'event.answered:2', 'event.finished:2', 'events.queued:2'],
+  ...['event.claimed:2', 'event.answered:2', 'event.finished:2', 'events.queued:2', 'session.answering:2'],
+  ...['reply.guarded:2', 'reply.written:2'],
+  ...['reply.claimed:2', 'reply.answered:2', 'reply.taken:2', 'reply.finished:2'],
 ];
 
 t.test('what the supervisor was at when it died arrives', async (t) => {
   const { start, vendor, ledger, arrived } = await openScene(t);
   const api = await start('api');
+  const first = await start('supervisor');
+  await vendor.openConversation();
+  await first.end('SIGKILL');
   for (const point of SUPERVISOR_POINTS) {
-    const supervisor = await start('supervisor', point);
+    // One that finds its work waiting may die of it before it serves.
+    const supervisor = await start('supervisor', point).catch((error: Error) => error);
+    if (supervisor instanceof Error) {
+      t.match(supervisor.message, /ended by SIGKILL/, point);
+      continue;
+    }
     const end = ended(supervisor);
     await vendor.sendUntil(end);
     t.equal(await end, 'SIGKILL', point);
@@ -27,6 +40,25 @@ t.test('what the supervisor was at when it died arrives', async (t) => {
   const { lost, misplaced, doubled, waits } = ledger.verdict();
   t.same({ lost, misplaced }, { lost: [], misplaced: [] });
   t.comment(`${waits.length} acknowledged, ${doubled} arrived again, slowest ${waits.at(-1)} ms`);
+  await last.end('SIGTERM');
+  await api.end('SIGTERM');
+});
+
+t.test('a removal that the supervisor dies of is done by the next, and its end is told', async (t) => {
+  const { start, ground, vendor, ledger, arrived } = await openScene(t);
+  const api = await start('api');
+  const supervisor = await start('supervisor', 'events.all-queued:1');
+  const end = ended(supervisor);
+  const leaver = await ground.install({ slug: 'leaver', code: REPORTING, capabilities: CAPABILITIES });
+  const channel = await inTransaction(ground.pool, (tx) => insertChannel(tx, { ...leaver, name: 'c' }));
+  const session = await vendor.startConversation(channel.routingId);
+  await vendor.remove(`/installations/${leaver.installationId}`, `${session} deleted`);
+  t.equal(await end, 'SIGKILL');
+  const last = await start('supervisor');
+  await arrived();
+  t.same(ledger.verdict().lost, []);
+  const { rows } = await ground.pool.query('SELECT 1 FROM installations WHERE id = $1', [leaver.installationId]);
+  t.equal(rows.length, 0);
   await last.end('SIGTERM');
   await api.end('SIGTERM');
 });

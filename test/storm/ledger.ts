@@ -18,7 +18,9 @@ export interface Entry {
 export interface Verdict {
   /** Acknowledged, and never arrived. */
   readonly lost: readonly string[];
-  /** Arrivals of what had arrived before. */
+  /** Arrivals of what had arrived before: of each, when it first came and when again, milliseconds since 1970. */
+  readonly doubles: readonly { readonly id: string; readonly firstAt: number; readonly againAt: number }[];
+  /** How many those are. */
   readonly doubled: number;
   /** Lanes and places whose first arrival came after that of a later one. */
   readonly misplaced: readonly string[];
@@ -31,18 +33,23 @@ export function judge(acknowledged: readonly Entry[], arrived: readonly Entry[])
   const first = new Map<string, Entry>();
   const furthest = new Map<string, number>();
   const misplaced: string[] = [];
+  const doubles: { id: string; firstAt: number; againAt: number }[] = [];
   for (const entry of arrived) {
-    if (first.has(entry.id)) continue;
+    const before = first.get(entry.id);
+    if (before) {
+      doubles.push({ id: entry.id, firstAt: before.at, againAt: entry.at });
+      continue;
+    }
     first.set(entry.id, entry);
     if (entry.lane === '') continue;
-    const before = furthest.get(entry.lane) ?? -1;
-    if (entry.place < before) misplaced.push(`${entry.lane} ${entry.place}`);
+    if (entry.place < (furthest.get(entry.lane) ?? -1)) misplaced.push(`${entry.lane} ${entry.place}`);
     else furthest.set(entry.lane, entry.place);
   }
   const waits = acknowledged.map(({ id, at }) => Math.max(0, (first.get(id)?.at ?? Number.NaN) - at));
   return {
     lost: acknowledged.filter(({ id }) => !first.has(id)).map(({ id }) => id),
-    doubled: arrived.length - first.size,
+    doubles,
+    doubled: doubles.length,
     misplaced,
     waits: waits.filter((ms) => !Number.isNaN(ms)).sort((a, b) => a - b),
   };
@@ -52,6 +59,9 @@ export function judge(acknowledged: readonly Entry[], arrived: readonly Entry[])
 export class Ledger {
   readonly #acknowledged: string;
   readonly #arrived: string;
+  /** What this process has seen arrive, and what it still waits for, by lane. */
+  readonly #seen = new Set<string>();
+  readonly #missing = new Map<string, Set<string>>();
 
   constructor(folder: string) {
     this.#acknowledged = join(folder, 'acknowledged.ledger');
@@ -61,9 +71,23 @@ export class Ledger {
 
   acknowledge(entry: Omit<Entry, 'at'>): void {
     append(this.#acknowledged, entry);
+    if (this.#seen.has(entry.id)) return;
+    const missing = this.#missing.get(entry.lane) ?? new Set();
+    this.#missing.set(entry.lane, missing.add(entry.id));
   }
   arrive(entry: Omit<Entry, 'at'>): void {
     append(this.#arrived, entry);
+    this.#seen.add(entry.id);
+    this.#missing.get(entry.lane)?.delete(entry.id);
+  }
+
+  /** How many of a lane were acknowledged and have not arrived yet. */
+  missing(lane: string): number {
+    return this.#missing.get(lane)?.size ?? 0;
+  }
+
+  arrivals(): Entry[] {
+    return read(this.#arrived);
   }
 
   /** As the files say now. */

@@ -21,20 +21,32 @@ const report = (id, lane, place) =>
 channel.receive = async (request) => {
   const [lane, place] = request.bodyText.split(' ');
   await report(request.deliveryId, lane, Number(place));
+  if (lane === 'hello') return { messages: [{ conversationKey: 'k', from: 'vendor', text: 'hello' }] };
+};
+channel.send = async ({ text }) => {
+  const [id, lane, place] = text.split(' ');
+  await report(id, lane, Number(place));
 };
 events.pluginInstalled = async (event) => void (await report(event.id, '', 0));
 events.sessionStarted = async (event) => void (await report(event.data.sessionId, '', 0));
+events.sessionDeleted = async (event) => void (await report(event.data.sessionId + ' deleted', '', 0));
 `;
 /**
  * It is closed with the test.
  *
+ * @param onArrival told of each report; it is answered when that has settled
  * @returns a file for `MODELS_FILE`
  */
-export async function startRecorder(t: Teardown, ledger: Ledger): Promise<string> {
+export async function startRecorder(
+  t: Teardown,
+  ledger: Ledger,
+  onArrival: () => unknown = () => undefined,
+): Promise<string> {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     ledger.arrive(reportIn(Buffer.concat(chunks).toString()));
+    await onArrival();
     stream(response).end(openAiEvents(['ok']));
   });
   server.listen(0, '127.0.0.1');

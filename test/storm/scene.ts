@@ -20,8 +20,11 @@ const ARRIVAL_MS = 60_000;
 
 export interface Scene {
   readonly ground: Ground;
-  /** Between the API and the database. */
+  /** Between the database and the API, and the supervisor. */
   readonly gate: Gate;
+  readonly supervisorGate: Gate;
+  /** What happens when something arrives, before the plugin is answered. */
+  onArrival(work: () => void): void;
   readonly ledger: Ledger;
   readonly vendor: Vendor;
   /** @param failPoint `name:n`; empty: none */
@@ -33,8 +36,10 @@ export interface Scene {
 export async function openScene(t: Teardown): Promise<Scene> {
   const ground = await openGround(t);
   const ledger = new Ledger(await temporaryFolder(t));
-  const models = await startRecorder(t, ledger);
+  let arrival: () => void = () => undefined;
+  const models = await startRecorder(t, ledger, () => arrival());
   const gate = await openGate(t, ground.url);
+  const supervisorGate = await openGate(t, ground.url);
   const { installationId, accountId } = await ground.install({
     ...{ slug: 'storm', code: REPORTING, capabilities: CAPABILITIES },
   });
@@ -50,10 +55,13 @@ export async function openScene(t: Teardown): Promise<Scene> {
   });
   const shared = { DATA_DIR: ground.dataDir, LOG_LEVEL: 'error', WRITES_PER_MINUTE: '1000000', MODELS_FILE: models };
   return {
-    ...{ ground, gate, ledger, vendor },
+    ...{ ground, gate, supervisorGate, ledger, vendor },
+    onArrival: (work) => {
+      arrival = work;
+    },
     start: async (which, failPoint = '') => {
       const operations = { API_OPS_PORT: String(await freePort()), SUPERVISOR_OPS_PORT: String(await freePort()) };
-      const DATABASE_URL = which === 'api' ? gate.url : ground.url;
+      const DATABASE_URL = (which === 'api' ? gate : supervisorGate).url;
       const env = { ...shared, ...ports, ...operations, DATABASE_URL, FAILPOINT: failPoint };
       return forkProcess(t, MAINS[which], env, 'SIGKILL');
     },

@@ -1,12 +1,19 @@
 /** Everybody outside who makes deliveries and events: each request on a connection of its own, acknowledged or not. */
+import { randomUUIDv7 } from 'node:crypto';
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../deploy/running-service.ts';
 import type { Ledger } from './ledger.ts';
 
+/** A lane with so many on their way gets no more: else what is measured in the end is the backlog, not the service. */
+const UNDER_WAY_MAX = 50;
+/** The lanes of events and of agents' replies. */
+const [EVENTS, REPLIES] = ['', 'replies'];
 /** Nobody waits for an answer for ever, milliseconds. */
 const PATIENCE_MS = 20_000;
-/** Between the requests of one round and those of the next, milliseconds. */
-const PAUSE_MS = 20;
+/** Between the requests of one address, and between events of one kind, milliseconds. */
+const PAUSE_MS = 25;
+const EVENT_PAUSE_MS = 200;
 
 export interface VendorOptions {
   readonly ledger: Ledger;
@@ -22,6 +29,8 @@ export interface VendorOptions {
 export class Vendor {
   readonly #options: VendorOptions;
   readonly #places = new Map<string, number>();
+  /** The session of a conversation, once there is one. */
+  #conversation: string | null = null;
   /** Requests that were not acknowledged. */
   unanswered = 0;
 
@@ -29,9 +38,13 @@ export class Vendor {
     this.#options = options;
   }
 
+  get routingIds(): readonly string[] {
+    return this.#options.routingIds;
+  }
+
   /** One request to each address, one rerun of the set-up, one session: two kinds of events. */
   async send(): Promise<void> {
-    await Promise.all([this.deliverAll(), this.rerunSetup(), this.startSession()]);
+    await Promise.all([this.deliverAll(), this.rerunSetup(), this.startSession(), this.reply()]);
   }
 
   /** One request to each address. */
@@ -39,61 +52,118 @@ export class Vendor {
     await Promise.all(this.#options.routingIds.map((routingId) => this.deliver(routingId)));
   }
 
-  /** Sends until something has happened. */
-  sendUntil(over: Promise<unknown>): Promise<void> {
-    return this.#repeat(() => this.send(), over);
+  /** Sends until something has happened; who waits for an answer holds up nobody else. */
+  async sendUntil(over: Promise<unknown>): Promise<void> {
+    await Promise.all([
+      this.deliverUntil(over),
+      this.#repeat(EVENTS, () => this.rerunSetup(), EVENT_PAUSE_MS, over),
+      this.#repeat(EVENTS, () => this.startSession(), EVENT_PAUSE_MS, over),
+      this.#repeat(REPLIES, () => this.reply(), EVENT_PAUSE_MS, over),
+    ]);
   }
   /** The same, of webhook requests only. */
-  deliverUntil(over: Promise<unknown>): Promise<void> {
-    return this.#repeat(() => this.deliverAll(), over);
+  async deliverUntil(over: Promise<unknown>): Promise<void> {
+    const { routingIds } = this.#options;
+    await Promise.all(
+      routingIds.map((routingId) => this.#repeat(routingId, () => this.deliver(routingId), PAUSE_MS, over)),
+    );
   }
 
-  async #repeat(work: () => Promise<void>, over: Promise<unknown>): Promise<void> {
+  async #repeat(lane: string, work: () => Promise<void>, pauseMs: number, over: Promise<unknown>): Promise<void> {
     let isOver = false;
     const noticed = over.then(() => {
       isOver = true;
     });
     while (!isOver) {
-      await work();
-      await Promise.race([noticed, sleep(PAUSE_MS)]);
+      if (this.#options.ledger.missing(lane) < UNDER_WAY_MAX) await work();
+      await Promise.race([noticed, sleep(pauseMs)]);
     }
   }
 
   /** One webhook request. An address's requests must follow each other, or they are in no order. */
   async deliver(routingId: string): Promise<void> {
-    const place = this.#places.get(routingId) ?? 0;
-    this.#places.set(routingId, place + 1);
+    const place = this.#place(routingId);
     const id = await this.#post(`${this.#options.url}/webhook/plugin/${routingId}`, `${routingId} ${place}`, 200, 'id');
     if (id !== null) this.#options.ledger.acknowledge({ id, lane: routingId, place });
+  }
+
+  /** Says hello at an address, so that there is a conversation. @returns its session */
+  async startConversation(routingId: string): Promise<string> {
+    const { url, sessionUrl, token } = this.#options;
+    const sessions = async (): Promise<string[]> => {
+      const { text } = await send('GET', `${sessionUrl}/sessions`, null, token);
+      const items: { id: string; channelId: string | null }[] = JSON.parse(text).items;
+      return items.filter(({ channelId }) => channelId !== null).map(({ id }) => id);
+    };
+    const before = await sessions();
+    const id = await this.#post(`${url}/webhook/plugin/${routingId}`, 'hello 0', 200, 'id');
+    if (id === null) throw new Error('the webhook address did not answer');
+    return eventually(async () => (await sessions()).find((session) => !before.includes(session)));
+  }
+
+  /** From now on an agent replies to a conversation at the first address. */
+  async openConversation(): Promise<void> {
+    this.#conversation = await this.startConversation(this.#options.routingIds[0] ?? '');
+  }
+
+  /** Ends something whose end plugins are told of, as the ledger will know it. Again until it is answered with success. */
+  async remove(path: string, id: string): Promise<void> {
+    const { url, token, ledger } = this.#options;
+    const ask = () => send('DELETE', `${url}/api${path}`, null, token).catch(() => null);
+    await eventually(async () => [200, 204].includes((await ask())?.status ?? 0));
+    ledger.acknowledge({ id, lane: EVENTS, place: 0 });
+  }
+
+  /** One reply of an agent, where there is a conversation. */
+  async reply(): Promise<void> {
+    if (this.#conversation === null) return;
+    const place = this.#place(REPLIES);
+    const id = randomUUIDv7();
+    const body = JSON.stringify({ id, text: `${id} ${REPLIES} ${place}` });
+    const path = `/sessions/${this.#conversation}/replies`;
+    if ((await this.#post(`${this.#options.sessionUrl}${path}`, body, 202, 'id')) === null) return;
+    this.#options.ledger.acknowledge({ id, lane: REPLIES, place });
+  }
+
+  /** The next place of a lane. */
+  #place(lane: string): number {
+    const place = this.#places.get(lane) ?? 0;
+    this.#places.set(lane, place + 1);
+    return place;
   }
 
   async rerunSetup(): Promise<void> {
     const path = `/api/installations/${this.#options.installationId}/rerun-setup`;
     const id = await this.#post(`${this.#options.url}${path}`, null, 202, 'eventId');
-    if (id !== null) this.#options.ledger.acknowledge({ id, lane: '', place: 0 });
+    if (id !== null) this.#options.ledger.acknowledge({ id, lane: EVENTS, place: 0 });
   }
 
   async startSession(): Promise<void> {
     const id = await this.#post(`${this.#options.sessionUrl}/sessions`, '{"agentId":"agent-1"}', 201, 'id');
-    if (id !== null) this.#options.ledger.acknowledge({ id, lane: '', place: 0 });
+    if (id !== null) this.#options.ledger.acknowledge({ id, lane: EVENTS, place: 0 });
   }
 
   /** @returns the id it was acknowledged with; null: it was not */
   async #post(url: string, body: string | null, good: number, field: string): Promise<string | null> {
-    const answer = await post(url, body, this.#options.token).catch(() => null);
+    const answer = await send('POST', url, body, this.#options.token).catch(() => null);
     if (answer?.status === good) return JSON.parse(answer.text)[field];
     this.unanswered += 1;
     return null;
   }
 }
 
-function post(url: string, body: string | null, token: string): Promise<{ status: number; text: string }> {
+function send(
+  method: string,
+  url: string,
+  body: string | null,
+  token: string,
+): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const headers = {
       authorization: `Bearer ${token}`,
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
-    const sent = request(url, { method: 'POST', agent: false, headers, timeout: PATIENCE_MS }, (answer) => {
+    const sent = request(url, { method, agent: false, headers, timeout: PATIENCE_MS }, (answer) => {
       let text = '';
       answer.setEncoding('utf8').on('data', (chunk: string) => {
         text += chunk;
