@@ -1,39 +1,24 @@
 /** From a vendor's request to the plugin and back: the webhook address in front of a supervisor, with nothing between. */
 import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { openWebhooks } from '../../api/ingress/webhooks.ts';
 import { insertChannel } from '../../db/channels.ts';
-import { openListener } from '../../db/listener.ts';
 import { inTransaction } from '../../db/pool.ts';
 import { MIB } from '../../sdk/limits.ts';
 import { send } from '../api/ingress/ground.ts';
+import { serveWebhooks } from '../api/ingress/serving.ts';
+import { signers } from '../signers.ts';
 import { eventually, startWorld } from '../supervisor/world.ts';
 
 /** Random bodies in CI; `BODIES=10000` for the long run. */
 const BODIES = Number(process.env.BODIES ?? 60);
 
 t.setTimeout(120_000 + 60 * BODIES);
+const secretOf = (text: string) => `whsec_${Buffer.from(text).toString('base64')}`;
+const [SECRET, OTHER_SECRET] = [secretOf('a secret of twenty-four b'), secretOf('another secret, same form')];
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, value) => value));
 
 const world = await startWorld(t);
-const listener = await openListener(world.pool, () => undefined);
-t.teardown(() => listener.close());
-const webhooks = await openWebhooks({
-  ...{ pool: world.pool, listener, metrics: { webhookAnswered: () => undefined } },
-  onError: (error) => t.comment(error.message),
-  config: { DATA_DIR: world.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 100_000, WEBHOOK_BURST: 100_000 },
-});
-const server = createServer(webhooks.serve).listen(0, '127.0.0.1');
-await once(server, 'listening');
-t.teardown(async () => {
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-  await webhooks.close();
-});
-const { port } = server.address() as AddressInfo;
+const port = await serveWebhooks(t, { ...world, onError: (error) => t.comment(error.message) });
 
 async function connect(code: string, secrets: Record<string, string> = {}) {
   const { installationId, accountId } = await world.install({ code, secrets });
@@ -89,21 +74,38 @@ t.test('every byte, header and request arrives in the plugin, in order', async (
   t.same(await transcript(channel.id), expected);
 });
 
-t.test('a vendor’s signature is checked inside the plugin, over the exact bytes', async (t) => {
+t.test('what independent signers sign is verified inside the plugin, over the exact bytes', async (t) => {
   const { channel, post, settled } = await connect(
     `channel.receive = async (request) => {
-      const ok = await webhooks.verifyGitHub(request, await host.secrets.get('key'));
-      return { messages: [{ conversationKey: 'k', from: 'github', text: ok ? 'genuine' : 'forged' }] };
+      const ok = await webhooks[request.headers['x-check']](request, await host.secrets.get('key'));
+      return { messages: [{ conversationKey: 'k', from: 'vendor', text: ok ? 'genuine' : 'forged' }] };
     };`,
-    { key: 'hush' },
+    { key: SECRET },
   );
-  const body = Buffer.concat([Buffer.from('{"a":"ü"}'), Buffer.of(0, 255)]);
-  const sign = (key: string) => `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
-  await post(body, { 'x-hub-signature-256': sign('hush') });
-  await post(body, { 'x-hub-signature-256': sign('other') });
-  await settled(2);
-  t.same(await transcript(channel.id), ['genuine', 'forged']);
+  const body = '{"type":"order.paid","note":"ünïcödé ✓"}';
+  for (const { verify, sign } of signers) {
+    const headers = { ...(await sign(body, SECRET, new Date())), 'x-check': verify };
+    await post(body, headers);
+    await post(flipped(body), headers);
+    await post(body, { ...(await sign(body, OTHER_SECRET, new Date())), 'x-check': verify });
+  }
+  const raw = Buffer.concat([Buffer.from('{"a":"ü"}'), ALL_BYTES]);
+  const signature = createHmac('sha256', SECRET).update(raw).digest('hex');
+  await post(raw, { 'x-hub-signature-256': `sha256=${signature}`, 'x-check': 'verifyGitHub' });
+  await settled(3 * signers.length + 1);
+  const expected = signers.flatMap(({ name }) => [`${name} genuine`, `${name} forged`, `${name} forged`]);
+  const said = await transcript(channel.id);
+  const named = said.map((text, index) => `${signers[Math.floor(index / 3)]?.name ?? 'no text'} ${text}`);
+  t.same(named, [...expected, 'no text genuine']);
 });
+
+/** One bit of the body is another. */
+function flipped(body: string): Buffer {
+  const bytes = Buffer.from(body);
+  const at = randomInt(bytes.length);
+  bytes[at] = (bytes[at] ?? 0) ^ 1;
+  return bytes;
+}
 
 t.test('a check of the address is answered at once, and nothing is queued', async (t) => {
   const { post, get, settled } = await connect(`

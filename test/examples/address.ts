@@ -1,11 +1,7 @@
 /** The webhook address in front of a world: a vendor's requests come in as they do in operation. */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { openWebhooks } from '../../api/ingress/webhooks.ts';
 import type { Channel } from '../../db/channels.ts';
-import { openListener } from '../../db/listener.ts';
 import { type Answered, send } from '../api/ingress/ground.ts';
+import { serveWebhooks } from '../api/ingress/serving.ts';
 import type { Teardown } from '../harness.ts';
 import { connect } from '../supervisor/channels.ts';
 import { eventually, type Installed, type World } from '../supervisor/world.ts';
@@ -21,20 +17,7 @@ export interface Address {
 
 /** Connects a channel of an installation and serves its address. */
 export async function openAddress(test: Teardown, world: World, installed: Installed): Promise<Address> {
-  const listener = await openListener(world.pool, () => undefined);
-  test.teardown(() => listener.close());
-  const webhooks = await openWebhooks({
-    ...{ pool: world.pool, listener, metrics: { webhookAnswered: () => undefined }, onError: () => undefined },
-    config: { DATA_DIR: world.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000, WEBHOOK_BURST: 1_000 },
-  });
-  const server = createServer(webhooks.serve).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  test.teardown(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-    await webhooks.close();
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await serveWebhooks(test, world);
   const channel = await connect(world, installed);
   const path = `/webhook/plugin/${channel.routingId}`;
   return {

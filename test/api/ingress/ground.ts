@@ -1,14 +1,12 @@
 /** The webhook address on a port of its own, over a real database and a real disk. */
-import { once } from 'node:events';
-import { createServer, request as httpRequest, type RequestOptions } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { request as httpRequest, type RequestOptions } from 'node:http';
 import type { Pool } from 'pg';
-import { openWebhooks, type WebhookDeps } from '../../../api/ingress/webhooks.ts';
+import type { WebhookDeps } from '../../../api/ingress/webhooks.ts';
 import { accountOf } from '../../../db/accounts.ts';
 import { type Channel, insertChannel } from '../../../db/channels.ts';
-import { openListener } from '../../../db/listener.ts';
 import { inTransaction, openPool } from '../../../db/pool.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../harness.ts';
+import { serveWebhooks } from './serving.ts';
 
 export interface Answered {
   readonly status: number;
@@ -36,23 +34,11 @@ export async function openGround(t: Teardown, options: GroundOptions = {}): Prom
   const dataDir = await temporaryFolder(t);
   const errors: Error[] = [];
   const onError = (error: Error) => void errors.push(error);
-  const listener = await openListener(pool, onError);
-  t.teardown(() => listener.close());
-  const webhooks = await openWebhooks({
-    ...{ pool: options.pool ?? pool, listener, onError, metrics: { webhookAnswered: () => undefined } },
-    config: {
-      ...{ DATA_DIR: dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 100_000, WEBHOOK_BURST: 100_000 },
-      ...options.config,
-    },
+  const port = await serveWebhooks(t, {
+    ...{ pool, dataDir, onError },
+    ...(options.config ? { config: options.config } : {}),
+    ...(options.pool ? { intakePool: options.pool } : {}),
   });
-  const server = createServer(webhooks.serve).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-    await webhooks.close();
-  });
-  const { port } = server.address() as AddressInfo;
   const accountId = await installChannelPlugin(pool, options.registrations);
   return {
     ...{ pool, dataDir, port, errors },
