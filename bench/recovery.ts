@@ -1,0 +1,104 @@
+/**
+ * How long do deliveries wait after `kill -9` of a supervisor with so many plugin processes? Each plugin is at one
+ * delivery, or has it waiting, when the supervisor dies; the next supervisor is started after the pause of `npm start`.
+ * Counted is the time from the kill to the plugin's next call, as the plugins report it outside.
+ *
+ *   node bench/recovery.ts [plugins]
+ */
+import { randomUUIDv7 } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { type Channel, insertChannel } from '../db/channels.ts';
+import { insertDeliveries } from '../db/deliveries.ts';
+import { inTransaction } from '../db/pool.ts';
+import { backoff } from '../deploy/backoff.ts';
+import { type ForkedProcess, forkProcess, freePort } from '../test/forked-process.ts';
+import { temporaryFolder } from '../test/harness.ts';
+import { SERVER_VARIABLE, startTestServer } from '../test/server.ts';
+import { Ledger } from '../test/storm/ledger.ts';
+import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.ts';
+import { eventually, openGround } from '../test/supervisor/world.ts';
+import { percentile } from './percentiles.ts';
+
+const PLUGINS = Number(process.argv[2] ?? 100);
+const GOAL_P99_MS = 10_000;
+const MAIN = fileURLToPath(new URL('../supervisor/main.ts', import.meta.url));
+/** For anything here to happen, milliseconds. */
+const PATIENCE_MS = 240_000;
+/** No further delivery is begun for so long: as many are under way as one supervisor works on at once. Milliseconds. */
+const SETTLED_MS = 1_500;
+
+// The ground of the tests is tap's, which would give up after 30 s.
+t.setTimeout(0);
+const endings: (() => unknown)[] = [];
+const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+
+const postgres = await startTestServer();
+process.env[SERVER_VARIABLE] = postgres.url;
+const ground = await openGround(cleanup);
+const ledger = new Ledger(await temporaryFolder(cleanup));
+const holding = Promise.withResolvers<void>();
+let held: Promise<void> | null = null;
+const MODELS_FILE = await startRecorder(cleanup, ledger, () => held);
+const channels: Channel[] = [];
+for (let index = 0; index < PLUGINS; index += 1) {
+  const { installationId, accountId } = await ground.install({
+    ...{ slug: `plugin-${index}`, code: REPORTING, capabilities: CAPABILITIES },
+  });
+  const own = { installationId, accountId, name: 'c' };
+  channels.push(await inTransaction(ground.pool, (tx) => insertChannel(tx, own)));
+}
+const { rows } = await ground.pool.query<{ accountId: string }>(`SELECT id AS "accountId" FROM accounts LIMIT 1`);
+const accountId = rows[0]?.accountId ?? '';
+
+/** One delivery to each. @returns their ids */
+async function deliverAll(): Promise<string[]> {
+  const group = channels.map(({ id: channelId, installationId, routingId }, place) => ({
+    ...{ id: randomUUIDv7(), channelId, installationId, accountId, routingId, receivedAt: Date.now() },
+    ...{ method: 'POST', query: '', headers: [], body: Buffer.from(`- ${place}`) },
+  }));
+  await insertDeliveries(ground.pool, group);
+  return group.map(({ id }) => id);
+}
+
+async function start(): Promise<ForkedProcess> {
+  const ports = { SUPERVISOR_PORT: String(await freePort()), SUPERVISOR_OPS_PORT: String(await freePort()) };
+  const env = { ...ports, DATABASE_URL: ground.url, DATA_DIR: ground.dataDir, LOG_LEVEL: 'error', MODELS_FILE };
+  return forkProcess(cleanup, MAIN, { ...env, CHILDREN: String(PLUGINS + 1) }, 'SIGKILL');
+}
+
+/** When each of them first came after a moment, milliseconds since 1970. */
+function arrivals(ids: readonly string[], after: number): number[] {
+  const first = new Map<string, number>();
+  for (const { id, at } of ledger.arrivals()) if (at > after && !first.has(id)) first.set(id, at);
+  return ids.flatMap((id) => first.get(id) ?? []);
+}
+
+const before = await start();
+const warm = await deliverAll();
+await eventually(async () => arrivals(warm, 0).length === PLUGINS, PATIENCE_MS);
+held = holding.promise;
+const due = await deliverAll();
+for (let begun = -1; begun !== arrivals(due, 0).length; await sleep(SETTLED_MS)) begun = arrivals(due, 0).length;
+const underWay = due.filter((id) => arrivals([id], 0).length > 0);
+const killedAt = Date.now();
+await before.end('SIGKILL');
+held = null;
+holding.resolve();
+await sleep(backoff(1));
+const after = await start();
+const servesMs = Date.now() - killedAt;
+await eventually(async () => arrivals(due, killedAt).length === PLUGINS, PATIENCE_MS);
+for (const [name, ids] of Object.entries({ 'under way': underWay, 'all that were due': due })) {
+  const waits = arrivals(ids, killedAt).map((at) => at - killedAt);
+  const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];
+  console.log(
+    `${name} (${waits.length}): p50 ${p50} ms   p99 ${p99} ms; goal p99 ≤ ${GOAL_P99_MS} ms: ${p99 <= GOAL_P99_MS ? 'met' : 'missed'}`,
+  );
+}
+console.log(`${PLUGINS} plugin processes; the next supervisor served after ${servesMs} ms`);
+await after.end('SIGTERM');
+for (const end of endings.reverse()) await end();
+await postgres.stop();
+process.exit(0);
