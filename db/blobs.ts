@@ -5,6 +5,7 @@ import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, utim
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { type Places, sweepUnused } from './blob-sweep.ts';
+import { syncPath } from './data-dir.ts';
 
 /** Files that are made durable at once: hides the latency of fsync without filling the disk's queue. */
 const COMMIT_CONCURRENCY = 16;
@@ -144,15 +145,6 @@ async function keep(root: string, file: StagedFile, directories: Set<string>): P
   await mkdir(directory, { recursive: true, mode: 0o700 });
   await rename(file.stagedAt, target);
   directories.add(directory);
-}
-
-async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 async function readVerified({ root, condemned }: Places, sha256: string): Promise<Buffer> {

@@ -1,5 +1,5 @@
 /** The folder of all state on disk, and the lock that lets only one service use it. */
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -63,6 +63,16 @@ export async function replaceFile(path: string, content: string): Promise<void> 
   const next = `${path}.${process.pid}.new`;
   await writeFile(next, content, { mode: 0o600, flush: true });
   await rename(next, path);
+}
+
+/** Makes a file's content, or a folder's names, survive a power cut. */
+export async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
 
 /**

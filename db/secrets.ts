@@ -3,6 +3,7 @@ import { createCipheriv, createDecipheriv, randomBytes, randomUUIDv7 } from 'nod
 import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ClientBase, Pool } from 'pg';
+import { syncPath } from './data-dir.ts';
 
 const KEY_BYTES = 32;
 /** GCM's own nonce size; random, so far fewer than 2^32 values may be sealed with one key. */
@@ -70,7 +71,7 @@ class KeyRing implements SecretKeys {
       await file.close();
     }
     await rename(`${target}.new`, target);
-    await syncDirectory(this.#directory);
+    await syncPath(this.#directory);
     this.#keys.set(keyId, key);
     return keyId;
   }
@@ -116,15 +117,6 @@ class KeyRing implements SecretKeys {
 
 /** Ties a sealed value to its row: one that is copied to another installation or name does not open. */
 const boundTo = (installationId: string, name: string) => Buffer.from(JSON.stringify(['secret', installationId, name]));
-
-async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
 
 /** Seals and stores one secret. */
 export async function saveSecret(

@@ -5,6 +5,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { syncPath } from '../../db/data-dir.ts';
 import type { NewDelivery } from '../../db/deliveries.ts';
 import { MIB } from '../../sdk/limits.ts';
 import { decodeRecords, encodeRecord } from './segment.ts';
@@ -147,7 +148,7 @@ export class Spool {
   async #create(): Promise<{ file: FileHandle; segment: Segment }> {
     const segment = { path: join(this.#folder, `${randomUUIDv7()}.spool`), bytes: 0 };
     const file = await open(segment.path, 'ax', 0o600);
-    await syncFolder(this.#folder);
+    await syncPath(this.#folder);
     this.#segments.push(segment);
     return { file, segment };
   }
@@ -198,13 +199,4 @@ async function inherit(directory: string, folder: string): Promise<void> {
 async function startedAt(pid: number): Promise<string> {
   const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
   return text.split(') ').at(-1)?.split(' ')[19] ?? '';
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

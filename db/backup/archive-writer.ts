@@ -1,11 +1,12 @@
 /** Writes a backup's zip file as a stream: nothing is held whole, and every entry is hashed on its way. */
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { link, open, rm } from 'node:fs/promises';
+import { link, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
+import { syncPath } from '../data-dir.ts';
 import { BackupError } from './format.ts';
 
 export interface Written {
@@ -41,7 +42,7 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>): P
       if (error.code === 'EEXIST') throw new BackupError(`${path} exists already: give another name.`);
       throw error;
     });
-    await syncFolder(dirname(path));
+    await syncPath(dirname(path));
   } finally {
     await rm(unfinished, { force: true });
   }
@@ -74,13 +75,4 @@ function hashed(source: Readable, onWritten: (written: Written) => void): Readab
   });
   source.once('error', (error) => through.destroy(error));
   return source.pipe(through);
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
