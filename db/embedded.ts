@@ -1,9 +1,10 @@
 /** PostgreSQL out of the npm package, kept in DATA_DIR: what `npm start` uses when DATABASE_URL is not set. */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Client, escapeIdentifier, escapeLiteral } from 'pg';
+import { escapeIdentifier, escapeLiteral } from 'pg';
 import { z } from 'zod';
 import { lockDataDir, type Purpose, replaceFile } from './data-dir.ts';
+import { withConnection } from './own-connection.ts';
 import { findBinaries } from './postgres/binaries.ts';
 import { makeCluster, type Passwords, readPasswords } from './postgres/cluster.ts';
 import { chooseLauncher } from './postgres/launcher.ts';
@@ -13,6 +14,7 @@ import { type PostgresServer, startServer } from './postgres/server.ts';
 /** Role and database Bulkhead works as and in. */
 const NAME = 'bulkhead';
 const addressFile = (dataDir: string): string => join(dataDir, 'postgres.json');
+const PATIENT = { connectionTimeoutMillis: 5_000 };
 const address = z.object({ url: z.string() });
 
 const durable = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' };
@@ -82,7 +84,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
 export async function findEmbedded(dataDir: string): Promise<string | null> {
   try {
     const { url } = address.parse(JSON.parse(await readFile(addressFile(dataDir), 'utf8')));
-    await connected(url, async () => undefined);
+    await withConnection(url, PATIENT, async () => undefined);
     return url;
   } catch {
     return null;
@@ -125,7 +127,7 @@ async function publish(dataDir: string, port: number, passwords: Passwords): Pro
 
 /** Idempotent, as the last start may have been killed between any two statements. */
 async function makeDatabase(port: number, passwords: Passwords): Promise<void> {
-  await connected(urlOf('postgres', passwords.superuser, port, 'postgres'), async (client) => {
+  await withConnection(urlOf('postgres', passwords.superuser, port, 'postgres'), PATIENT, async (client) => {
     const found = await client.query(
       'SELECT (SELECT true FROM pg_roles WHERE rolname = $1) AS role, (SELECT true FROM pg_database WHERE datname = $1) AS database',
       [NAME],
@@ -135,16 +137,6 @@ async function makeDatabase(port: number, passwords: Passwords): Promise<void> {
     if (found.rows[0]?.role !== true) await client.query(`CREATE ROLE ${name} LOGIN CREATEDB PASSWORD ${password}`);
     if (found.rows[0]?.database !== true) await client.query(`CREATE DATABASE ${name} OWNER ${name}`);
   });
-}
-
-async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
 }
 
 function urlOf(role: string, password: string, port: number, database: string): string {

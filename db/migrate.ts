@@ -1,11 +1,11 @@
 /** Brings the tables to this release: numbered SQL files, forward only. */
 import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
-import { Client } from 'pg';
+import { withConnection } from './own-connection.ts';
 
 /** The migrations of this release. */
 export const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
-const CONNECT_TIMEOUT_MS = 10_000;
+const CONNECTION = { application_name: 'bulkhead-migrate', connectionTimeoutMillis: 10_000 };
 
 /**
  * Applies the migrations that are missing, all in one transaction. Any number of processes may call it at once: they
@@ -20,15 +20,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
  * @returns the names of the migrations this call applied
  */
 export async function migrate(url: string, directory: string = MIGRATIONS, count?: number): Promise<string[]> {
-  const client = new Client({
-    connectionString: url,
-    application_name: 'bulkhead-migrate',
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-  });
-  // A lost connection shows as a rejected query; unheard, the event would end the process.
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
+  return withConnection(url, CONNECTION, async (client) => {
     const applied = await runner({
       dbClient: client,
       dir: directory,
@@ -41,7 +33,5 @@ export async function migrate(url: string, directory: string = MIGRATIONS, count
       ...(count === undefined ? {} : { count }),
     });
     return applied.map((migration) => migration.name);
-  } finally {
-    await client.end();
-  }
+  });
 }

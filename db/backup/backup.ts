@@ -1,7 +1,8 @@
 /** Writes a backup beside the running service: the tables of one moment, then every file they name. */
 import { Readable } from 'node:stream';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { SWEEP_LOCK } from '../blob-cleaning.ts';
+import { withConnection } from '../own-connection.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
 import {
   entryOfFile,
@@ -42,11 +43,7 @@ export async function writeBackup(
   path: string,
   onProgress: Progress,
 ): Promise<BackupSummary> {
-  // Of its own, without the pool's limits of time: a large table honestly takes minutes.
-  const client = new Client({ connectionString: url, application_name: 'bulkhead-backup' });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
+  return withConnection(url, { application_name: 'bulkhead-backup' }, async (client) => {
     // A sweep would take blobs that the tables of our moment still name.
     await client.query('SELECT pg_advisory_lock(hashtext($1))', [SWEEP_LOCK]);
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
@@ -59,9 +56,7 @@ export async function writeBackup(
     const summary = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
     await writeArchive(path, [...tables, ...files, manifestEntry(summary)]);
     return describe(summary());
-  } finally {
-    await client.end();
-  }
+  });
 }
 
 function describe({ at, tables, files }: Manifest): BackupSummary {

@@ -3,12 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from 'pg';
+import { withConnection } from '../own-connection.ts';
 import { openSecretKeys } from '../secrets.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { BackupError, entryOfFile, type Progress } from './format.ts';
 import { restoreTables } from './restore.ts';
 import { placeFile } from './stored-files.ts';
+
+const CONNECTION = { application_name: 'bulkhead-backup' };
 
 export interface CheckSummary {
   readonly at: string;
@@ -32,19 +34,20 @@ export async function checkBackup(url: string, path: string, onProgress: Progres
   const name = `bulkhead_check_${randomUUID().replaceAll('-', '')}`;
   const scratch = new URL(url);
   scratch.pathname = `/${name}`;
-  const client = new Client({ connectionString: url, application_name: 'bulkhead-backup' });
-  client.on('error', () => undefined);
-  await client.connect();
   try {
-    await client.query(`CREATE DATABASE ${name} TEMPLATE template0`).catch((error: Error) => {
-      throw new BackupError(`A database to try it in cannot be made: ${error.message}.`);
+    return await withConnection(url, CONNECTION, async (client) => {
+      await client.query(`CREATE DATABASE ${name} TEMPLATE template0`).catch((error: Error) => {
+        throw new BackupError(`A database to try it in cannot be made: ${error.message}.`);
+      });
+      try {
+        const { rows } = await restoreTables(archive, scratch.href, onProgress);
+        const secrets = await openAll(archive, scratch.href, folder);
+        return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets };
+      } finally {
+        await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      }
     });
-    const { rows } = await restoreTables(archive, scratch.href, onProgress);
-    const secrets = await openAll(archive, scratch.href, folder);
-    return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets };
   } finally {
-    await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-    await client.end();
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -53,10 +56,7 @@ async function openAll({ manifest, read }: Archive, url: string, folder: string)
   const keys = manifest.files.filter(({ path }) => path.startsWith('keys/'));
   for (const { path } of keys) await placeFile(folder, path, await read(entryOfFile(path)));
   const ring = await openSecretKeys(folder);
-  const client = new Client({ connectionString: url, application_name: 'bulkhead-backup' });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
+  return withConnection(url, CONNECTION, async (client) => {
     const found = await client.query<{ id: string; name: string; keyId: string; sealed: Buffer }>(
       'SELECT installation_id AS id, name, key_id AS "keyId", sealed FROM installation_secrets',
     );
@@ -66,7 +66,5 @@ async function openAll({ manifest, read }: Archive, url: string, folder: string)
       });
     }
     return found.rows.length;
-  } finally {
-    await client.end();
-  }
+  });
 }

@@ -1,6 +1,6 @@
 /** Puts a backup into an empty place, all of it or nothing. */
-import { Client } from 'pg';
 import { MIGRATIONS, migrate } from '../migrate.ts';
+import { withConnection } from '../own-connection.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { BackupError, entryOfFile, entryOfTable, type Progress } from './format.ts';
 import { finishFolders, placeFile, prepareFolders } from './stored-files.ts';
@@ -8,6 +8,7 @@ import { copyIn, listMigrations, listTables } from './tables.ts';
 
 /** Files between two lines of progress. */
 const PROGRESS_EVERY = 1_000;
+const CONNECTION = { application_name: 'bulkhead-restore' };
 
 const OTHER_RELEASE =
   'The backup is of a newer release of Bulkhead, or the database was prepared by one: use that release.';
@@ -55,9 +56,9 @@ export async function restoreTables(
   onProgress: Progress,
 ): Promise<{ rows: number; migrated: readonly string[] }> {
   const { migrations, tables } = archive.manifest;
-  const known = (await ofClient(url, listMigrations)) ?? [];
+  const known = (await withConnection(url, CONNECTION, listMigrations)) ?? [];
   if (known.length < migrations.length) await migrate(url, MIGRATIONS, migrations.length - known.length);
-  const rows = await ofClient(url, async (client) => {
+  const rows = await withConnection(url, CONNECTION, async (client) => {
     if ((await listMigrations(client))?.join() !== migrations.join()) throw new BackupError(OTHER_RELEASE);
     await client.query('BEGIN');
     const counts = await copyIn(client, tables, (table) => archive.read(entryOfTable(table.name)));
@@ -81,7 +82,7 @@ async function restoreFiles({ manifest, read }: Archive, dataDir: string, onProg
 
 /** A database that was only prepared, or to which a restore was cut off, is as good as a new one. */
 function refuseUsed(url: string): Promise<void> {
-  return ofClient(url, async (client) => {
+  return withConnection(url, CONNECTION, async (client) => {
     if ((await listMigrations(client)) === null) return;
     for (const { name } of await listTables(client)) {
       const { rowCount } = await client.query(`SELECT FROM "${name}" LIMIT 1`);
@@ -89,16 +90,4 @@ function refuseUsed(url: string): Promise<void> {
       throw new BackupError(`The database is in use (${name} has rows): restore into an empty one.`);
     }
   });
-}
-
-/** A connection of its own, without the pool's limits of time: a large table honestly takes minutes. */
-async function ofClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url, application_name: 'bulkhead-restore' });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
 }
