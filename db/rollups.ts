@@ -148,16 +148,9 @@ export async function readPoints(pool: Pool, installationId: string, { from, to,
 }
 
 /** One handler over a range. */
-export interface HandlerSums {
-  readonly kind: string;
-  readonly name: string;
-  readonly calls: number;
-  readonly errors: number;
-  readonly timeouts: number;
-  readonly cancels: number;
+export interface HandlerSums extends Omit<CallSums, 'installationId' | 'minute' | 'durationMs' | 'buckets'> {
   readonly p50Ms: number | null;
   readonly p95Ms: number | null;
-  readonly lastAt: string;
 }
 
 /** The handlers that were called within a range, by kind and name. */

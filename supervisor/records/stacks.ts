@@ -1,14 +1,14 @@
 /** Maps stack traces in log lines to the author's files, just before the lines are written and away from every hook. */
-import { Piscina } from 'piscina';
+import type { Piscina } from 'piscina';
 import type { Blobs } from '../../db/blobs.ts';
 import type { LogLine } from '../../db/logs.ts';
+import { lonelyThread } from '../lonely-thread.ts';
 import type { StackTask } from './stack-worker.ts';
 
 /** A map that is larger is left alone: its bundle could hardly be loaded. Bytes. */
 const MAP_MAX_BYTES = 32 * 1024 * 1024;
 /** A task that takes longer is given up, and its lines are written as they are. Milliseconds. */
 const TASK_MS = 5_000;
-const IDLE_MS = 30_000;
 const THREAD_HEAP_MB = 256;
 
 /** What a line's stack frames are about. */
@@ -29,17 +29,9 @@ export class Stacks {
 
   constructor(blobs: Blobs) {
     this.#blobs = blobs;
-    this.#pool = new Piscina({
-      filename: new URL('./stack-worker.ts', import.meta.url).href,
-      name: 'mapStacks',
-      minThreads: 0,
-      maxThreads: 1,
-      idleTimeout: IDLE_MS,
-      resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MB },
-      env: {},
+    this.#pool = lonelyThread(new URL('./stack-worker.ts', import.meta.url), {
+      ...{ name: 'mapStacks', heapMegabytes: THREAD_HEAP_MB },
     });
-    // A thread that ended is replaced with the next task.
-    this.#pool.on('error', () => undefined);
   }
 
   /** The lines with their frames mapped. Never rejects: what cannot be mapped stays as it is. */

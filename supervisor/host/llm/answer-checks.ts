@@ -1,6 +1,7 @@
 /** Structured answers: read as JSON and held against the schema that asked for them, in a thread of their own. */
-import { Piscina } from 'piscina';
+import type { Piscina } from 'piscina';
 import { KIB } from '../../../sdk/limits.ts';
+import { lonelyThread } from '../../lonely-thread.ts';
 import { HostError } from '../host-call.ts';
 import type { SchemaTask, SchemaVerdict } from './schema-worker.ts';
 
@@ -8,25 +9,15 @@ const SCHEMA_MAX_BYTES = 64 * KIB;
 /** Checks take milliseconds; this ends patterns and schemas that explode. Milliseconds. */
 const CHECK_MS = 2_000;
 const WAITING_MAX = 256;
-const IDLE_MS = 30_000;
 const THREAD_HEAP_MB = 128;
 
 export class AnswerChecks {
   readonly #pool: Piscina<SchemaTask, SchemaVerdict>;
 
   constructor() {
-    this.#pool = new Piscina({
-      filename: new URL('./schema-worker.ts', import.meta.url).href,
-      name: 'checkAnswer',
-      minThreads: 0,
-      maxThreads: 1,
-      maxQueue: WAITING_MAX,
-      idleTimeout: IDLE_MS,
-      resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MB },
-      env: {},
+    this.#pool = lonelyThread(new URL('./schema-worker.ts', import.meta.url), {
+      ...{ name: 'checkAnswer', maxQueue: WAITING_MAX, heapMegabytes: THREAD_HEAP_MB },
     });
-    // A thread that ended is replaced with the next task.
-    this.#pool.on('error', () => undefined);
   }
 
   /** Looks at a schema before anybody is paid for an answer. @throws HostError when it cannot be used */
