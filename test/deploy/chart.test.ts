@@ -1,0 +1,188 @@
+/** The chart, rendered by Helm: what comes out is what Kubernetes takes, and names what is there. */
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { parse } from 'yaml';
+import { apiSettings } from '../../api/config.ts';
+import { RELEASE } from '../../db/release.ts';
+import { supervisorSettings } from '../../supervisor/config.ts';
+import { temporaryFolder } from '../harness.ts';
+import { CHART, type Helm, type Labels, type Manifest, ROOT, unpackHelm } from './chart.ts';
+import { valuesSchema } from './values-schema.ts';
+
+// Programs of others: Helm, and the type checker.
+t.setTimeout(180_000);
+
+const run = promisify(execFile);
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const DATABASE = 'database.url=postgres://user:secret@db:5432/bulkhead';
+/** Everything that can be switched on, and the other choice of everything that is one. */
+const EVERYTHING = [
+  ...[
+    'database.existingSecret=pg',
+    'keys.existingSecret=keys',
+    'supervisor.filesSecret=files',
+    'trustProxy=10.0.0.0/8',
+  ],
+  ...['supervisor.sandbox=gvisor', 'storage.accessMode=ReadWriteOnce', 'storage.className=fast', 'image.tag=v1'],
+  ...['ingress.enabled=true', 'ingress.host=a.test', 'ingress.sessionHost=s.test', 'ingress.className=nginx'],
+  ...['ingress.tls[0].secretName=tls', 'ingress.tls[0].hosts[0]=a.test', 'imagePullSecrets[0].name=pull'],
+  ...['monitoring.serviceMonitor.enabled=true', 'monitoring.prometheusRule.enabled=true'],
+  ...['monitoring.dashboard.enabled=true', 'settings.LOG_LEVEL=debug', 'supervisor.settings.CHILDREN=20'],
+  ...['api.settings.UPLOADS_AT_ONCE=3', 'webhookUrl=https://hooks.test', 'api.nodeSelector.disk=fast'],
+];
+/** Where the types of each kind are. */
+const MODULES: Readonly<Record<string, string>> = {
+  'apps/v1 Deployment': 'kubernetes-models/apps/v1',
+  'batch/v1 Job': 'kubernetes-models/batch/v1',
+  'policy/v1 PodDisruptionBudget': 'kubernetes-models/policy/v1',
+  'networking.k8s.io/v1 Ingress': 'kubernetes-models/networking.k8s.io/v1',
+  'v1 ConfigMap': 'kubernetes-models/v1',
+  'v1 PersistentVolumeClaim': 'kubernetes-models/v1',
+  'v1 Secret': 'kubernetes-models/v1',
+  'v1 Service': 'kubernetes-models/v1',
+  'monitoring.coreos.com/v1 PrometheusRule': '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1',
+  'monitoring.coreos.com/v1 ServiceMonitor': '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1',
+};
+
+const isHere = process.arch === 'x64';
+const helm: Helm = isHere
+  ? await unpackHelm(await temporaryFolder(t))
+  : { lint: async () => '', render: async () => [] };
+const [plain, full] = [await helm.render([DATABASE]), await helm.render(EVERYTHING)];
+const rendered = [plain, full];
+const options = { skip: !isHere && 'Helm is carried for x64 only' };
+
+const of = (manifests: readonly Manifest[], kind: string): readonly Manifest[] =>
+  manifests.filter((manifest) => manifest.kind === kind);
+const fits = (wanted: Labels, labels: Labels): boolean =>
+  Object.entries(wanted).every(([name, value]) => labels[name] === value);
+const podOf = ({ spec }: Manifest) => spec.template;
+const isWorkload = ({ kind }: Manifest): boolean => kind === 'Deployment' || kind === 'Job';
+
+t.test('Helm has nothing to complain about, and says what is missing', options, async (t) => {
+  t.match(await helm.lint([DATABASE]), /0 chart\(s\) failed/);
+  await t.rejects(helm.render([]), /Set database\.url, or database\.existingSecret/);
+  await t.rejects(helm.render([DATABASE, 'ingress.enabled=true']), /Set ingress\.host/);
+  await t.rejects(helm.render([DATABASE, 'settings.CHILDERN=1']), /CHILDERN/);
+  await t.rejects(helm.render([DATABASE, 'settings.PORT=1']), /PORT/, 'the chart’s own');
+  await t.rejects(helm.render([DATABASE, 'storage.accessMode=Often']), /accessMode/);
+  const chart = parse(read('deploy/helm/bulkhead/Chart.yaml'));
+  t.equal(chart.appVersion, RELEASE);
+});
+
+/** Types of TypeScript know every field, so they also find the misspelt ones that the schemas let pass. */
+async function complaintsOfTypes(folder: string, manifests: readonly Manifest[]): Promise<string> {
+  const lines = manifests.map((manifest, index) => {
+    const from = join(ROOT, 'node_modules', MODULES[`${manifest.apiVersion} ${manifest.kind}`] ?? '', 'index.js');
+    const type = `import(${JSON.stringify(from)}).I${manifest.kind}`;
+    return `export const a${index}: ${type} = ${JSON.stringify(manifest)};`;
+  });
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'manifests.mts'), lines.join('\n'));
+  const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024'];
+  const tsc = join(ROOT, 'node_modules/.bin/tsc');
+  return run(tsc, [...flags, '--ignoreConfig', 'manifests.mts'], { cwd: folder }).then(
+    ({ stdout }) => stdout,
+    ({ stdout }: { stdout: string }) => stdout,
+  );
+}
+
+t.test('Kubernetes knows every kind, field and value', options, async (t) => {
+  const folder = await temporaryFolder(t);
+  for (const manifest of rendered.flat()) {
+    const module = MODULES[`${manifest.apiVersion} ${manifest.kind}`];
+    if (!t.ok(module, `${manifest.apiVersion} ${manifest.kind}`)) continue;
+    const { [manifest.kind]: Model } = await import(`${module}/${manifest.kind}`);
+    t.doesNotThrow(() => new Model(manifest).validate(), `${manifest.kind} ${manifest.metadata.name}`);
+  }
+  t.equal(await complaintsOfTypes(join(folder, 'good'), rendered.flat()), '');
+  const misspelt = structuredClone(of(plain, 'Deployment').slice(0, 1));
+  for (const { spec } of misspelt) spec.template.spec.containers[0].redinessProbe = {};
+  t.match(await complaintsOfTypes(join(folder, 'bad'), misspelt), /redinessProbe/, 'the check checks');
+});
+
+t.test('what the manifests name is there', options, async (t) => {
+  const settings = { ...apiSettings, ...supervisorSettings };
+  for (const manifests of rendered) {
+    const pods = manifests.filter(isWorkload).map((manifest) => podOf(manifest));
+    for (const { metadata, spec } of pods) {
+      const volumes = (spec.volumes ?? []).map(({ name }: { name: string }) => name);
+      for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
+        const [, script = ''] = container.args ?? container.command;
+        t.ok(existsSync(join(ROOT, script)), script);
+        for (const { name } of container.env ?? []) t.ok(Object.hasOwn(settings, name), `${name} is a setting`);
+        for (const { name } of container.volumeMounts ?? []) t.ok(volumes.includes(name), `volume ${name}`);
+        t.match(container.securityContext, { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true });
+      }
+      t.match(spec.securityContext, {
+        runAsNonRoot: true,
+        runAsUser: Number(/^USER (\d+)$/m.exec(read('deploy/Dockerfile'))?.[1]),
+      });
+      t.match(metadata.labels, { 'app.kubernetes.io/instance': 'prod' });
+    }
+    for (const service of of(manifests, 'Service')) {
+      const behind = pods.filter(({ metadata }) => fits(service.spec.selector, metadata.labels));
+      t.equal(behind.length, 1, `${service.metadata.name} leads to pods of one kind`);
+      const ports = behind[0]?.spec.containers[0].ports.map(({ name }: { name: string }) => name);
+      for (const { targetPort } of service.spec.ports) t.ok(ports.includes(targetPort), `port ${targetPort}`);
+    }
+    for (const budget of of(manifests, 'PodDisruptionBudget'))
+      t.equal(pods.filter(({ metadata }) => fits(budget.spec.selector.matchLabels, metadata.labels)).length, 1);
+    for (const deployment of of(manifests, 'Deployment'))
+      t.ok(fits(deployment.spec.selector.matchLabels, podOf(deployment).metadata.labels));
+  }
+});
+
+t.test('the supervisor’s pod lets jails be built, and no other does more than it must', options, async (t) => {
+  const security = (manifests: readonly Manifest[], name: string) =>
+    podOf(of(manifests, 'Deployment').find(({ metadata }) => metadata.name === name) as Manifest).spec;
+  t.match(security(plain, 'prod-bulkhead-api').securityContext, { seccompProfile: { type: 'RuntimeDefault' } });
+  t.match(security(plain, 'prod-bulkhead-supervisor').securityContext, {
+    ...{ seccompProfile: { type: 'Unconfined' }, appArmorProfile: { type: 'Unconfined' } },
+  });
+  const boxed = security(full, 'prod-bulkhead-supervisor');
+  t.match(boxed, { runtimeClassName: 'gvisor', securityContext: { seccompProfile: { type: 'RuntimeDefault' } } });
+  t.match(boxed.containers[0].env, [{ name: 'DATABASE_URL', valueFrom: { secretKeyRef: { name: 'pg', key: 'url' } } }]);
+});
+
+t.test('metrics are scraped under the names that alerts and dashboard use', options, async (t) => {
+  const services = of(full, 'Service');
+  for (const monitor of of(full, 'ServiceMonitor')) {
+    const found = services.filter(({ metadata }) => fits(monitor.spec.selector.matchLabels, metadata.labels));
+    t.equal(found.length, 1, monitor.metadata.name);
+    t.same(found[0]?.spec.ports[0].name, monitor.spec.endpoints[0].port);
+    t.match(monitor.spec.endpoints[0].relabelings[0].replacement, /^bulkhead-(api|supervisor)$/);
+  }
+  t.equal(of(full, 'ServiceMonitor').length, 2);
+  t.same(of(full, 'PrometheusRule')[0]?.spec, parse(read('deploy/prometheus/alerts.yml')));
+  t.same(
+    JSON.parse(of(full, 'ConfigMap')[0]?.data?.['bulkhead.json'] ?? ''),
+    JSON.parse(read('deploy/grafana/dashboards/bulkhead.json')),
+  );
+  t.same([of(plain, 'ServiceMonitor'), of(plain, 'PrometheusRule'), of(plain, 'Ingress')], [[], [], []]);
+});
+
+t.test('the schema of the values is the one its table makes', async (t) => {
+  t.same(JSON.parse(await readFile(join(CHART, 'values.schema.json'), 'utf8')), valuesSchema());
+});
+
+t.test('keys of a Secret are placed once, and never replace one', async (t) => {
+  const [secret, DATA_DIR] = [await temporaryFolder(t), await temporaryFolder(t)];
+  const id = '019a0000-0000-7000-8000-000000000000';
+  await writeFile(join(secret, 'identity.jwk.json'), 'first');
+  await writeFile(join(secret, `${id}.key`), 'sealing');
+  await writeFile(join(secret, 'README'), 'nothing of ours');
+  const place = () =>
+    run(process.execPath, [join(ROOT, 'deploy/place-keys.ts'), secret], { cwd: '/', env: { DATA_DIR } });
+  await place();
+  await writeFile(join(secret, 'identity.jwk.json'), 'second');
+  t.match((await place()).stdout, /identity\.jwk\.json: is there already/);
+  t.equal(await readFile(join(DATA_DIR, 'keys/identity.jwk.json'), 'utf8'), 'first');
+  t.equal(await readFile(join(DATA_DIR, 'keys/secrets', `${id}.key`), 'utf8'), 'sealing');
+  t.equal((await stat(join(DATA_DIR, 'keys/identity.jwk.json'))).mode & 0o777, 0o600);
+  t.same(await readdir(join(DATA_DIR, 'keys/secrets')), [`${id}.key`], 'nothing unfinished is left');
+});

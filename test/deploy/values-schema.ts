@@ -1,0 +1,78 @@
+/**
+ * What the chart's values may be, with the settings by their names. Renew it:
+ * `node test/deploy/values-schema.ts > deploy/helm/bulkhead/values.schema.json`.
+ */
+import { apiSettings } from '../../api/config.ts';
+import { sharedSettings } from '../../db/settings.ts';
+import { supervisorSettings } from '../../supervisor/config.ts';
+
+/** The chart sets these from its own values, or they hang together with its ports and volumes. */
+const OF_THE_CHART = new Set([
+  ...['DATA_DIR', 'DATABASE_URL', 'HOST', 'PORT', 'SUPERVISOR_PORT', 'OPS_HOST', 'API_OPS_PORT', 'SUPERVISOR_OPS_PORT'],
+  ...['PUBLIC_URL', 'SUPERVISOR_URL', 'WEBHOOK_URL', 'TRUST_PROXY'],
+]);
+
+type Schema = Readonly<Record<string, unknown>>;
+const text: Schema = { type: 'string' };
+const flag: Schema = { type: 'boolean' };
+const address: Schema = { type: 'string', pattern: '^https?://[^\\s]+$' };
+const addressOrNone: Schema = { type: 'string', pattern: '^(https?://[^\\s]+)?$' };
+const anything: Schema = { type: 'object' };
+const list: Schema = { type: 'array' };
+const labels: Schema = { type: 'object', additionalProperties: text };
+const oneOf = (...words: string[]): Schema => ({ enum: words });
+const closed = (properties: Readonly<Record<string, Schema>>, ...required: string[]): Schema => ({
+  ...{ type: 'object', additionalProperties: false, properties },
+  ...(required.length > 0 ? { required } : {}),
+});
+
+function settingsOf(shape: object): Schema {
+  const names = Object.keys(shape).filter((name) => !OF_THE_CHART.has(name));
+  const value = { type: ['string', 'integer', 'boolean'] };
+  // Traces are asked for by the standard's own variables.
+  const patternProperties = { '^OTEL_[A-Z_]+$': value };
+  return { ...closed(Object.fromEntries(names.map((name) => [name, value]))), patternProperties };
+}
+
+const processOf = (shape: object, more: Readonly<Record<string, Schema>> = {}): Schema =>
+  closed({
+    ...{ replicas: { type: 'integer', minimum: 1 }, settings: settingsOf(shape), resources: anything },
+    ...{ nodeSelector: labels, tolerations: list, podAnnotations: labels, ...more },
+  });
+
+/** JSON Schema draft 7, as Helm reads it. */
+export function valuesSchema(): Schema {
+  const switched = { enabled: flag, labels };
+  const properties = {
+    image: closed({ repository: { type: 'string', minLength: 1 }, tag: text, pullPolicy: text }, 'repository'),
+    imagePullSecrets: list,
+    ...{ publicUrl: address, webhookUrl: addressOrNone, supervisorUrl: address },
+    trustProxy: text,
+    database: closed({
+      url: { type: 'string', pattern: '^(postgres(ql)?://.+)?$' },
+      existingSecret: text,
+      existingSecretKey: text,
+    }),
+    settings: settingsOf(sharedSettings),
+    storage: closed({
+      ...{ size: text, className: text, existingClaim: text },
+      accessMode: oneOf('ReadWriteMany', 'ReadWriteOnce'),
+    }),
+    keys: closed({ existingSecret: text }),
+    api: processOf(apiSettings),
+    supervisor: processOf(supervisorSettings, {
+      ...{ sandbox: oneOf('userNamespaces', 'gvisor'), runtimeClassName: text, filesSecret: text },
+    }),
+    migration: closed({ resources: anything }),
+    ingress: closed({ enabled: flag, className: text, annotations: labels, host: text, sessionHost: text, tls: list }),
+    monitoring: closed({
+      serviceMonitor: closed({ ...switched, interval: text }),
+      ...{ prometheusRule: closed(switched), dashboard: closed(switched) },
+    }),
+    // Helm's own.
+    global: anything,
+  };
+  return { $schema: 'http://json-schema.org/draft-07/schema#', ...closed(properties) };
+}
+
+if (import.meta.main) process.stdout.write(`${JSON.stringify(valuesSchema(), null, 2)}\n`);
