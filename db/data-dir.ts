@@ -77,9 +77,12 @@ export async function syncPath(path: string): Promise<void> {
 
 /**
  * Node has no flock. SQLite's exclusive transaction is the same thing: a POSIX lock on the file, taken at once or not at
- * all, gone with the process, not inherited by children. The database stays empty.
+ * all, gone with the process, not inherited by children, good between containers and machines that share the folder. The
+ * database stays empty.
+ *
+ * @returns null when another has it
  */
-function tryLock(path: string): DataDirLock | null {
+export function tryLock(path: string): DataDirLock | null {
   const file = new DatabaseSync(path, { timeout: 0 });
   try {
     file.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');

@@ -1,19 +1,24 @@
 /**
  * Requests that wait on disk for the database: appended in order and synced before their vendors are answered, taken out
- * in the same order. A folder has one owner at a time; what a killed one left behind is inherited by the next.
+ * in the same order. A folder has one owner at a time, who holds its lock; what a killed one left behind is inherited by
+ * the next. Process ids alone would not do: in containers everybody has the same.
  */
 import { randomUUIDv7 } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { syncPath } from '../../db/data-dir.ts';
+import { type DataDirLock, syncPath, tryLock } from '../../db/data-dir.ts';
 import type { NewDelivery } from '../../db/deliveries.ts';
 import { MIB } from '../../sdk/limits.ts';
 import { decodeRecords, encodeRecord } from './segment.ts';
 
 /** A segment is closed over this size; it is read into memory whole when its turn comes. Bytes. */
 const SEGMENT_BYTES = 16 * MIB;
-/** Segments of one owner: `<pid>-<when it was started>`. */
-const OWNER = /^(\d+)-(\d+)$/;
+/** Locked by the owner of its folder. */
+const LOCK = 'lock';
+/** Folders of the release before, without a lock: `<pid>-<when it was started>`. */
+const UNLOCKED = /^(\d+)-(\d+)$/;
+const TRIES = 5;
 
 interface Segment {
   readonly path: string;
@@ -32,6 +37,7 @@ export interface Taken {
 
 export class Spool {
   readonly #folder: string;
+  readonly #lock: DataDirLock;
   readonly #maxBytes: number;
   readonly #onError: (error: Error) => void;
   /** Oldest first; the last may be the one that is written. */
@@ -43,8 +49,12 @@ export class Spool {
   /** Writing to a segment and removing it take turns. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  private constructor(options: { folder: string; maxBytes: number; onError(error: Error): void }, segments: Segment[]) {
+  private constructor(
+    options: { folder: string; lock: DataDirLock; maxBytes: number; onError(error: Error): void },
+    segments: Segment[],
+  ) {
     this.#folder = options.folder;
+    this.#lock = options.lock;
     this.#maxBytes = options.maxBytes;
     this.#onError = options.onError;
     this.#segments = segments;
@@ -57,8 +67,7 @@ export class Spool {
    * @param maxBytes beyond which nothing more is taken
    */
   static async open(directory: string, maxBytes: number, onError: (error: Error) => void): Promise<Spool> {
-    const folder = join(directory, `${process.pid}-${await startedAt(process.pid)}`);
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const { folder, lock } = await ownFolder(directory);
     await inherit(directory, folder);
     const names = (await readdir(folder)).filter((name) => name.endsWith('.spool')).sort();
     const segments: Segment[] = [];
@@ -66,7 +75,7 @@ export class Spool {
       const path = join(folder, name);
       segments.push({ path, bytes: (await stat(path)).size });
     }
-    return new Spool({ folder, maxBytes, onError }, segments);
+    return new Spool({ folder, lock, maxBytes, onError }, segments);
   }
 
   get isEmpty(): boolean {
@@ -142,6 +151,9 @@ export class Spool {
 
   async close(): Promise<void> {
     await this.#inTurn(() => this.#closeWriting());
+    // What is left is the next one's.
+    if (this.isEmpty) await rm(join(this.#folder, LOCK), { force: true });
+    this.#lock.release();
     if (this.isEmpty) await rmdir(this.#folder).catch(() => undefined);
   }
 
@@ -184,14 +196,40 @@ export class Spool {
   }
 }
 
-/** Takes over the folders of processes that are gone. Their names say when they were written, so they sort before ours. */
+/** A folder that nobody else can take while this process lives. Names say when they were made, so they sort by age. */
+async function ownFolder(directory: string): Promise<{ folder: string; lock: DataDirLock }> {
+  for (let tries = 1; ; tries += 1) {
+    const folder = join(directory, randomUUIDv7());
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    // A process that starts at the same moment may have taken it for left behind, and away.
+    const lock = lockOf(folder);
+    if (lock && existsSync(join(folder, LOCK))) return { folder, lock };
+    lock?.release();
+    if (tries === TRIES) throw new Error(`no file can be locked in ${directory}: webhooks could not be kept there`);
+  }
+}
+
+function lockOf(folder: string): DataDirLock | null {
+  try {
+    return tryLock(join(folder, LOCK));
+  } catch {
+    return null;
+  }
+}
+
+/** Takes over the folders of processes that are gone. */
 async function inherit(directory: string, folder: string): Promise<void> {
   for (const name of await readdir(directory)) {
-    const [, pid, born] = OWNER.exec(name) ?? [];
-    if (pid === undefined || name === basename(folder) || (await startedAt(Number(pid))) === born) continue;
-    for (const file of await readdir(join(directory, name)).catch(() => []))
-      await rename(join(directory, name, file), join(folder, file)).catch(() => undefined);
-    await rmdir(join(directory, name)).catch(() => undefined);
+    const [, pid, born] = UNLOCKED.exec(name) ?? [];
+    if (name === basename(folder) || (pid !== undefined && (await startedAt(Number(pid))) === born)) continue;
+    const left = join(directory, name);
+    const lock = lockOf(left);
+    if (!lock) continue;
+    for (const file of await readdir(left))
+      if (file !== LOCK) await rename(join(left, file), join(folder, file)).catch(() => undefined);
+    await rm(join(left, LOCK), { force: true });
+    lock.release();
+    await rmdir(left).catch(() => undefined);
   }
 }
 

@@ -1,6 +1,6 @@
 /** With the database away webhook requests wait on disk, in order, through kills and torn ends, and within bounds. */
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
-import { appendFile, mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { Intake } from '../../../api/ingress/intake.ts';
@@ -34,11 +34,11 @@ async function everything(spool: Spool): Promise<NewDelivery[]> {
 }
 const told = ({ id, query, headers, body }: NewDelivery) => [id, query, headers, body.toString('hex')];
 
-/** As if another process had written it and was killed: its folder names a process that is not there. */
+/** As if another process had written it and was killed: nobody holds its lock. */
 async function abandon(folder: string): Promise<string> {
-  const { rename } = await import('node:fs/promises');
   const [name = ''] = await readdir(folder);
   await rename(join(folder, name), join(folder, '4194999-1'));
+  await rm(join(folder, '4194999-1', 'lock'));
   return join(folder, '4194999-1');
 }
 
@@ -92,17 +92,25 @@ t.test('a killed process’s requests are taken over; the torn end is known for 
   await killed.close();
 });
 
-t.test('a living process’s folder is left alone', async (t) => {
+t.test('the folder of one that lives is left alone, wherever it lives', async (t) => {
   const folder = await temporaryFolder(t);
+  // In a container of its own it has our process id.
   const one = await open(folder);
   await one.append([deliveryOf(1)]);
-  const [name = ''] = await readdir(folder);
-  await mkdir(join(folder, `1-${(await readFile('/proc/1/stat', 'latin1')).split(') ').at(-1)?.split(' ')[19]}`));
-  t.match(await readdir(folder), [/^1-/, name].sort());
+  const born = (await readFile('/proc/1/stat', 'latin1')).split(') ').at(-1)?.split(' ')[19];
+  // The release before had no lock.
+  await mkdir(join(folder, `1-${born}`));
   const again = await open(folder);
-  t.equal((await readdir(folder)).length, 2);
+  t.ok(again.isEmpty);
+  t.ok((await readdir(folder)).includes(`1-${born}`));
+  await one.append([deliveryOf(2)]);
+  t.same(
+    (await everything(one)).map(({ query }) => query),
+    ['n=1', 'n=2'],
+  );
   await again.close();
   await one.close();
+  t.same(await readdir(folder), [`1-${born}`], 'empty ones are gone with their owners');
 });
 
 t.test('the database away, back, and a kill between: every accepted request is there once, in order', async (t) => {
