@@ -6,6 +6,7 @@ import { type ChildEnd, describeEnd } from './child/end.ts';
 import { ChildError, timeoutOf } from './child/errors.ts';
 import type { ReadBounds } from './child/frame-reader.ts';
 import { keepTail, type Tail } from './child/stderr-tail.ts';
+import type { Pipes } from './jail/spawner.ts';
 import type { Jail, JailedProcess } from './jail.ts';
 import { Wire, WireRefusal } from './wire.ts';
 
@@ -61,6 +62,12 @@ const NAME_MAX_CHARS = 100;
 
 const notices = { ready: control.ready.params, log: control.log.params };
 
+/** The conversation with a child that runs. */
+interface Line {
+  readonly wire: Wire;
+  readonly calls: ChildCalls;
+}
+
 /** Starts a child. It is of use after `ready` and `load`. */
 export function startChild(jail: Jail, handlers: ChildHandlers, bounds = defaultBounds): Child {
   return new Child(jail.spawn(), handlers, bounds);
@@ -74,10 +81,10 @@ export class Child {
   readonly #stderr: Tail;
   readonly #jailed: JailedProcess;
   readonly #handlers: ChildHandlers;
-  readonly #wire: Wire;
-  readonly #calls: ChildCalls;
   readonly #said = Promise.withResolvers<void>();
   readonly #startedAt = performance.now();
+  /** Null until its pipes are there. */
+  #line: Line | null = null;
   #state: ChildState = 'spawning';
   #why: string | null = null;
   /** It was asked to go and has not gone yet. */
@@ -87,18 +94,11 @@ export class Child {
   constructor(jailed: JailedProcess, handlers: ChildHandlers, bounds = defaultBounds) {
     this.#jailed = jailed;
     this.#handlers = handlers;
-    this.#stderr = keepTail(jailed.stderr);
-    this.#wire = new Wire(
-      jailed.stdout,
-      jailed.stdin,
-      {
-        request: (method, params) => this.#onRequest(method, params),
-        notice: (method, params) => this.#onNotice(method, params),
-        violation: (reason) => this.#onViolation(reason),
-      },
-      bounds,
+    this.#stderr = keepTail(jailed.pipes.then(({ stderr }) => stderr));
+    jailed.pipes.then(
+      (pipes) => this.#connect(pipes, bounds),
+      () => undefined,
     );
-    this.#calls = new ChildCalls(this.#wire, (why) => this.kill(why), bounds);
     this.ended = this.#end();
     this.ready = this.#become();
     // Who asks for `ready` is told; nobody has to ask.
@@ -121,7 +121,7 @@ export class Child {
     const timeout = timeoutOf('loading', budgetMs);
     const timer = setTimeout(() => this.kill(timeout.message), budgetMs);
     try {
-      const answer = await this.#wire.request('load', bundle);
+      const answer = await this.#line?.wire.request('load', bundle);
       const result = control.load.result.safeParse(answer);
       if (!result.success) throw refusedLoad(answer);
       if (result.data.outcome === 'failed') {
@@ -138,24 +138,24 @@ export class Child {
 
   /** New settings or grants, for the calls after it. */
   configure(settings: Readonly<Record<string, string>>, members: readonly string[]): void {
-    this.#wire.notice('configure', { settings, members });
+    this.#line?.wire.notice('configure', { settings, members });
   }
 
   /** Runs a handler. Resolves with what the plugin's code did, rejects with `ChildError` for everything else. */
   invoke(target: Target, context: Readonly<Record<string, unknown>>, options: InvokeOptions): Promise<Outcome> {
-    if (this.#state !== 'loaded') {
+    if (this.#state !== 'loaded' || !this.#line) {
       return Promise.reject(new ChildError('dead', this.#why ?? `the child is ${this.#state}`));
     }
-    return this.#calls.run(target, context, options);
+    return this.#line.calls.run(target, context, options);
   }
 
   /** Stops and restarts the budget of a running handler; pauses nest. Unknown ids are ignored. */
   pauseDeadline(invocationId: string): void {
-    this.#calls.pause(invocationId);
+    this.#line?.calls.pause(invocationId);
   }
 
   resumeDeadline(invocationId: string): void {
-    this.#calls.resume(invocationId);
+    this.#line?.calls.resume(invocationId);
   }
 
   /**
@@ -165,7 +165,7 @@ export class Child {
   async stop({ graceMs }: { graceMs: number }): Promise<ChildEnd> {
     if (this.#state === 'loaded') {
       this.#state = 'draining';
-      await Promise.race([this.#calls.settle(graceMs), this.ended]);
+      await Promise.race([this.#line?.calls.settle(graceMs), this.ended]);
     }
     if (graceMs === 0 || this.#state === 'dead') return this.kill('it was stopped');
     this.#leave('it was stopped');
@@ -190,7 +190,7 @@ export class Child {
     if (this.#state === 'dead') return;
     this.#why ??= why;
     this.#state = 'dead';
-    this.#wire.close(new ChildError('dead', this.#why));
+    this.#line?.wire.close(new ChildError('dead', this.#why));
   }
 
   /** The last 8 kB of what the process said on stderr. */
@@ -213,6 +213,18 @@ export class Child {
     this.#jailed.yieldProcessor(yields);
   }
 
+  #connect({ stdin, stdout }: Pipes, bounds: ChildBounds): void {
+    // Ended before: what it has said meanwhile concerns nobody.
+    if (this.#state === 'dead') return;
+    const handlers = {
+      request: (method: string, params: unknown) => this.#onRequest(method, params),
+      notice: (method: string, params: unknown) => this.#onNotice(method, params),
+      violation: (reason: string) => this.#onViolation(reason),
+    };
+    const wire = new Wire(stdout, stdin, handlers, bounds);
+    this.#line = { wire, calls: new ChildCalls(wire, (why) => this.kill(why), bounds) };
+  }
+
   async #become(): Promise<void> {
     const late = setTimeout(() => this.kill(`it was not ready within ${READY_WITHIN_MS} ms`), READY_WITHIN_MS);
     try {
@@ -233,7 +245,7 @@ export class Child {
     const error = new ChildError('dead', end.reason, { interrupted: end.interrupted });
     this.#state = 'dead';
     this.#why ??= end.reason;
-    this.#wire.close(error);
+    this.#line?.wire.close(error);
     this.#said.reject(error);
     this.#handlers.onExit(end);
     return end;
@@ -260,7 +272,7 @@ export class Child {
 
   /** An id that names no running handler of this very child names nothing. */
   #own<T extends { readonly invocationId: string | null }>(message: T): T {
-    if (message.invocationId === null || this.#calls.has(message.invocationId)) return message;
+    if (message.invocationId === null || this.#line?.calls.has(message.invocationId)) return message;
     return { ...message, invocationId: null };
   }
 }

@@ -1,20 +1,18 @@
 /**
- * The only file that starts a plugin process. A jail is made once per supervisor and spawns children that all start the
+ * The only place that starts a plugin process. A jail is made once per supervisor and spawns children that all start the
  * same: bubblewrap (wall L3) around Node (wall L2) around the bootstrap of `sandbox-child` (wall L1), with nothing but
  * three pipes to the world. What a child is to run arrives over the wire.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
 import { limits, MIB } from '../sdk/limits.ts';
 import { type BoxedProcess, watchProcess } from './jail/boxed-process.ts';
-import { inheritedDescriptors } from './jail/inherited-descriptors.ts';
 import { findLimiter, type Limiter } from './jail/limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './jail/mounts.ts';
 import { nodeFlags } from './jail/node-flags.ts';
 import { watchResident } from './jail/resident-watch.ts';
 import { seccompFilter } from './jail/seccomp.ts';
+import { type Pipes, spawnApart } from './jail/spawner.ts';
 import { jailMark, sweepStuckJails } from './jail/stuck-jails.ts';
 
 /** Which walls stand. All do, except where a test takes one down or the operator's machine cannot build L3. */
@@ -50,20 +48,19 @@ export interface JailOptions {
 export interface Jail {
   readonly walls: Walls;
   readonly limiter: Limiter['kind'];
-  /** Starts a child and returns at once. @throws where this process is out of descriptors or control groups */
+  /** Starts a child and returns at once. @throws where there are no more control groups */
   spawn(): JailedProcess;
 }
 
 export interface JailedProcess extends BoxedProcess {
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
+  /** Its three streams. Rejects where it ended before there were any. */
+  readonly pipes: Promise<Pipes>;
 }
 
 /** In the jail's user namespace: nobody, and so neither root nor the supervisor's user. */
 const UID_INSIDE = '65534';
 const PROGRAM_INSIDE = '/child.cjs';
-/** Descriptors beside stdin, stdout and stderr, all closed before Node starts. */
+/** Descriptors beside stdin, stdout and stderr, in the order they are given; all closed before Node starts. */
 const FILTER_FD = 3;
 const PROGRAM_FD = 4;
 const INFO_FD = 5;
@@ -118,7 +115,6 @@ export function makeJail(options: JailOptions): Jail {
     : [...bareLauncher(), executable, ...flags, programPath];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   const { openFiles, threads, cpuWeight } = { ...limits, ...options };
-  const leaks = inheritedDescriptors();
   const watch = watchResident(residentMegabytes * MIB);
   if (walls.os) sweepStuckJails(directory);
   return {
@@ -126,26 +122,17 @@ export function makeJail(options: JailOptions): Jail {
     limiter: limiter.kind,
     spawn() {
       const group = limiter.group({ residentBytes: residentMegabytes * MIB, threads, cpuWeight });
-      const files = walls.os ? [openSync(filterPath, 'r'), openSync(programPath, 'r'), 'pipe' as const] : [];
-      // What the supervisor itself was started with, by a shell or a service manager, is nothing for a plugin.
-      const nothing = leaks.length > 0 ? openSync('/dev/null', 'r') : null;
-      const child = spawn(
-        '/bin/sh',
-        ['-c', launcher(openFiles, group ? null : RESERVED_MEGABYTES + residentMegabytes), 'jail', ...command],
-        {
-          ...identity,
-          // An own session: a Ctrl-C at the operator's terminal is for the supervisor, which drains first.
-          detached: true,
-          env: {},
-          cwd: '/',
-          stdio: covered(['pipe', 'pipe', 'pipe', ...files], leaks, nothing),
-        },
-      );
-      for (const file of [...files, nothing]) if (typeof file === 'number') closeSync(file);
-      const boxed = watchProcess(child, infoPipe(child), group);
+      const launch = launcher(openFiles, group ? null : RESERVED_MEGABYTES + residentMegabytes);
+      const spawned = spawnApart({
+        ...identity,
+        args: ['-c', launch, 'jail', ...command],
+        files: walls.os ? [filterPath, programPath] : [],
+        tellsInside: walls.os,
+      });
+      const boxed = watchProcess(spawned, walls.os, group);
       // Ended before it was confined, on a machine so busy that this took long: its inner half may be waiting for ever.
       if (walls.os) void boxed.exited.then(() => boxed.pid === 0 && sweepStuckJails(directory));
-      return withPipes(child, group ? boxed : watch.follow(boxed));
+      return Object.assign(group ? boxed : watch.follow(boxed), { pipes: spawned.pipes });
     },
   };
 }
@@ -153,23 +140,6 @@ export function makeJail(options: JailOptions): Jail {
 /** Without bubblewrap, the two things that util-linux can do of it: end with the supervisor, gain no privilege. */
 const SETPRIV = '/usr/bin/setpriv';
 const bareLauncher = (): string[] => (existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL', '--no-new-privs'] : []);
-
-type Stdio = readonly (number | 'pipe' | 'ignore')[];
-/** Puts nothing in the place of each leak. What is not named stays closed. */
-function covered(stdio: Stdio, leaks: readonly number[], nothing: number | null): (number | 'pipe' | 'ignore')[] {
-  const last = Math.max(stdio.length - 1, ...leaks);
-  return Array.from({ length: last + 1 }, (_, fd) => stdio[fd] ?? (leaks.includes(fd) ? nothing : null) ?? 'ignore');
-}
-
-/** bubblewrap's description of what it made; null where it was not asked for one. */
-const infoPipe = (child: ChildProcess): Readable | null =>
-  ((child.stdio as readonly unknown[])[INFO_FD] as Readable | undefined) ?? null;
-
-function withPipes(child: ChildProcess, boxed: BoxedProcess): JailedProcess {
-  const { stdin, stdout, stderr } = child;
-  if (!stdin || !stdout || !stderr) throw new Error('a child without pipes was spawned');
-  return Object.assign(boxed, { stdin, stdout, stderr });
-}
 
 /** Writes a file whole or not at all: another supervisor on the same directory may be starting a child from it. */
 function keep(directory: string, name: string, content: string | Uint8Array): string {

@@ -27,7 +27,7 @@ const folders: Readonly<Record<string, { values: readonly string[]; types: reado
 };
 /** Where a process may be started, and which one. Plugin code runs in none of them but the first. */
 const spawners: Readonly<Record<string, string>> = {
-  'supervisor/jail.ts': 'the jail of a plugin',
+  'supervisor/jail/': 'the jail of a plugin',
   'db/': 'PostgreSQL',
   'deploy/': 'API and supervisor',
   'examples/demo-service.ts': 'the token command',

@@ -13,16 +13,19 @@ export interface Tail {
 /** Last words arrive with the exit; they are not waited for longer than this. */
 const LAST_WORDS_MS = 100;
 
-/** Drains a stream for as long as it lives and keeps its end. */
-export function keepTail(stream: Readable): Tail {
+/** Drains a stream for as long as it lives and keeps its end. One that is never there has said nothing. */
+export function keepTail(coming: Promise<Readable>): Tail {
   let tail = Buffer.alloc(0);
   const end = Promise.withResolvers<void>();
-  stream.on('data', (chunk: Buffer) => {
-    tail = Buffer.concat([tail, chunk.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES);
-  });
-  stream.once('close', end.resolve);
-  // Its end is the child's, which is reported where it counts.
-  stream.on('error', () => undefined);
+  const follow = (stream: Readable): void => {
+    stream.on('data', (chunk: Buffer) => {
+      tail = Buffer.concat([tail, chunk.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES);
+    });
+    stream.once('close', end.resolve);
+    // Its end is the child's, which is reported where it counts.
+    stream.on('error', () => undefined);
+  };
+  coming.then(follow, () => end.resolve());
   return {
     text: () => tail.toString('utf8'),
     async ended() {

@@ -1,14 +1,11 @@
 /** A spawned jail as seen from outside: its real process id, its end, and its certain end. */
-import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LimitedGroup } from './limiter.ts';
+import type { Exit, Spawned } from './spawner.ts';
 
-export interface ExitInfo {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
+export interface ExitInfo extends Exit {
   /** Ended by the kernel for using more memory than its limit. */
   readonly outOfMemory: boolean;
   /** False where a process was still there after `GONE_WITHIN_MS`; nothing but a kernel fault does that. */
@@ -41,17 +38,15 @@ const REAP_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
 /** What the kernel counts processor time in, for everybody, whatever it ticks at itself. */
 const TICK_MS = 10;
-/** Longest answer of bubblewrap about the child it made, bytes. It is under 200. */
-const INFO_MAX = 4096;
 
-/** Follows a spawned process to its end. `info`: bubblewrap's description of what it made; null without wall L3. */
-export function watchProcess(child: ChildProcess, info: Readable | null, group: LimitedGroup | null): BoxedProcess {
+/** Follows a spawned process to its end. `isJailed`: it is a bubblewrap around the one that counts. */
+export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): BoxedProcess {
   let inside = 0;
   let born = '';
   let killed = false;
   let asked = false;
   const confined = (async () => {
-    const pid = info ? await childOf(info) : (child.pid ?? 0);
+    const pid = await spawned.inside;
     await group?.add(pid);
     born = startTime(pid);
     inside = pid;
@@ -63,21 +58,19 @@ export function watchProcess(child: ChildProcess, info: Readable | null, group: 
   const alive = () => inside !== 0 && startTime(inside) === born && born !== '';
   function terminate(): void {
     asked = true;
-    child.stdin?.end();
+    spawned.pipes.then(({ stdin }) => stdin.end()).catch(() => undefined);
     if (alive()) signal(inside, 'SIGTERM');
   }
   function kill(): void {
     killed = true;
-    if (!info) child.kill('SIGKILL');
-    else {
-      // bubblewrap outlives what is inside by the moment it takes to reap it and to say how it ended. Ended itself, it
-      // takes what is inside along, but leaves a zombie to a first process that may not care.
-      if (alive()) signal(inside);
-      setTimeout(() => child.kill('SIGKILL'), REAP_WITHIN_MS).unref();
-    }
+    if (alive()) signal(inside);
+    // bubblewrap outlives what is inside by the moment it takes to reap it and to say how it ended. Ended itself, it
+    // takes what is inside along, but leaves a zombie to a first process that may not care.
+    if (isJailed) setTimeout(spawned.kill, REAP_WITHIN_MS).unref();
+    else spawned.kill();
   }
   const exited = (async () => {
-    const [code, name] = await ended(child);
+    const exit = await spawned.ended;
     const until = performance.now() + GONE_WITHIN_MS;
     while (alive() && performance.now() < until) {
       signal(inside);
@@ -85,7 +78,7 @@ export function watchProcess(child: ChildProcess, info: Readable | null, group: 
     }
     const outOfMemory = group?.ranOutOfMemory() ?? false;
     group?.remove();
-    return { ...status(code, name), outOfMemory, gone: !alive() };
+    return { ...status(exit), outOfMemory, gone: !alive() };
   })();
   return {
     confined,
@@ -102,27 +95,10 @@ export function watchProcess(child: ChildProcess, info: Readable | null, group: 
 }
 
 /** bubblewrap reports the signal that ended its child the way a shell does. */
-function status(code: number | null, signal: NodeJS.Signals | null): Pick<ExitInfo, 'code' | 'signal'> {
+function status({ code, signal }: Exit): Exit {
   if (code === null || code <= 128) return { code, signal };
   const name = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
   return name === undefined ? { code, signal } : { code: null, signal: name as NodeJS.Signals };
-}
-
-const ended = (child: ChildProcess): Promise<[number | null, NodeJS.Signals | null]> =>
-  new Promise((resolve) => {
-    child.once('exit', (code, signal) => resolve([code, signal]));
-    child.once('error', () => resolve([null, null]));
-  });
-
-async function childOf(info: Readable): Promise<number> {
-  let text = '';
-  for await (const chunk of info) {
-    text += String(chunk);
-    if (text.includes('}') || text.length > INFO_MAX) break;
-  }
-  const pid = /"child-pid": (\d+)/.exec(text)?.[1];
-  if (pid === undefined) throw new Error('the jail could not be built');
-  return Number(pid);
 }
 
 function signal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {

@@ -26,12 +26,13 @@ const skip = built.status !== 0 && `not run: the native probe needs gcc and a st
 /** Runs the program once, with a request. Answers what it said and how it ended. */
 async function attempt(jail: Jail, request: string): Promise<{ said: string; end: ExitInfo }> {
   const boxed = jail.spawn();
-  const said = text(boxed.stdout);
-  boxed.stderr.resume();
+  const { stdin, stdout, stderr } = await boxed.pipes;
+  const said = text(stdout);
+  stderr.resume();
   await boxed.confined;
   // One that died of its limits has closed its pipe.
-  boxed.stdin.on('error', () => undefined);
-  boxed.stdin.end(request);
+  stdin.on('error', () => undefined);
+  stdin.end(request);
   const end = await boxed.exited;
   return { said: await said, end };
 }
