@@ -2,9 +2,12 @@
  * What do good plugins notice of bad ones? Twenty good plugins are called at a fixed rate, first alone, then beside one
  * and beside four of each kind of bad neighbour, which is called again as soon as its last call has ended. Everything in
  * one supervisor with its database, on whatever limiter the machine has; the quiet stretch of the same run is the floor.
+ * A bare pair of processes is measured along, in the same seconds: as far as it is slower too, the machine is busy.
  *
  *   node bench/neighbours.ts [--seconds 6] [--only "spins for ever"]
  */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -94,6 +97,13 @@ async function playBad(ground: Ground, entry: RosterEntry, seen: Observed, isOve
   }
 }
 
+/** The pair's round trips since the last time it was asked, milliseconds. */
+async function askPair(): Promise<number[]> {
+  pair.send('times');
+  const [times] = await once(pair, 'message');
+  return times as number[];
+}
+
 async function observe(ground: Ground, good: readonly RosterEntry[], neighbours: readonly RosterEntry[]) {
   const seen: Observed = { good: [], answered: 0, failed: 0, overdue: [] };
   const loop = monitorEventLoopDelay({ resolution: 5 });
@@ -103,6 +113,7 @@ async function observe(ground: Ground, good: readonly RosterEntry[], neighbours:
     grown = Math.max(grown, process.memoryUsage().rss - before);
   }, 50);
   let over = false;
+  await askPair();
   loop.enable();
   const stop = playGood(ground, good, seen);
   const misbehaving = neighbours.map((entry) => playBad(ground, entry, seen, () => over));
@@ -111,18 +122,27 @@ async function observe(ground: Ground, good: readonly RosterEntry[], neighbours:
   stop();
   loop.disable();
   clearInterval(watch);
+  const pairMs = percentile(await askPair(), 0.99);
   await Promise.all(misbehaving);
   // The monitor counts the whole interval; what is above it is delay.
   const loopMs = Math.max(0, loop.percentile(99) / 1e6 - 5);
-  return { ...seen, p50: percentile(seen.good, 0.5), p99: percentile(seen.good, 0.99), loopMs, grownMb: grown / MB };
+  return {
+    ...seen,
+    p50: percentile(seen.good, 0.5),
+    p99: percentile(seen.good, 0.99),
+    pairMs,
+    loopMs,
+    grownMb: grown / MB,
+  };
 }
 type Figures = Awaited<ReturnType<typeof observe>>;
 
 function print(name: string, figures: Figures, quiet: Figures | null): boolean {
-  const { p50, p99, answered, failed, loopMs, grownMb } = figures;
+  const { p50, p99, pairMs, answered, failed, loopMs, grownMb } = figures;
   const overdue = figures.overdue.length === 0 ? 0 : Math.max(...figures.overdue);
   const rate = quiet === null ? 1 : answered / quiet.answered;
   const times = quiet === null ? 1 : p99 / quiet.p99;
+  const pairTimes = quiet === null ? 1 : pairMs / quiet.pairMs;
   const misses = [
     ...(times > GOALS.timesQuiet ? [`p99 ${times.toFixed(1)}× the quiet one`] : []),
     ...(p99 > GOALS.p99Ms ? [`p99 ${p99.toFixed(0)} ms`] : []),
@@ -134,6 +154,7 @@ function print(name: string, figures: Figures, quiet: Figures | null): boolean {
   const cells = [
     `p50 ${p50.toFixed(1)}`,
     `p99 ${p99.toFixed(1)} ms (${times.toFixed(2)}×)`,
+    `bare pair ${pairMs.toFixed(1)} ms (${pairTimes.toFixed(2)}×)`,
     `calls ${(100 * rate).toFixed(0)} %${failed > 0 ? `, ${failed} failed` : ''}`,
     `overdue ${overdue.toFixed(0)} ms`,
     `loop p99 ${loopMs.toFixed(1)} ms`,
@@ -147,6 +168,8 @@ function print(name: string, figures: Figures, quiet: Figures | null): boolean {
 
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const ground = await openGround(directory);
+const every = String(CALL_EVERY_MS / GOOD_PLUGINS);
+const pair: ChildProcess = fork(new URL('neighbours/bare-pair.ts', import.meta.url), [every], { execArgv: [] });
 const good = await Promise.all(Array.from({ length: GOOD_PLUGINS }, (_, index) => ground.entry(`good-${index}`, GOOD)));
 await Promise.all(good.map((entry) => call(ground, entry, 10_000)));
 console.log(`${GOOD_PLUGINS} good plugins, ${1000 / CALL_EVERY_MS} calls/s each; limiter ${ground.sandbox.limiter}`);
@@ -169,6 +192,7 @@ for (const [name, { code }] of Object.entries(bad)) {
   }
 }
 console.log(met ? 'all goals met' : 'some goals missed');
+pair.disconnect();
 await ground.close();
 rmSync(directory, { recursive: true });
 process.exit(0);

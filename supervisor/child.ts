@@ -246,9 +246,18 @@ export class Child {
     this.#state = 'dead';
     this.#why ??= end.reason;
     this.#line?.wire.close(error);
+    this.#closePipes();
     this.#said.reject(error);
     this.#handlers.onExit(end);
     return end;
+  }
+
+  /** What it left unread would hold them open for ever. */
+  #closePipes(): void {
+    const close = ({ stdin, stdout, stderr }: Pipes) => {
+      for (const pipe of [stdin, stdout, stderr]) pipe.destroy();
+    };
+    this.#jailed.pipes.then(close, () => undefined);
   }
 
   #onViolation(reason: string): void {

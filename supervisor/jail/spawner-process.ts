@@ -14,6 +14,8 @@ const INFO_MAX = 4096;
 const running = new Map<number, ChildProcess>();
 
 process.title = 'bulkhead-spawner';
+// Its supervisor's end. The channel would tell that too, but not while a stream is still on its way.
+process.stdin.resume().once('close', () => process.exit());
 process.on('disconnect', () => process.exit());
 // A service manager may ask every process of the service to stop. The supervisor drains first, and needs its plugins for it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);

@@ -57,6 +57,8 @@ class Helper {
   constructor() {
     this.#process = startHelper();
     const lost = () => this.#lost();
+    // Says by its end that this process has ended, and nothing else.
+    (this.#process.stdin as Socket | null)?.on('error', () => undefined).unref();
     this.#process.once('error', lost).once('exit', lost).once('disconnect', lost);
     this.#process.on('message', (message, socket) => this.#receive(message as FromSpawner, socket as Socket));
   }
@@ -163,14 +165,14 @@ function startHelper(): ChildProcess {
   // What this process was started with, by a shell or a service manager, is nothing for a plugin.
   const nothing = leaks.length > 0 ? openSync('/dev/null', 'r') : null;
   try {
-    const stdio = covered(['ignore', 'ignore', 'inherit', 'ipc'], leaks, nothing);
+    const stdio = covered(['pipe', 'ignore', 'inherit', 'ipc'], leaks, nothing);
     return spawn(process.execPath, [...FLAGS, PROGRAM], { detached: true, env: {}, cwd: '/', stdio });
   } finally {
     if (nothing !== null) closeSync(nothing);
   }
 }
 
-type Stdio = (number | 'inherit' | 'ignore' | 'ipc')[];
+type Stdio = (number | 'pipe' | 'inherit' | 'ignore' | 'ipc')[];
 /** Puts nothing in the place of each leak. What is not named stays closed. */
 function covered(stdio: Stdio, leaks: readonly number[], nothing: number | null): Stdio {
   const last = Math.max(stdio.length - 1, ...leaks);

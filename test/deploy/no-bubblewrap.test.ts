@@ -14,7 +14,7 @@ const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bub
 const NOTICE = `${INSTALL}: until then only your own plugins run, those of other accounts do not.`;
 const REFUSAL = `Plugins of other accounts do not run without the sandbox. ${NOTICE}`;
 /** Processor time, in hundredths of a second, that no child takes to start. */
-const BUSY_TICKS = 80;
+const BUSY_TICKS = 40;
 /** What a start takes from the search path, and every system has. */
 const NEEDED = ['sh', 'setpriv', 'unshare'];
 
@@ -115,12 +115,17 @@ t.test('a plugin that loops dies with a supervisor that is killed', async (t) =>
   const code = "middleware.systemPrompt = () => { console.log('looping'); for (;;); };";
   await publish(service, 'loop', code);
   await service.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
-  const calling = promptAs(service, service.token).catch(() => undefined);
+  let isSeen = false;
+  // On a busy machine a call may be over before its child has had that much: then it is asked again.
+  const calling = (async () => {
+    while (!isSeen) await promptAs(service, service.token).catch(() => undefined);
+  })();
   const looping = await eventually(async () => {
     const children = (await service.processes()).filter(({ command }) => command.includes('sandbox-child.cjs'));
     const times = await Promise.all(children.map(processorTicks));
     return children.find((_, at) => (times[at] ?? 0) > BUSY_TICKS);
   });
+  isSeen = true;
   const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
   process.kill(supervisor?.pid ?? 0, 'SIGKILL');
   await eventually(async () => (await stillRunning([looping])).length === 0);
