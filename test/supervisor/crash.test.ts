@@ -8,6 +8,8 @@ import { startProcess } from './supervisor-process.ts';
 import { eventually, type Ground, type Installed, isAlive, openGround } from './world.ts';
 
 t.setTimeout(120_000);
+/** With a whole supervisor to start in it, on a busy machine; without the look at start-up it is a minute. Milliseconds. */
+const AT_ONCE_MS = 30_000;
 
 const RECORDER = `
 async function note(event) {
@@ -59,7 +61,7 @@ t.test('an event whose attempt was killed is delivered again at once, with the s
   const restarted = Date.now();
   const second = await startProcess(t, ground);
   await eventually(async () => (await seen()).length === 2);
-  t.ok(Date.now() - restarted < 10_000, `redelivered after ${Date.now() - restarted} ms`);
+  t.ok(Date.now() - restarted < AT_ONCE_MS, `redelivered after ${Date.now() - restarted} ms`);
   t.same(await seen(), [
     { id, attempt: 1, type: 'pluginInstalled' },
     { id, attempt: 2, type: 'pluginInstalled' },

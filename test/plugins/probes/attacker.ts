@@ -74,7 +74,7 @@ export class Attacker {
   }
 
   async #exhaust(probe: Probe): Promise<string | null> {
-    const child = await this.#ready();
+    const child = await this.#unspoilt();
     const started = performance.now();
     await this.#call(child, probe.code, EXHAUST_MS, '');
     const took = performance.now() - started;
@@ -134,10 +134,16 @@ export class Attacker {
 
   async #ready(): Promise<TestChild> {
     if (this.#child?.state === 'loaded') return this.#child;
+    const child = await this.#unspoilt();
+    await this.#isIntact(FIRST_LOOK_MS);
+    return child;
+  }
+
+  /** A child for one probe, after which nobody asks how it was. */
+  async #unspoilt(): Promise<TestChild> {
     await this.#drop();
     this.#child = this.#spawn();
     await this.#child.load(bundleOf(EVALUATOR, { members: ['secrets.get'] }));
-    await this.#isIntact(FIRST_LOOK_MS);
     return this.#child;
   }
 
