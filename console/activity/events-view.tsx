@@ -1,20 +1,21 @@
 /** The lifecycle events that were sent to the plugin, dead letters among them. */
-
-import { Badge, Button, NativeSelect, Stack, Table, Text } from '@mantine/core';
+import { Button, NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
-import { STATE_COLOURS } from '../channels/deliveries-view.tsx';
+import { AttemptState } from '../channels/attempt-state.tsx';
 import { useAction } from '../rest/action.ts';
 import { bodyOf, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Pages } from '../shell/pages.tsx';
 import { Payload } from '../shell/payload.tsx';
-import { visibleJson, visibleText } from '../style/visible-text.ts';
+import { visibleJson } from '../style/visible-text.ts';
 
 type Event = components['schemas']['Event'];
 type State = Event['state'];
 const PAGE = 50;
+const TITLES = ['At', 'Event', 'State', 'Attempts', 'Data', 'Again'];
 
 export function EventsView({ installationId }: { readonly installationId: string }) {
   const [state, setState] = useState<State | ''>('');
@@ -55,46 +56,18 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
       rest.POST('/installations/{id}/events/{eventId}/replay', { params: { path: { id: installationId, eventId } } }),
     'It is sent again',
   );
-  return (
-    <Table.ScrollContainer minWidth={640}>
-      <Table aria-label="Events">
-        <Table.Thead>
-          <Table.Tr>
-            {['At', 'Event', 'State', 'Attempts', 'Data', 'Again'].map((title) => (
-              <Table.Th key={title}>{title}</Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {items.map((event) => (
-            <Table.Tr key={event.id}>
-              <Table.Td>
-                <Moment at={event.occurredAt} />
-              </Table.Td>
-              <Table.Td>{event.type}</Table.Td>
-              <Table.Td>
-                <Badge variant="light" color={STATE_COLOURS[event.state]}>
-                  {event.state}
-                </Badge>
-                {event.lastError && event.state !== 'delivered' ? (
-                  <Text size="xs" className="foreign">
-                    {visibleText(event.lastError)}
-                  </Text>
-                ) : null}
-              </Table.Td>
-              <Table.Td>{event.attempts}</Table.Td>
-              <Table.Td>
-                <Payload>{visibleJson(event.data)}</Payload>
-              </Table.Td>
-              <Table.Td>
-                <Button size="xs" variant="default" onClick={() => replay.mutate(event.id)}>
-                  Replay
-                </Button>
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  );
+  const rows = items.map((event) => ({
+    key: event.id,
+    cells: [
+      <Moment key="at" at={event.occurredAt} />,
+      event.type,
+      <AttemptState key="state" {...event} />,
+      event.attempts,
+      <Payload key="data">{visibleJson(event.data)}</Payload>,
+      <Button key="again" size="xs" variant="default" onClick={() => replay.mutate(event.id)}>
+        Replay
+      </Button>,
+    ],
+  }));
+  return <HeadedTable label="Events" titles={TITLES} rows={rows} />;
 }

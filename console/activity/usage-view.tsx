@@ -1,10 +1,11 @@
 /** What the plugin spent of the operator's models through `host.llm`: today, in all, by model and by day. */
-import { Group, Skeleton, Stack, Table, Text } from '@mantine/core';
+import { Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { bodyOf, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Facts } from '../shell/facts.tsx';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Nothing } from '../shell/nothing.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { Part } from '../shell/part.tsx';
@@ -57,28 +58,16 @@ function Sum({ title, spent }: { readonly title: string; readonly spent: Spent }
 }
 
 function SpentTable({ name, rows }: { readonly name: string; readonly rows: readonly (Spent & { name: string })[] }) {
-  return (
-    <Table.ScrollContainer minWidth={440}>
-      <Table aria-label={`By ${name.toLowerCase()}`}>
-        <Table.Thead>
-          <Table.Tr>
-            {[name, 'Answers', 'Tokens in', 'Tokens out', 'Cost'].map((title) => (
-              <Table.Th key={title}>{title}</Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {rows.map((row) => (
-            <Table.Tr key={row.name}>
-              <Table.Td className="foreign">{visibleText(row.name)}</Table.Td>
-              <Table.Td>{COUNT.format(row.answers)}</Table.Td>
-              <Table.Td>{COUNT.format(row.inputTokens)}</Table.Td>
-              <Table.Td>{COUNT.format(row.outputTokens)}</Table.Td>
-              <Table.Td>{COST.format(row.cost)}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  );
+  const shown = rows.map((row) => ({
+    key: row.name,
+    cells: [
+      visibleText(row.name),
+      COUNT.format(row.answers),
+      COUNT.format(row.inputTokens),
+      COUNT.format(row.outputTokens),
+      COST.format(row.cost),
+    ],
+  }));
+  const titles = [name, 'Answers', 'Tokens in', 'Tokens out', 'Cost'];
+  return <HeadedTable label={`By ${name.toLowerCase()}`} titles={titles} rows={shown} />;
 }

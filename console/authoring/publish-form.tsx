@@ -6,15 +6,17 @@ import { filesOfDrop } from './dropped-folder.ts';
 import { type Dropped, readDropped } from './package-files.ts';
 import { PublishFaults } from './publish-faults.tsx';
 import { SendButtons } from './send-buttons.tsx';
+import { useSending } from './use-sending.ts';
 
 export function PublishForm({ pluginId }: { readonly pluginId: string }) {
   const [dropped, setDropped] = useState<Dropped | null>(null);
+  const sending = useSending({ pluginId, dropped });
   const read = useMutation({ mutationFn: readDropped, onSuccess: setDropped });
   return (
     <Stack>
       <DropPlace onFiles={(files) => read.mutate(files)} dropped={dropped} />
       {read.error ? <PublishFaults error={read.error} /> : null}
-      <SendButtons pluginId={pluginId} dropped={dropped} />
+      <SendButtons sending={sending} />
     </Stack>
   );
 }

@@ -1,61 +1,46 @@
 /** The versions of a plugin with their hashes, the newest first. */
-import { Badge, Button, Code, Group, Table, Text } from '@mantine/core';
+import { Badge, Button, Code, Group, Text } from '@mantine/core';
 import { useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { Dialog } from '../shell/dialog.tsx';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
+import { Mono } from '../shell/mono.tsx';
 import type { Plugin } from './plugin-page.tsx';
 import { VersionFiles } from './version-files.tsx';
 
-const COLUMNS = ['Version', 'Status', 'Published', 'Source', 'Size', 'New access', 'Actions'];
+const TITLES = ['Version', 'Status', 'Published', 'Source', 'Size', 'New access', 'Actions'];
 const HASH_SHOWN = 12;
 
 export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   const [opened, setOpened] = useState<string | null>(null);
   if (plugin.versions.length === 0) return <Text>None yet. Drop the plugin’s folder above to publish the first.</Text>;
+  const rows = plugin.versions.toReversed().map((version) => ({
+    key: version.id,
+    cells: [
+      <Mono key="version">{version.semVer}</Mono>,
+      <Badge key="status" variant="light" color={version.status === 'published' ? 'teal' : 'gray'}>
+        {version.status}
+      </Badge>,
+      <Moment key="published" at={version.createdAt} />,
+      <Code key="source" title={version.sourceSha256}>
+        {version.sourceSha256.slice(0, HASH_SHOWN)}
+      </Code>,
+      `${version.sizeBytes} bytes`,
+      version.addedCapabilities.join(', ') || 'none',
+      <Group key="actions" gap="xs" wrap="nowrap">
+        <Button size="xs" variant="default" onClick={() => setOpened(version.id)}>
+          Files
+        </Button>
+        {version.status === 'published' ? <Yank pluginId={plugin.id} {...version} /> : null}
+      </Group>,
+    ],
+  }));
   return (
     <>
-      <Table.ScrollContainer minWidth={720}>
-        <Table aria-label="Versions">
-          <Table.Thead>
-            <Table.Tr>
-              {COLUMNS.map((title) => (
-                <Table.Th key={title}>{title}</Table.Th>
-              ))}
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {plugin.versions.toReversed().map((version) => (
-              <Table.Tr key={version.id}>
-                <Table.Td ff="monospace">{version.semVer}</Table.Td>
-                <Table.Td>
-                  <Badge variant="light" color={version.status === 'published' ? 'teal' : 'gray'}>
-                    {version.status}
-                  </Badge>
-                </Table.Td>
-                <Table.Td>
-                  <Moment at={version.createdAt} />
-                </Table.Td>
-                <Table.Td>
-                  <Code title={version.sourceSha256}>{version.sourceSha256.slice(0, HASH_SHOWN)}</Code>
-                </Table.Td>
-                <Table.Td>{version.sizeBytes} bytes</Table.Td>
-                <Table.Td>{version.addedCapabilities.join(', ') || 'none'}</Table.Td>
-                <Table.Td>
-                  <Group gap="xs" wrap="nowrap">
-                    <Button size="xs" variant="default" onClick={() => setOpened(version.id)}>
-                      Files
-                    </Button>
-                    {version.status === 'published' ? <Yank pluginId={plugin.id} {...version} /> : null}
-                  </Group>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <HeadedTable label="Versions" titles={TITLES} rows={rows} />
       <Dialog title="Files" opened={opened !== null} onClose={() => setOpened(null)}>
         {opened === null ? null : <VersionFiles pluginId={plugin.id} versionId={opened} />}
       </Dialog>

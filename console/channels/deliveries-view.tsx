@@ -1,20 +1,22 @@
 /** What came in and went out through channels, with attempts, payloads and replay. */
-import { Badge, Button, Group, NativeSelect, Stack, Table, Text } from '@mantine/core';
+import { Button, Group, NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { bodyOf, rest } from '../rest/client.ts';
 import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Dialog } from '../shell/dialog.tsx';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Pages } from '../shell/pages.tsx';
 import { visibleText } from '../style/visible-text.ts';
+import { AttemptState } from './attempt-state.tsx';
 import { DeliveryDetail } from './delivery-detail.tsx';
 
 type Delivery = components['schemas']['Delivery'];
 type State = Delivery['state'];
-export const STATE_COLOURS = { pending: 'yellow', delivered: 'teal', dead: 'red', skipped: 'gray' } as const;
 const PAGE = 50;
+const TITLES = ['Received', 'Channel', 'State', 'Attempts', 'Size', 'Payload'];
 
 interface Shown {
   readonly installationId: string;
@@ -75,46 +77,18 @@ interface TableProps {
 
 function DeliveryTable({ items, channels, onOpen }: TableProps) {
   const nameOf = (id: string) => channels.find((channel) => channel.id === id)?.name ?? 'a removed channel';
-  return (
-    <Table.ScrollContainer minWidth={640}>
-      <Table aria-label="Deliveries">
-        <Table.Thead>
-          <Table.Tr>
-            {['Received', 'Channel', 'State', 'Attempts', 'Size', 'Payload'].map((title) => (
-              <Table.Th key={title}>{title}</Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {items.map((delivery) => (
-            <Table.Tr key={delivery.id}>
-              <Table.Td>
-                <Moment at={delivery.receivedAt} />
-              </Table.Td>
-              <Table.Td className="foreign">
-                {delivery.direction === 'in' ? 'from' : 'to'} {visibleText(nameOf(delivery.channelId))}
-              </Table.Td>
-              <Table.Td>
-                <Badge variant="light" color={STATE_COLOURS[delivery.state]}>
-                  {delivery.state}
-                </Badge>
-                {delivery.lastError && delivery.state !== 'delivered' ? (
-                  <Text size="xs" className="foreign">
-                    {visibleText(delivery.lastError)}
-                  </Text>
-                ) : null}
-              </Table.Td>
-              <Table.Td>{delivery.attempts}</Table.Td>
-              <Table.Td>{delivery.bodyBytes} bytes</Table.Td>
-              <Table.Td>
-                <Button size="xs" variant="default" onClick={() => onOpen(delivery.id)}>
-                  Open
-                </Button>
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  );
+  const rows = items.map((delivery) => ({
+    key: delivery.id,
+    cells: [
+      <Moment key="received" at={delivery.receivedAt} />,
+      `${delivery.direction === 'in' ? 'from' : 'to'} ${visibleText(nameOf(delivery.channelId))}`,
+      <AttemptState key="state" {...delivery} />,
+      delivery.attempts,
+      `${delivery.bodyBytes} bytes`,
+      <Button key="open" size="xs" variant="default" onClick={() => onOpen(delivery.id)}>
+        Open
+      </Button>,
+    ],
+  }));
+  return <HeadedTable label="Deliveries" titles={TITLES} rows={rows} />;
 }

@@ -1,8 +1,9 @@
 /** The files of a package side by side, the one in hand in the code editor, and the buttons that send them all. */
 import { Skeleton, Stack, Text } from '@mantine/core';
-import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
 import { SendButtons } from '../authoring/send-buttons.tsx';
+import { useSending } from '../authoring/use-sending.ts';
 import { type Fault, faultsOf, type Place } from './faults.ts';
 import { FileTabs } from './file-tabs.tsx';
 import { UnsavedGuard } from './unsaved-guard.tsx';
@@ -22,7 +23,7 @@ export function FilesEditor({ pluginId, given }: Given) {
   const [path, setPath] = useState(given.some((file) => file.path === 'index.ts') ? 'index.ts' : given[0]?.path);
   const [faults, setFaults] = useState<readonly Fault[]>([]);
   const [place, setPlace] = useState<Place | null>(null);
-  const buttons = useRef<HTMLDivElement>(null);
+  const first = useRef<HTMLInputElement>(null);
   const newest = useRef(files);
   const [wantsSave, setWantsSave] = useState(false);
   const onText = useCallback((of: string, contentText: string) => {
@@ -34,12 +35,21 @@ export function FilesEditor({ pluginId, given }: Given) {
     setFiles(next);
   }, []);
   const dropped = useMemo(() => ({ files }), [files]);
-  // What was typed just before Control S is drawn a moment later, and only what is drawn is sent.
+  const sending = useSending({
+    ...{ pluginId, dropped, keepsFaults: true },
+    onAnswer: (refusal) => {
+      setFaults(faultsOf(refusal));
+      if (refusal === null) setSaved(files);
+    },
+  });
+  const saveDraft = useEffectEvent(() => sending.draft.mutate());
+  const isSaving = sending.draft.isPending;
+  // What was typed just before Control S is drawn a moment later, and only what is drawn is sent: one save after another.
   useEffect(() => {
-    if (!wantsSave || files !== newest.current) return;
+    if (!wantsSave || isSaving || files !== newest.current) return;
     setWantsSave(false);
-    pressSave(buttons.current);
-  }, [wantsSave, files]);
+    saveDraft();
+  }, [wantsSave, isSaving, files]);
   return (
     <Stack gap="sm">
       <UnsavedGuard isUnsaved={!isSame(files, saved)} />
@@ -48,33 +58,22 @@ export function FilesEditor({ pluginId, given }: Given) {
         <CodeEditor
           {...{ files, path: path ?? '', faults, place, onText }}
           onSave={() => setWantsSave(true)}
-          onLeave={() => buttons.current?.querySelector('input')?.focus()}
+          onLeave={() => first.current?.focus()}
         />
       </Suspense>
       <Text size="xs" c="dimmed">
         {HELP}
       </Text>
-      <div ref={buttons}>
-        <SendButtons
-          pluginId={pluginId}
-          dropped={dropped}
-          keepsFaults
-          onAnswer={(refusal) => {
-            setFaults(faultsOf(refusal));
-            if (refusal === null) setSaved(files);
-          }}
-          onPlace={(there) => {
-            setPath(there.path);
-            setPlace({ ...there });
-          }}
-        />
-      </div>
+      <SendButtons
+        sending={sending}
+        first={first}
+        onPlace={(there) => {
+          setPath(there.path);
+          setPlace({ ...there });
+        }}
+      />
     </Stack>
   );
-}
-
-function pressSave(buttons: HTMLElement | null): void {
-  [...(buttons?.querySelectorAll('button') ?? [])].find((one) => one.textContent === 'Save as draft')?.click();
 }
 
 /** The same array where nothing changed, so that nothing is drawn again. */

@@ -1,10 +1,10 @@
 /** Every plugin process: how much memory it needs, how often it was started anew, how it ended last. */
 import type { components } from '../rest/schema.d.ts';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Nothing } from '../shell/nothing.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { visibleText } from '../style/visible-text.ts';
-import { RowsTable } from './rows-table.tsx';
 
 const TITLES = ['Plugin', 'Version', 'Account', 'State', 'Memory', 'Restarts', 'Since', 'Last end'];
 const MIB = 2 ** 20;
@@ -26,5 +26,5 @@ export function FleetTable({ rows }: { readonly rows: components['schemas']['Fle
       row.lastExit === null ? '–' : visibleText(row.lastExit),
     ],
   }));
-  return <RowsTable label="Plugin processes" titles={TITLES} rows={shown} />;
+  return <HeadedTable label="Plugin processes" titles={TITLES} rows={shown} />;
 }

@@ -6,9 +6,9 @@ import { useAction } from '../rest/action.ts';
 import { bodyOf, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Nothing } from '../shell/nothing.tsx';
 import { visibleText } from '../style/visible-text.ts';
-import { RowsTable } from './rows-table.tsx';
 
 type Plugin = components['schemas']['PluginCosts']['plugins'][number];
 
@@ -32,7 +32,7 @@ export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
       <Actions key="do" plugin={row} />,
     ],
   }));
-  return <RowsTable label="Plugins by cost" titles={TITLES} rows={shown} />;
+  return <HeadedTable label="Plugins by cost" titles={TITLES} rows={shown} />;
 }
 
 function Actions({ plugin: { slug, author, verified, blockedReason } }: { readonly plugin: Plugin }) {

@@ -1,12 +1,12 @@
 /** What waits and for how long, and what used up its attempts. */
 import { Stack } from '@mantine/core';
 import type { components } from '../rest/schema.d.ts';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Nothing } from '../shell/nothing.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Part } from '../shell/part.tsx';
 import { visibleText } from '../style/visible-text.ts';
-import { RowsTable } from './rows-table.tsx';
 
 const QUEUE_TITLES = ['Queue', 'Waiting', 'Oldest', 'Dead'];
 const DEAD_TITLES = ['At', 'Plugin', 'What', 'Attempts', 'Why'];
@@ -35,13 +35,13 @@ export function QueuesView({ queues, deadLetters }: components['schemas']['Queue
   return (
     <Stack>
       <Part title="Queues">
-        <RowsTable label="Queues" titles={QUEUE_TITLES} rows={waiting} />
+        <HeadedTable label="Queues" titles={QUEUE_TITLES} rows={waiting} />
       </Part>
       <Part title="Dead letters">
         {letters.length === 0 ? (
           <Nothing>There are no dead letters.</Nothing>
         ) : (
-          <RowsTable label="Dead letters" titles={DEAD_TITLES} rows={letters} />
+          <HeadedTable label="Dead letters" titles={DEAD_TITLES} rows={letters} />
         )}
       </Part>
     </Stack>

@@ -1,11 +1,13 @@
 /** What a chain did: each link's time and outcome, a veto, and what was left in the end. */
-
-import { Alert, Badge, Stack, Table, Text } from '@mantine/core';
-import type { HookAnswer } from '../rest/session-api.ts';
+import { Alert, Badge, Stack, Text } from '@mantine/core';
+import { Fragment } from 'react';
+import type { HookAnswer, TraceStep } from '../rest/session-api.ts';
+import { HeadedTable } from '../shell/headed-table.tsx';
 import { Payload } from '../shell/payload.tsx';
 import { visibleJson, visibleText } from '../style/visible-text.ts';
 
 const COLOURS: Readonly<Record<string, string>> = { changed: 'teal', unchanged: 'gray', cancelled: 'yellow' };
+const TITLES = ['Plugin', 'Outcome', 'Took'];
 
 export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
   return (
@@ -18,35 +20,27 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
       {answer.trace.length === 0 ? (
         <Text size="sm">No running plugin has this hook: it went through unchanged.</Text>
       ) : (
-        <Table aria-label="Links of the chain">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>Plugin</Table.Th>
-              <Table.Th>Outcome</Table.Th>
-              <Table.Th>Took</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {answer.trace.map(({ installationId, slug, ms, outcome, reason }) => (
-              <Table.Tr key={installationId}>
-                <Table.Td>{slug}</Table.Td>
-                <Table.Td>
-                  <Badge variant="light" color={COLOURS[outcome] ?? 'red'}>
-                    {outcome}
-                  </Badge>
-                  {reason ? (
-                    <Text size="xs" className="foreign">
-                      {visibleText(reason)}
-                    </Text>
-                  ) : null}
-                </Table.Td>
-                <Table.Td>{Math.round(ms * 10) / 10} ms</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+        <HeadedTable label="Links of the chain" titles={TITLES} rows={answer.trace.map(rowOf)} />
       )}
       <Payload>{visibleJson(answer.context)}</Payload>
     </Stack>
   );
+}
+
+function rowOf({ installationId, slug, ms, outcome, reason }: TraceStep) {
+  const cells = [
+    slug,
+    <Fragment key="outcome">
+      <Badge variant="light" color={COLOURS[outcome] ?? 'red'}>
+        {outcome}
+      </Badge>
+      {reason ? (
+        <Text size="xs" className="foreign">
+          {visibleText(reason)}
+        </Text>
+      ) : null}
+    </Fragment>,
+    `${Math.round(ms * 10) / 10} ms`,
+  ];
+  return { key: installationId, cells };
 }

@@ -1,4 +1,4 @@
-/** A table of many columns, as the operators' page has several. */
+/** A table with a head, in the look of all tables; what is wider than the page scrolls in it. */
 import { Table } from '@mantine/core';
 import type { ReactNode } from 'react';
 
@@ -7,10 +7,12 @@ interface Rows {
   readonly titles: readonly string[];
   readonly rows: readonly { readonly key: string; readonly cells: readonly ReactNode[] }[];
 }
+/** Narrower than this its columns are not readable, pixels. */
+const COLUMN_PX = 90;
 
-export function RowsTable({ label, titles, rows }: Rows) {
+export function HeadedTable({ label, titles, rows }: Rows) {
   return (
-    <Table.ScrollContainer minWidth={720}>
+    <Table.ScrollContainer minWidth={titles.length * COLUMN_PX}>
       <Table aria-label={label}>
         <Table.Thead>
           <Table.Tr>
