@@ -66,6 +66,8 @@ export interface AppDeps {
   readonly signInFacts?: SignInFacts;
   /** Told at each step; a test's may end the process there. */
   passes?(step: string): void;
+  /** Origins at which the issuer of `signInFacts` is called from the console's page. Absent: its address only. */
+  readonly issuerOrigins?: () => readonly string[];
 }
 
 /** Builds the application; the caller listens, injects and closes. */
@@ -126,13 +128,14 @@ function withWebhooks(webhooks: RequestListener) {
 }
 
 /** The console; where it is not built, what to do instead. */
-async function frontPage(app: FastifyInstance, { signInFacts, publicUrl }: AppDeps): Promise<void> {
+async function frontPage(app: FastifyInstance, { signInFacts, issuerOrigins, publicUrl }: AppDeps): Promise<void> {
   if (signInFacts === undefined || !isConsoleBuilt()) {
     app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${publicUrl}${API_PREFIX}`)));
     return;
   }
   const others = [signInFacts.sessionApiUrl, signInFacts.oidc?.issuer].filter((url) => url != null);
-  await consoleFiles(app, [...new Set(others.map((url) => new URL(url).origin))]);
+  const origins = others.map((url) => new URL(url).origin);
+  await consoleFiles(app, () => [...new Set([...origins, ...(issuerOrigins?.() ?? [])])]);
 }
 
 /** Told to go to https, a browser could not use a service that is reached over http. */

@@ -32,7 +32,13 @@ export const catalogEntry = summary
     discovered: discovered.nullable(),
     configuration: configurationFields.describe('Of the latest version.'),
     versions: z
-      .array(z.strictObject({ versionId: z.string(), semVer: z.string(), publishedAt: moment }))
+      .array(
+        z.strictObject({
+          ...{ versionId: z.string(), semVer: z.string(), publishedAt: moment },
+          /** What whoever stays on it consents to, and fills in: not what the newest asks for. */
+          ...{ reach: z.array(reachRow), configuration: configurationFields },
+        }),
+      )
       .describe('Those that can be pinned, the last published first, 100 at most.'),
   })
   .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
@@ -86,8 +92,9 @@ export function showEntry(
     readme,
     discovered: found,
     configuration: showFields(facts.latest?.manifest ?? null),
-    versions: versions.map(({ id, semVer, createdAt }) => ({
+    versions: versions.map(({ id, semVer, createdAt, capabilities, manifest }) => ({
       ...{ versionId: id, semVer, publishedAt: createdAt.toISOString() },
+      ...{ reach: showReach(capabilities), configuration: showFields(manifest) },
     })),
   };
 }

@@ -16,6 +16,7 @@ import { startTracing } from '../db/telemetry/tracing.ts';
 import { type AppDeps, buildApp } from './app.ts';
 import { openBlobUpkeep } from './blob-upkeep.ts';
 import type { ApiConfig } from './config.ts';
+import { watchIssuer } from './http/issuer-reach.ts';
 import { createMetrics } from './http/metrics.ts';
 import { buildOperations } from './http/operations.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
@@ -64,6 +65,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
     limits: limitsOf(config),
     publicUrl: publicUrl(config),
     signInFacts: signInFactsOf(config),
+    ...(config.OIDC_ISSUER === undefined ? {} : { issuerOrigins: watchIssuer(config.OIDC_ISSUER, onError) }),
   });
   stopWithParent(async () => {
     stopping = true;

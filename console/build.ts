@@ -12,6 +12,8 @@ const root = fileURLToPath(new URL('.', import.meta.url));
 /** Everything that goes into a build: the sources, the SDK's types that the editor shows, the packages' versions. */
 const SOURCES = ['**/*.{ts,tsx,css,html,svg,json}', '../sdk/globals.d.ts', '../package-lock.json'];
 const NOT_SOURCES = ['node_modules/**', 'dist/**', '.build-*/**'];
+/** The first browsers with `light-dark()`, of 2024: its replacement for older ones needs a colour scheme in the same file. */
+const CSS_TARGET = ['chrome123', 'firefox120', 'safari17.5'];
 
 await keepBuilt(join(root, 'dist'), sourcesHash(root, SOURCES, NOT_SOURCES), async (outDir) => {
   await buildInto(outDir);
@@ -30,7 +32,14 @@ async function buildInto(outDir: string): Promise<void> {
     worker: { format: 'es' },
     resolve: { dedupe: ['react', 'react-dom'] },
     build: {
-      ...{ outDir, emptyOutDir: true, target: 'es2022', assetsInlineLimit: 0, chunkSizeWarningLimit: 10_000 },
+      ...{
+        outDir,
+        emptyOutDir: true,
+        target: 'es2022',
+        cssTarget: CSS_TARGET,
+        assetsInlineLimit: 0,
+        chunkSizeWarningLimit: 10_000,
+      },
       modulePreload: { polyfill: false },
     },
   });

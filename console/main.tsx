@@ -1,7 +1,11 @@
 /** The console: composes theme, sign-in and pages. */
+import '@fontsource-variable/inter';
+import '@fontsource-variable/jetbrains-mono';
 import '@mantine/core/styles.layer.css';
 import '@mantine/notifications/styles.layer.css';
 import './style/console.css';
+import './style/lists.css';
+import './style/activity.css';
 import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';

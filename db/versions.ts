@@ -122,12 +122,14 @@ export interface PublishedVersion {
   readonly id: string;
   readonly semVer: string;
   readonly createdAt: Date;
+  readonly capabilities: readonly string[];
+  readonly manifest: Manifest;
 }
 
 /** Versions of a plugin that are not yanked, the last published first. */
 export async function lastPublished(pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> {
   const found = await pool.query<PublishedVersion>(
-    `SELECT id, semver AS "semVer", created_at AS "createdAt" FROM versions
+    `SELECT id, semver AS "semVer", created_at AS "createdAt", capabilities, manifest FROM versions
       WHERE plugin_id = $1 AND status = 'published' ORDER BY id DESC LIMIT $2`,
     [pluginId, limit],
   );

@@ -13,9 +13,8 @@ const NO_PAGES = /^\/(api|webhook|assets|docs)(\/|$)/;
 
 export const isConsoleBuilt = (): boolean => existsSync(join(DIST, 'index.html'));
 
-/** @param reaches other origins that the page may call: the session API, the token issuer */
-export async function consoleFiles(app: FastifyInstance, reaches: readonly string[]): Promise<void> {
-  const policy = contentPolicy(reaches);
+/** @param reaches other origins that the page may call, as they are known by now: the session API, the token issuer */
+export async function consoleFiles(app: FastifyInstance, reaches: () => readonly string[]): Promise<void> {
   await app.register(fastifyStatic, {
     root: join(DIST, 'assets'),
     prefix: '/assets/',
@@ -25,7 +24,7 @@ export async function consoleFiles(app: FastifyInstance, reaches: readonly strin
   app.get('/icon.svg', { schema: { hide: true } }, (_request, reply) => reply.sendFile('icon.svg', DIST));
   const page = (request: FastifyRequest, reply: FastifyReply) => {
     if (NO_PAGES.test(request.url) || !request.headers.accept?.includes('text/html')) return reply.callNotFound();
-    reply.headers({ 'content-security-policy': policy, 'cache-control': 'no-cache' });
+    reply.headers({ 'content-security-policy': contentPolicy(reaches()), 'cache-control': 'no-cache' });
     return reply.sendFile('index.html', DIST, { cacheControl: false });
   };
   app.get('/', page);

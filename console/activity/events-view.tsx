@@ -8,9 +8,9 @@ import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
+import { Mono } from '../shell/mono.tsx';
 import { Pages } from '../shell/pages.tsx';
-import { Payload } from '../shell/payload.tsx';
-import { visibleJson } from '../style/visible-text.ts';
+import { visibleText } from '../style/visible-text.ts';
 
 type Event = components['schemas']['Event'];
 type State = Event['state'];
@@ -60,14 +60,14 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
     key: event.id,
     cells: [
       <Moment key="at" at={event.occurredAt} />,
-      event.type,
+      <Mono key="type">{event.type}</Mono>,
       <AttemptState key="state" {...event} />,
       event.attempts,
-      <Payload key="data">{visibleJson(event.data)}</Payload>,
+      <Mono key="data">{visibleText(JSON.stringify(event.data))}</Mono>,
       <Button key="again" size="xs" variant="default" onClick={() => replay.mutate(event.id)}>
         Replay
       </Button>,
     ],
   }));
-  return <HeadedTable label="Events" titles={TITLES} rows={rows} />;
+  return <HeadedTable label="Events" titles={TITLES} rows={rows} numeric={['Attempts']} />;
 }

@@ -1,5 +1,4 @@
 /** What the plugin reached through `host`, and what it was denied. */
-import { Badge } from '@mantine/core';
 import { bodyOf, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -7,12 +6,13 @@ import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Mono } from '../shell/mono.tsx';
 import { Pages } from '../shell/pages.tsx';
+import { StateMark } from '../shell/state-mark.tsx';
 import { visibleText } from '../style/visible-text.ts';
 
 type HostCall = components['schemas']['AuditEntry'];
 const PAGE = 100;
 const TITLES = ['At', 'Call', 'Outcome', 'Took', 'Session', 'Detail'];
-const COLOURS = { ok: 'teal', denied: 'red', failed: 'red', timeout: 'yellow', cancelled: 'gray' } as const;
+const TONES = { ok: 'good', denied: 'bad', failed: 'bad', timeout: 'fair', cancelled: 'quiet' } as const;
 
 export function HostCallsView({ installationId }: { readonly installationId: string }) {
   return (
@@ -22,7 +22,7 @@ export function HostCallsView({ installationId }: { readonly installationId: str
       every={FOLLOW_MS}
       none="It has called nothing yet. Every call it makes through host is written down here for 30 days."
     >
-      {(items) => <HeadedTable label="Host calls" titles={TITLES} rows={items.map(rowOf)} />}
+      {(items) => <HeadedTable label="Host calls" titles={TITLES} rows={items.map(rowOf)} numeric={['Took']} />}
     </Pages>
   );
 }
@@ -31,9 +31,9 @@ function rowOf({ id, at, member, outcome, durationMs, sessionId, detail }: HostC
   const cells = [
     <Moment key="at" at={at} />,
     <Mono key="call">{member}</Mono>,
-    <Badge key="outcome" variant="light" color={COLOURS[outcome]}>
+    <StateMark key="outcome" tone={TONES[outcome]}>
       {outcome}
-    </Badge>,
+    </StateMark>,
     `${Math.round(durationMs)} ms`,
     <Mono key="session">{sessionId ?? '–'}</Mono>,
     detail === null ? '–' : visibleText(detail),

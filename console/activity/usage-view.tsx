@@ -1,5 +1,6 @@
 /** What the plugin spent of the operator's models through `host.llm`: today, in all, by model and by day. */
 import { Group, Skeleton, Stack, Text } from '@mantine/core';
+import { IconSparkles } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { bodyOf, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
@@ -26,7 +27,9 @@ export function UsageView({ installationId }: { readonly installationId: string 
   if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
   const { total, today, models, days } = found.data;
   if (days.length === 0)
-    return <Nothing>It has asked no model yet. What it spends through host.llm is summed here.</Nothing>;
+    return (
+      <Nothing icon={IconSparkles}>It has asked no model yet. What it spends through host.llm is summed here.</Nothing>
+    );
   return (
     <Stack>
       <Group grow align="stretch">
@@ -69,5 +72,5 @@ function SpentTable({ name, rows }: { readonly name: string; readonly rows: read
     ],
   }));
   const titles = [name, 'Answers', 'Tokens in', 'Tokens out', 'Cost'];
-  return <HeadedTable label={`By ${name.toLowerCase()}`} titles={titles} rows={shown} />;
+  return <HeadedTable label={`By ${name.toLowerCase()}`} titles={titles} rows={shown} numeric={titles.slice(1)} />;
 }

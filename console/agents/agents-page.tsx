@@ -1,10 +1,13 @@
 /** The agents that plugins keep in the account: what each is told, which plugin made it, and the way to be rid of it. */
-import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
+import { Button, Card, Group, Stack, Text } from '@mantine/core';
+import { IconRobot } from '@tabler/icons-react';
 import { useState } from 'react';
 import { bodyOf, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Dialog } from '../shell/dialog.tsx';
+import { Nothing } from '../shell/nothing.tsx';
+import { PageHead } from '../shell/page-head.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Pages } from '../shell/pages.tsx';
 import { visibleText } from '../style/visible-text.ts';
@@ -18,13 +21,16 @@ export function AgentsPage() {
   const [opened, setOpened] = useState<string | null>(null);
   return (
     <Stack>
-      <div>
-        <Title order={1}>Agents</Title>
-        <Text c="dimmed">
-          Plugins that may use host.agents keep agents in your account. Only their maker changes them.
-        </Text>
-      </div>
-      <Pages of={['agents']} read={readPage} every={FOLLOW_MS} none="No plugin keeps an agent in your account.">
+      <PageHead
+        title="Agents"
+        said="Plugins that may use host.agents keep agents in your account. Only their maker changes them."
+      />
+      <Pages
+        of={['agents']}
+        read={readPage}
+        every={FOLLOW_MS}
+        none={<Nothing icon={IconRobot}>No plugin keeps an agent in your account.</Nothing>}
+      >
         {(items) => items.map((agent) => <AgentCard key={agent.id} agent={agent} onOpen={() => setOpened(agent.id)} />)}
       </Pages>
       <Dialog title="Agent" opened={opened !== null} onClose={() => setOpened(null)}>
@@ -39,10 +45,13 @@ const readPage = (cursor: string | undefined) =>
 
 function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: () => void }) {
   return (
-    <Card withBorder padding="sm" component="article">
-      <Group justify="space-between" wrap="nowrap">
-        <Stack gap={2}>
-          <Text fw={650} className="foreign">
+    <Card withBorder component="article" className="row-card">
+      <Group wrap="nowrap" gap="sm" align="flex-start">
+        <span className="tile" data-tone="quiet">
+          <IconRobot size={18} stroke={1.7} aria-hidden />
+        </span>
+        <Stack gap={2} flex={1} miw={0}>
+          <Text fw={600} className="foreign">
             {visibleText(agent.name)}
           </Text>
           <Text size="sm" c="dimmed" lineClamp={2} className="foreign">
@@ -51,7 +60,7 @@ function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: 
           <MadeBy agent={agent} />
         </Stack>
         <Group gap="xs">
-          <Button size="xs" variant="default" aria-label={`Open ${agent.name}`} onClick={onOpen}>
+          <Button size="xs" variant="default" aria-label={`Open ${visibleText(agent.name)}`} onClick={onOpen}>
             Open
           </Button>
           <RemoveAgent agent={agent} />

@@ -4,6 +4,7 @@ import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { visibleText } from '../style/visible-text.ts';
 
 type Agent = Pick<components['schemas']['Agent'], 'id' | 'name' | 'slug'>;
 
@@ -13,7 +14,12 @@ export function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Age
     'The agent is removed',
   );
   return (
-    <ConfirmButton label="Remove" title={`Remove ${name}`} onConfirm={() => remove.mutate()} button={{ size: 'xs' }}>
+    <ConfirmButton
+      label="Remove"
+      title={`Remove ${visibleText(name)}`}
+      onConfirm={() => remove.mutate()}
+      button={{ size: 'xs' }}
+    >
       <Text>
         The agent and all its chats are removed for good, and the plugins are told. {slug ?? 'Its plugin'} may make
         another one: to prevent that, uninstall it.

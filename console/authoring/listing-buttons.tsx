@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import type { Plugin } from './plugin-page.tsx';
 
 export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
@@ -21,12 +22,13 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
     await navigate({ to: '/plugins' });
   }, 'The plugin is deleted');
   return (
-    <Group>
+    <Group gap="xs">
       {plugin.visibility === 'listed' ? (
         <ConfirmButton
           label="Take out of the catalog"
-          title={`Take ${plugin.displayName} out of the catalog`}
+          title={`Take ${visibleText(plugin.displayName)} out of the catalog`}
           onConfirm={() => delist.mutate()}
+          button={{ size: 'xs' }}
         >
           <Text>Nobody finds it any more. Where it is installed it keeps working, and your message is shown.</Text>
           <TextInput
@@ -37,11 +39,16 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
           />
         </ConfirmButton>
       ) : (
-        <Button loading={list.isPending} onClick={() => list.mutate()}>
+        <Button size="xs" loading={list.isPending} onClick={() => list.mutate()}>
           List in the catalog
         </Button>
       )}
-      <ConfirmButton label="Delete" title={`Delete ${plugin.displayName}`} onConfirm={() => remove.mutate()}>
+      <ConfirmButton
+        label="Delete"
+        title={`Delete ${visibleText(plugin.displayName)}`}
+        onConfirm={() => remove.mutate()}
+        button={{ size: 'xs' }}
+      >
         <Text>The plugin is removed for good. That works only while it has no published version: yank them first.</Text>
       </ConfirmButton>
     </Group>

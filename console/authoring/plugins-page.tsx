@@ -1,56 +1,89 @@
 /** The account's own plugins, and the form that makes a new one. */
-import { Badge, Button, Card, Group, Stack, Text, TextInput, Title } from '@mantine/core';
+import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core';
+import { IconPackage } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { bodyOf, rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
+import { Mono } from '../shell/mono.tsx';
+import { Nothing } from '../shell/nothing.tsx';
+import { PageHead } from '../shell/page-head.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Pages } from '../shell/pages.tsx';
 import { Part } from '../shell/part.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { StateMark } from '../shell/state-mark.tsx';
+import { visibleText } from '../style/visible-text.ts';
 
 const PAGE = 100;
+const NONE = (
+  <Nothing icon={IconPackage}>
+    You have made no plugin yet. Give the first one a name; then drop its folder to publish it, or write it in the
+    editor.
+  </Nothing>
+);
 
 export function PluginsPage() {
   return (
-    <Stack>
-      <Title order={1}>My plugins</Title>
-      <Pages
-        of={['plugins']}
-        read={(cursor) =>
-          bodyOf(
-            rest.GET('/plugins', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }),
-          )
-        }
-        none="You have made no plugin yet. Give the first one a name below; then drop its folder to publish it."
-      >
-        {(items) =>
-          items.map(({ id, slug, displayName, description, visibility, blockedReason }) => (
-            <Card key={id} withBorder padding="sm" component="article">
-              <Group gap="xs">
-                <PluginIcon slug={slug} name={displayName} size={28} />
-                <PageLink to="/plugins/$id" params={{ id }} fw={650} className="foreign">
-                  {displayName}
-                </PageLink>
-                <Text size="sm" c="dimmed" ff="monospace">
-                  {slug}
-                </Text>
-                <Badge variant="light" color={visibility === 'listed' ? 'teal' : 'gray'}>
-                  {visibility}
-                </Badge>
-                {blockedReason ? <Badge color="red">blocked</Badge> : null}
-              </Group>
-              <Text size="sm" className="foreign">
-                {description}
-              </Text>
-            </Card>
-          ))
-        }
-      </Pages>
-      <Part title="New plugin">
-        <NewPlugin />
-      </Part>
+    <Stack gap="lg">
+      <PageHead
+        title="My plugins"
+        said="What you write: publish it, list it in the catalog, or try its draft at once."
+      />
+      <Grid gap="md">
+        <Grid.Col span={{ base: 12, md: 7 }}>
+          <Stack gap="xs">
+            <Pages of={['plugins']} read={readPage} none={NONE}>
+              {(items) => (
+                <Stack gap="xs">
+                  {items.map((plugin) => (
+                    <PluginCard key={plugin.id} plugin={plugin} />
+                  ))}
+                </Stack>
+              )}
+            </Pages>
+          </Stack>
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, md: 5 }}>
+          <Part title="New plugin">
+            <NewPlugin />
+          </Part>
+        </Grid.Col>
+      </Grid>
     </Stack>
+  );
+}
+
+const readPage = (cursor: string | undefined) =>
+  bodyOf(rest.GET('/plugins', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
+
+function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin'] }) {
+  const { id, slug, displayName, description, visibility, blockedReason } = plugin;
+  return (
+    <Card withBorder padding="sm" component="article" className="row-card">
+      <Group wrap="nowrap" gap="sm">
+        <PluginIcon slug={slug} name={displayName} />
+        <Stack gap={2} flex={1} miw={0}>
+          <Group gap="sm" style={{ rowGap: 0 }}>
+            <PageLink
+              {...{ to: '/plugins/$id', params: { id }, fw: 600, c: 'var(--mantine-color-text)' }}
+              className="foreign entry-link"
+            >
+              {visibleText(displayName)}
+            </PageLink>
+            <Text span c="dimmed">
+              <Mono>{slug}</Mono>
+            </Text>
+          </Group>
+          <Text size="sm" c="dimmed" lineClamp={2} className="foreign">
+            {visibleText(description)}
+          </Text>
+        </Stack>
+        {blockedReason ? <StateMark tone="bad">blocked</StateMark> : null}
+        <StateMark tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StateMark>
+      </Group>
+    </Card>
   );
 }
 
@@ -69,7 +102,7 @@ function NewPlugin() {
   };
   return (
     <form onSubmit={onSubmit}>
-      <Stack maw={560}>
+      <Stack>
         <TextInput
           label="Name"
           required

@@ -1,7 +1,9 @@
 /** Publishing: drop a folder or a zip, give it a number, and read what is wrong where it is wrong. */
 import { Button, FileButton, Group, Stack, Text } from '@mantine/core';
+import { IconPackageImport } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, useState } from 'react';
+import { sizeOf } from '../style/size.ts';
 import { filesOfDrop } from './dropped-folder.ts';
 import { type Dropped, readDropped } from './package-files.ts';
 import { PublishFaults } from './publish-faults.tsx';
@@ -33,7 +35,10 @@ function DropPlace({ onFiles, dropped }: DropProps) {
   };
   return (
     <section className="drop-here" aria-label="Package" onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
-      <Text className="foreign">
+      <span className="nothing-icon">
+        <IconPackageImport size={22} stroke={1.6} aria-hidden />
+      </span>
+      <Text className="foreign" fw={500}>
         {dropped === null ? 'Drop the plugin’s folder or a zip of it here.' : saidOf(dropped)}
       </Text>
       <Group gap="xs">
@@ -61,6 +66,6 @@ function DropPlace({ onFiles, dropped }: DropProps) {
 }
 
 function saidOf(dropped: Dropped): string {
-  if ('zip' in dropped) return `${dropped.zip.name}, ${dropped.zip.size} bytes`;
+  if ('zip' in dropped) return `${dropped.zip.name}, ${sizeOf(dropped.zip.size)}`;
   return dropped.files.map(({ path }) => path).join(', ');
 }

@@ -1,5 +1,5 @@
 /** The versions of a plugin with their hashes, the newest first. */
-import { Badge, Button, Code, Group, Text } from '@mantine/core';
+import { Button, Code, Group, Text } from '@mantine/core';
 import { useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
@@ -8,6 +8,8 @@ import { Dialog } from '../shell/dialog.tsx';
 import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Mono } from '../shell/mono.tsx';
+import { StateMark } from '../shell/state-mark.tsx';
+import { sizeOf } from '../style/size.ts';
 import type { Plugin } from './plugin-page.tsx';
 import { VersionFiles } from './version-files.tsx';
 
@@ -16,20 +18,21 @@ const HASH_SHOWN = 12;
 
 export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   const [opened, setOpened] = useState<string | null>(null);
-  if (plugin.versions.length === 0) return <Text>None yet. Drop the plugin’s folder above to publish the first.</Text>;
-  const rows = plugin.versions.toReversed().map((version) => ({
+  if (plugin.versions.length === 0)
+    return <Text c="dimmed">None yet. Drop the plugin’s folder above to publish the first.</Text>;
+  const rows = plugin.versions.map((version) => ({
     key: version.id,
     cells: [
       <Mono key="version">{version.semVer}</Mono>,
-      <Badge key="status" variant="light" color={version.status === 'published' ? 'teal' : 'gray'}>
+      <StateMark key="status" tone={version.status === 'published' ? 'good' : 'quiet'}>
         {version.status}
-      </Badge>,
+      </StateMark>,
       <Moment key="published" at={version.createdAt} />,
       <Code key="source" title={version.sourceSha256}>
         {version.sourceSha256.slice(0, HASH_SHOWN)}
       </Code>,
-      `${version.sizeBytes} bytes`,
-      version.addedCapabilities.join(', ') || 'none',
+      sizeOf(version.sizeBytes),
+      <Mono key="access">{version.addedCapabilities.join(', ') || 'none'}</Mono>,
       <Group key="actions" gap="xs" wrap="nowrap">
         <Button size="xs" variant="default" onClick={() => setOpened(version.id)}>
           Files
@@ -40,7 +43,7 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   }));
   return (
     <>
-      <HeadedTable label="Versions" titles={TITLES} rows={rows} />
+      <HeadedTable label="Versions" titles={TITLES} rows={rows} numeric={['Size']} />
       <Dialog title="Files" opened={opened !== null} onClose={() => setOpened(null)}>
         {opened === null ? null : <VersionFiles pluginId={plugin.id} versionId={opened} />}
       </Dialog>

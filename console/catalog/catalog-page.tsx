@@ -1,20 +1,23 @@
 /** What can be installed: searched as one types, page after page. */
-import { Badge, Button, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput, Title } from '@mantine/core';
+import { Badge, Button, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
-import { IconRosetteDiscountCheck, IconSearch } from '@tabler/icons-react';
+import { IconCheck, IconDownload, IconSearch, IconSearchOff, IconTag } from '@tabler/icons-react';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { bodyOf, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Nothing } from '../shell/nothing.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { PageHead } from '../shell/page-head.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { visibleText } from '../style/visible-text.ts';
 import { ReachBadges } from './reach-badges.tsx';
+import { Verified } from './verified.tsx';
 
 type Summary = components['schemas']['CatalogSummary'];
 const PAGE = 30;
+const COUNT = new Intl.NumberFormat();
 /** Between the last key and the search, milliseconds: short enough to feel at once. */
 const TYPING_MS = 120;
 
@@ -29,10 +32,7 @@ export function CatalogPage() {
   }, TYPING_MS);
   return (
     <Stack>
-      <div>
-        <Title order={1}>Catalog</Title>
-        <Text c="dimmed">Plugins for your agents. Each says what it can reach before you install it.</Text>
-      </div>
+      <PageHead title="Catalog" said="Plugins for your agents. Each says what it can reach before you install it." />
       <TextInput
         type="search"
         size="md"
@@ -65,7 +65,7 @@ function Found({ q }: { readonly q: string }) {
   if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeletons />;
   const entries = found.data.pages.flatMap(({ items }) => items);
-  if (entries.length === 0) return <Nothing>{noneSaid(q)}</Nothing>;
+  if (entries.length === 0) return <Nothing icon={IconSearchOff}>{noneSaid(q)}</Nothing>;
   return (
     <>
       <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
@@ -74,7 +74,7 @@ function Found({ q }: { readonly q: string }) {
         ))}
       </SimpleGrid>
       {found.hasNextPage ? (
-        <Button variant="default" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+        <Button variant="default" mx="auto" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
           Show more
         </Button>
       ) : null}
@@ -85,35 +85,60 @@ function Found({ q }: { readonly q: string }) {
 function EntryCard({ entry }: { readonly entry: Summary }) {
   return (
     <Card withBorder component="article" className="entry-card">
-      <Stack gap="sm" h="100%">
-        <Group wrap="nowrap" align="flex-start" gap="sm">
-          <PluginIcon slug={entry.slug} name={entry.displayName} />
-          <Stack gap={0} flex={1} miw={0}>
+      <Stack gap={10} h="100%">
+        <Group wrap="nowrap" gap="sm">
+          <PluginIcon slug={entry.slug} name={entry.displayName} size={44} />
+          <Stack gap={1} flex={1} miw={0}>
             <PageLink
               to="/catalog/$slug"
               params={{ slug: entry.slug }}
-              fw={650}
+              fw={620}
+              fz="0.9375rem"
+              lh={1.3}
               c="var(--mantine-color-text)"
               className="foreign entry-link"
             >
-              {entry.displayName}
+              {visibleText(entry.displayName)}
             </PageLink>
             <Author entry={entry} />
           </Stack>
-          {entry.installed ? <Badge variant="light">Installed</Badge> : null}
+          {entry.installed ? <Installed /> : null}
         </Group>
-        <Text size="sm" lineClamp={2} className="foreign">
+        <Text size="sm" lineClamp={2} lh={1.5} mih="3em" className="foreign">
           {visibleText(entry.description)}
         </Text>
-        <Group gap="xs" mt="auto" justify="space-between">
+        <Stack gap={10} mt="auto">
           <ReachBadges reach={entry.reach} />
-          <Text size="xs" c="dimmed">
-            {entry.latest ? `${entry.latest.semVer} · ` : ''}
-            {entry.installCount === 1 ? '1 installation' : `${entry.installCount} installations`}
-          </Text>
-        </Group>
+          <Foot entry={entry} />
+        </Stack>
       </Stack>
     </Card>
+  );
+}
+
+function Foot({ entry: { installCount, latest, tier } }: { readonly entry: Summary }) {
+  return (
+    <div className="entry-foot">
+      <span className="with-icon">
+        <IconDownload size={14} stroke={1.8} aria-hidden />
+        {installCount === 1 ? '1 installation' : `${COUNT.format(installCount)} installations`}
+      </span>
+      {latest ? (
+        <span className="with-icon">
+          <IconTag size={14} stroke={1.8} aria-hidden />
+          {latest.semVer}
+        </span>
+      ) : null}
+      <span style={{ marginInlineStart: 'auto' }}>{tier}</span>
+    </div>
+  );
+}
+
+function Installed() {
+  return (
+    <Badge variant="light" leftSection={<IconCheck size={12} stroke={2.5} aria-hidden />}>
+      Installed
+    </Badge>
   );
 }
 
@@ -121,9 +146,9 @@ function Author({ entry: { author } }: { readonly entry: Summary }) {
   return (
     <Group gap={4}>
       <Text size="xs" c="dimmed" className="foreign">
-        by {author.name}
+        by {visibleText(author.name)}
       </Text>
-      {author.verified ? <IconRosetteDiscountCheck size={16} aria-label="Verified author" role="img" /> : null}
+      {author.verified ? <Verified size={15} /> : null}
     </Group>
   );
 }
@@ -132,7 +157,7 @@ function Skeletons() {
   return (
     <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} aria-busy="true" aria-label="Loading">
       {['a', 'b', 'c', 'd', 'e', 'f'].map((key) => (
-        <Skeleton key={key} height={150} />
+        <Skeleton key={key} height={188} radius="md" />
       ))}
     </SimpleGrid>
   );

@@ -16,13 +16,15 @@ export function DiscoveredList({ discovered }: { readonly discovered: Discovered
     <Stack gap="sm">
       {groups.map(([title, rows]) => (
         <div key={title}>
-          <Title order={3} fz="sm">
+          <Title order={3} fz="xs" c="dimmed" fw={550} mb={4}>
             {title}
           </Title>
           <List listStyleType="none" spacing={4}>
             {rows.map(({ name, description }) => (
               <List.Item key={name}>
-                <Code className="foreign">{name}</Code>{' '}
+                <Code className="foreign" fz="0.75rem">
+                  {name}
+                </Code>{' '}
                 <Text span size="sm" className="foreign">
                   {visibleText(description ?? '')}
                 </Text>

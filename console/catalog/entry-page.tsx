@@ -1,19 +1,21 @@
 /** One plugin of the catalog: what it is, what it can reach, what it brings, and the way to install it. */
 import { Alert, Badge, Grid, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
-import { IconRosetteDiscountCheck } from '@tabler/icons-react';
+import { IconAlertTriangle, IconCheck, IconClock, IconDownload, IconInfoCircle, IconTag } from '@tabler/icons-react';
 import { useParams } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { useEntry } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Moment } from '../shell/moment.tsx';
+import { Mono } from '../shell/mono.tsx';
+import { PageButton } from '../shell/page-button.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
-import { PageLink } from '../shell/page-link.tsx';
 import { Part } from '../shell/part.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { visibleText } from '../style/visible-text.ts';
 import { DiscoveredList } from './discovered-list.tsx';
 import { InstallButton } from './install-button.tsx';
 import { ReachList } from './reach-list.tsx';
+import { Verified } from './verified.tsx';
 
 export type Entry = components['schemas']['CatalogEntry'];
 const Readme = lazy(() => import('./readme.tsx').then(({ Readme }) => ({ default: Readme })));
@@ -23,15 +25,19 @@ export function EntryPage() {
   const entry = useEntry(slug);
   if (entry.error) return <PageFailure error={entry.error} reset={() => void entry.refetch()} />;
   if (!entry.data) return <Skeleton height={240} aria-label="Loading" />;
-  const { readme, reach, discovered, versions } = entry.data;
+  const { readme, displayName, reach, discovered } = entry.data;
   return (
-    <Stack>
+    <Stack gap="lg">
       <Head entry={entry.data} />
-      <Grid>
+      <Grid gap="lg">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Part title="Readme">
             <Suspense fallback={<Skeleton height={160} />}>
-              {readme.trim() === '' ? <Text>Its readme says nothing more.</Text> : <Readme text={readme} />}
+              {readme.trim() === '' ? (
+                <Text c="dimmed">Its readme says nothing more.</Text>
+              ) : (
+                <Readme text={readme} title={displayName} />
+              )}
             </Suspense>
           </Part>
         </Grid.Col>
@@ -46,17 +52,7 @@ export function EntryPage() {
               </Part>
             ) : null}
             <Part title="Versions">
-              {versions.length === 0 ? <Text>None is published yet.</Text> : null}
-              {versions.map(({ versionId, semVer, publishedAt }) => (
-                <Group key={versionId} justify="space-between">
-                  <Text size="sm" ff="monospace">
-                    {semVer}
-                  </Text>
-                  <Text size="sm" c="dimmed">
-                    <Moment at={publishedAt} />
-                  </Text>
-                </Group>
-              ))}
+              <Versions of={entry.data} />
             </Part>
           </Stack>
         </Grid.Col>
@@ -65,47 +61,97 @@ export function EntryPage() {
   );
 }
 
+function Versions({ of: { versions, latest } }: { readonly of: Entry }) {
+  if (versions.length === 0) return <Text c="dimmed">None is published yet.</Text>;
+  return versions.map(({ versionId, semVer, publishedAt }) => (
+    <Group key={versionId} justify="space-between">
+      <Group gap="xs">
+        <Mono>{semVer}</Mono>
+        {versionId === latest?.versionId ? <Badge variant="light">newest</Badge> : null}
+      </Group>
+      <Text size="xs" c="dimmed">
+        <Moment at={publishedAt} />
+      </Text>
+    </Group>
+  ));
+}
+
 function Head({ entry }: { readonly entry: Entry }) {
   return (
     <>
-      <Group justify="space-between" align="flex-start">
-        <Group wrap="nowrap">
-          <PluginIcon slug={entry.slug} name={entry.displayName} size={56} />
-          <Title order={1} className="foreign">
-            {entry.displayName}
-          </Title>
+      <div className="page-head">
+        <Group wrap="nowrap" gap="md" align="flex-start">
+          <PluginIcon slug={entry.slug} name={entry.displayName} size={64} />
+          <div>
+            <Title order={1} className="foreign">
+              {visibleText(entry.displayName)}
+            </Title>
+            <Text className="foreign" mt={2}>
+              {visibleText(entry.description)}
+            </Text>
+            <Meta entry={entry} />
+          </div>
         </Group>
         {entry.installationId === null ? (
           <InstallButton entry={entry} />
         ) : (
-          <PageLink to="/installations/$id" params={{ id: entry.installationId }} fw={650}>
+          <PageButton
+            {...{ to: '/installations/$id', params: { id: entry.installationId }, size: 'md', variant: 'default' }}
+            leftSection={<IconCheck size={18} stroke={2} aria-hidden />}
+          >
             Installed: open it
-          </PageLink>
+          </PageButton>
         )}
-      </Group>
-      <Text className="foreign">{visibleText(entry.description)}</Text>
-      <Group gap="xs">
-        <Text size="sm" className="foreign">
-          by {entry.author.name}
-        </Text>
-        {entry.author.verified ? <IconRosetteDiscountCheck size={18} aria-label="Verified author" role="img" /> : null}
-        <Badge variant="light" color={entry.tier === 'verified' ? 'teal' : 'gray'}>
-          {entry.tier}
-        </Badge>
-        {entry.visibility === 'listed' ? null : <Badge variant="default">{entry.visibility}</Badge>}
-        <Text size="sm" c="dimmed">
-          {entry.latest?.semVer ?? 'no version yet'} ·{' '}
-          {entry.installCount === 1 ? '1 installation' : `${entry.installCount} installations`}
-        </Text>
-      </Group>
-      {entry.blockedReason ? (
-        <Alert color="red" title="Blocked by the operator" className="foreign">
-          {visibleText(entry.blockedReason)}
+      </div>
+      <Warnings entry={entry} />
+    </>
+  );
+}
+
+function Meta({ entry }: { readonly entry: Entry }) {
+  const { author, tier, visibility, latest, installCount, updatedAt } = entry;
+  return (
+    <Group gap="md" mt={8} fz="sm" c="dimmed" style={{ rowGap: 4 }}>
+      <span className="with-icon foreign">
+        by {visibleText(author.name)}
+        {author.verified ? <Verified size={16} /> : null}
+      </span>
+      <span className="with-icon">
+        <IconTag size={15} stroke={1.7} aria-hidden />
+        {latest?.semVer ?? 'no version yet'}
+      </span>
+      <span className="with-icon">
+        <IconDownload size={15} stroke={1.7} aria-hidden />
+        {installCount === 1 ? '1 installation' : `${installCount} installations`}
+      </span>
+      <span className="with-icon">
+        <IconClock size={15} stroke={1.7} aria-hidden />
+        <Moment at={updatedAt} />
+      </span>
+      <Badge variant="light" color={tier === 'verified' ? 'teal' : 'gray'}>
+        {tier}
+      </Badge>
+      {visibility === 'listed' ? null : <Badge variant="default">{visibility}</Badge>}
+    </Group>
+  );
+}
+
+function Warnings({ entry: { blockedReason, deprecationMessage } }: { readonly entry: Entry }) {
+  return (
+    <>
+      {blockedReason ? (
+        <Alert color="red" title="Blocked by the operator" className="foreign" icon={<IconAlertTriangle aria-hidden />}>
+          {visibleText(blockedReason)}
         </Alert>
       ) : null}
-      {entry.deprecationMessage ? (
-        <Alert color="yellow" title="No longer in the catalog" className="foreign">
-          {visibleText(entry.deprecationMessage)}
+      {deprecationMessage ? (
+        <Alert
+          color="yellow"
+          title="No longer in the catalog"
+          className="foreign"
+          icon={<IconInfoCircle aria-hidden />}
+        >
+          {visibleText(deprecationMessage)}
         </Alert>
       ) : null}
     </>

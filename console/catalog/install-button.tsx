@@ -1,6 +1,7 @@
 /** Installing: which versions to follow, what it asks for, and the consent to what it can reach. */
-import { Alert, Button, Checkbox, Group, NativeSelect, Stack, Text, Title } from '@mantine/core';
+import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
+import { IconDownload } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
@@ -8,6 +9,7 @@ import { type Filled, filledFrom, saveConfiguration } from '../configuration/fil
 import { useAction } from '../rest/action.ts';
 import { bodyOf, rest } from '../rest/client.ts';
 import { Dialog } from '../shell/dialog.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import type { Entry } from './entry-page.tsx';
 import { ReachList } from './reach-list.tsx';
 
@@ -16,10 +18,15 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
   if (entry.latest === null) return null;
   return (
     <>
-      <Button onClick={open} disabled={entry.blockedReason !== null}>
+      <Button
+        size="md"
+        onClick={open}
+        disabled={entry.blockedReason !== null}
+        leftSection={<IconDownload size={18} stroke={1.8} aria-hidden />}
+      >
         Install
       </Button>
-      <Dialog title={`Install ${entry.displayName}`} opened={isOpen} onClose={close}>
+      <Dialog title={`Install ${visibleText(entry.displayName)}`} opened={isOpen} onClose={close}>
         <InstallForm entry={entry} />
       </Dialog>
     </>
@@ -28,14 +35,21 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
 
 function InstallForm({ entry }: { readonly entry: Entry }) {
   const [pinned, setPinned] = useState('');
-  const [filled, setFilled] = useState<Filled>(filledFrom(entry.configuration, {}));
-  /** The version whose access the user has read and allowed. When a newer one comes meanwhile, it is asked again. */
+  const asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? newestOf(entry);
+  const [filled, setFilled] = useState<Filled>(filledFrom(asked.configuration, {}));
+  /** The version whose access the user has read and allowed. Where another is asked for, it is asked again. */
   const [consented, setConsented] = useState<string | null>(null);
-  const latest = entry.latest?.versionId ?? null;
+  const isConsented = consented !== null && consented === asked.versionId;
   const install = useInstall(entry, pinned, filled);
   const onSubmit = (event: FormEvent) => {
     event.preventDefault();
     install.mutate();
+  };
+  const choose = (versionId: string) => {
+    setPinned(versionId);
+    setConsented(null);
+    const chosen = entry.versions.find((one) => one.versionId === versionId) ?? newestOf(entry);
+    setFilled({ ...filledFrom(chosen.configuration, filled.settings), secrets: secretsOf(chosen, filled) });
   };
   return (
     <form onSubmit={onSubmit}>
@@ -44,38 +58,49 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
           label="Versions"
           description="A new version that asks for more access always waits for your consent."
           value={pinned}
-          onChange={(event) => setPinned(event.currentTarget.value)}
+          onChange={(event) => choose(event.currentTarget.value)}
           data={[
             { value: '', label: `Follow the newest (now ${entry.latest?.semVer})` },
             ...entry.versions.map(({ versionId, semVer }) => ({ value: versionId, label: `Stay on ${semVer}` })),
           ]}
         />
-        <FieldInputs fields={entry.configuration} filled={filled} setFilled={setFilled} secretNames={[]} />
-        <Title order={3} fz="md">
-          What you allow
-        </Title>
-        <ReachList reach={entry.reach} none="It asks for nothing: it reaches nothing of yours." />
-        {pinned === '' || pinned === entry.latest?.versionId ? null : (
-          <Text size="sm">An older version may ask for less; you allow what that version asks for.</Text>
-        )}
-        {consented !== null && consented !== latest ? (
+        <FieldInputs fields={asked.configuration} filled={filled} setFilled={setFilled} secretNames={[]} />
+        <Card withBorder bg="var(--sunken)">
+          <Title order={3} fz="md" mb="sm">
+            What you allow
+          </Title>
+          <ReachList reach={asked.reach} none="It asks for nothing: it reaches nothing of yours." />
+        </Card>
+        {consented !== null && !isConsented ? (
           <Alert color="yellow" role="status" title={`${entry.latest?.semVer} has just been published`}>
             What you allow is shown as it asks for it. Read it again, then allow it.
           </Alert>
         ) : null}
         <Checkbox
           label="I allow this plugin what is listed above"
-          checked={consented !== null && consented === latest}
-          onChange={(event) => setConsented(event.currentTarget.checked ? latest : null)}
+          checked={isConsented}
+          onChange={(event) => setConsented(event.currentTarget.checked ? asked.versionId : null)}
         />
         <Group justify="flex-end">
-          <Button type="submit" disabled={consented === null || consented !== latest} loading={install.isPending}>
+          <Button type="submit" disabled={!isConsented} loading={install.isPending}>
             Install
           </Button>
         </Group>
       </Stack>
     </form>
   );
+}
+
+type Asked = Pick<Entry['versions'][number], 'reach' | 'configuration'> & { readonly versionId: string | null };
+
+const newestOf = ({ latest, reach, configuration }: Entry): Asked => ({
+  ...{ versionId: latest?.versionId ?? null, reach, configuration },
+});
+
+/** Those that were typed and that this version knows. */
+function secretsOf({ configuration }: Asked, { secrets }: Filled): Filled['secrets'] {
+  const known = configuration.secrets.map(({ name }) => name);
+  return Object.fromEntries(Object.entries(secrets).filter(([name]) => known.includes(name)));
 }
 
 function useInstall(entry: Entry, pinned: string, filled: Filled) {

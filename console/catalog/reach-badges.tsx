@@ -1,31 +1,43 @@
-/** How far a plugin reaches, as a colour and a word; each badge's text says it in full. */
-import { Badge, Group, Text, Tooltip } from '@mantine/core';
-
-import { type Reach, RISK_COLOURS } from './reach-list.tsx';
-
-const RISKS = ['high', 'medium', 'low'] as const;
+/** How far a plugin reaches: its riskiest sentence, and how many more there are; all of them under the pointer. */
+import { Stack, Tooltip } from '@mantine/core';
+import { IconShieldCheck } from '@tabler/icons-react';
+import { type Reach, RISK_TONES, riskiestFirst } from './risks.ts';
 
 export function ReachBadges({ reach }: { readonly reach: Reach }) {
-  if (reach.length === 0) {
+  const sorted = riskiestFirst(reach);
+  const [worst, ...others] = sorted;
+  if (!worst) {
     return (
-      <Text size="xs" c="dimmed">
-        Reaches nothing of yours
-      </Text>
+      <span className="reach-summary">
+        <span className="with-icon">
+          <IconShieldCheck size={14} stroke={1.8} aria-hidden />
+          Reaches nothing of yours
+        </span>
+      </span>
     );
   }
   return (
-    <Group gap={6}>
-      {RISKS.map((risk) => {
-        const sentences = reach.filter((one) => one.risk === risk).map(({ sentence }) => sentence);
-        if (sentences.length === 0) return null;
-        return (
-          <Tooltip key={risk} multiline maw={360} label={sentences.join(' ')}>
-            <Badge size="sm" variant="light" color={RISK_COLOURS[risk]} tabIndex={0}>
-              {sentences.length} {risk} risk
-            </Badge>
-          </Tooltip>
-        );
-      })}
-    </Group>
+    <Tooltip multiline maw={360} label={<Sentences of={sorted} />}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: its explanation must be reached by keyboard */}
+      <div className="reach-summary" tabIndex={0}>
+        <span className="risk" data-tone={RISK_TONES[worst.risk]}>
+          {worst.risk} risk
+        </span>
+        <span>{worst.sentence}</span>
+        {others.length > 0 ? <span>+{others.length}</span> : null}
+      </div>
+    </Tooltip>
+  );
+}
+
+function Sentences({ of }: { readonly of: Reach }) {
+  return (
+    <Stack gap={4} fz="xs">
+      {of.map(({ capability, sentence, risk }) => (
+        <div key={capability}>
+          {sentence} ({risk})
+        </div>
+      ))}
+    </Stack>
   );
 }

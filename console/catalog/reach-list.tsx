@@ -1,27 +1,31 @@
 /** What a plugin can reach, in words, the riskiest first. */
-import { Badge, Group, List, Text } from '@mantine/core';
-import type { components } from '../rest/schema.d.ts';
-
-export type Reach = components['schemas']['CatalogSummary']['reach'];
-export const RISK_COLOURS = { low: 'teal', medium: 'yellow', high: 'red' } as const;
-const RISKS = ['high', 'medium', 'low'] as const;
+import { Group, List, Text } from '@mantine/core';
+import { Mono } from '../shell/mono.tsx';
+import { ReachIcon } from './reach-icon.tsx';
+import { type Reach, RISK_TONES, riskiestFirst } from './risks.ts';
 
 export function ReachList({ reach, none }: { readonly reach: Reach; readonly none?: string }) {
-  if (reach.length === 0) return <Text>{none ?? 'It reaches nothing of yours.'}</Text>;
-  const sorted = RISKS.flatMap((risk) => reach.filter((one) => one.risk === risk));
+  if (reach.length === 0) return <Text c="dimmed">{none ?? 'It reaches nothing of yours.'}</Text>;
   return (
-    <List listStyleType="none" spacing="xs">
-      {sorted.map(({ capability, sentence, risk }) => (
+    <List listStyleType="none" spacing={12}>
+      {riskiestFirst(reach).map(({ capability, sentence, risk }) => (
         <List.Item key={capability} styles={{ itemWrapper: { width: '100%' }, itemLabel: { width: '100%' } }}>
-          <Group gap="xs" wrap="nowrap" align="flex-start">
-            <Badge size="sm" variant="light" color={RISK_COLOURS[risk]} miw={70} mt={2}>
-              {risk}
-            </Badge>
+          <Group gap="sm" wrap="nowrap" align="flex-start">
+            <span className="tile" data-tone={RISK_TONES[risk]}>
+              <ReachIcon capability={capability} />
+            </span>
             <div>
-              <Text size="sm">{sentence}</Text>
-              <Text size="xs" ff="monospace">
-                {capability}
+              <Text size="sm" lh={1.45}>
+                {sentence}
               </Text>
+              <Group gap="xs" align="baseline" style={{ rowGap: 0 }}>
+                <span className="risk" data-tone={RISK_TONES[risk]}>
+                  {risk} risk
+                </span>
+                <Text span c="dimmed">
+                  <Mono>{capability}</Mono>
+                </Text>
+              </Group>
             </div>
           </Group>
         </List.Item>

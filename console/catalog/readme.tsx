@@ -21,12 +21,18 @@ function OutwardLink({ href, children }: ComponentProps<'a'>) {
   );
 }
 
-export function Readme({ text }: { readonly text: string }) {
+/** @param title the page's own heading, which a readme often begins with once more */
+export function Readme({ text, title }: { readonly text: string; readonly title: string }) {
   return (
     <div className="readme foreign">
       <Markdown remarkPlugins={[gfm]} components={components}>
-        {text}
+        {withoutTitle(text, title)}
       </Markdown>
     </div>
   );
+}
+
+function withoutTitle(text: string, title: string): string {
+  const [first = '', ...rest] = text.trimStart().split('\n');
+  return first.replace(/^#\s+/, '').trim() === title.trim() && first.startsWith('#') ? rest.join('\n') : text;
 }

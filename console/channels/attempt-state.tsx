@@ -1,22 +1,22 @@
 /** How far a delivery or an event has come, and why no further. */
-import { Badge, Text } from '@mantine/core';
+import { Text } from '@mantine/core';
+import { StateMark, type Tone } from '../shell/state-mark.tsx';
 import { visibleText } from '../style/visible-text.ts';
 
-const COLOURS = { pending: 'yellow', delivered: 'teal', dead: 'red', skipped: 'gray' } as const;
+type State = 'pending' | 'delivered' | 'dead' | 'skipped';
+const TONES: Record<State, Tone> = { pending: 'fair', delivered: 'good', dead: 'bad', skipped: 'quiet' };
 
 interface Shown {
-  readonly state: keyof typeof COLOURS;
+  readonly state: State;
   readonly lastError: string | null;
 }
 
 export function AttemptState({ state, lastError }: Shown) {
   return (
     <>
-      <Badge variant="light" color={COLOURS[state]}>
-        {state}
-      </Badge>
+      <StateMark tone={TONES[state]}>{state}</StateMark>
       {lastError && state !== 'delivered' ? (
-        <Text size="xs" className="foreign">
+        <Text size="xs" c="dimmed" className="foreign">
           {visibleText(lastError)}
         </Text>
       ) : null}

@@ -1,11 +1,13 @@
 /** The channels of an installation with their addresses, and what came in through them. */
-import { Button, Card, CopyButton, Group, Stack, Text, TextInput, Title } from '@mantine/core';
+import { Button, Card, CopyButton, Group, Stack, Text, TextInput } from '@mantine/core';
+import { IconWebhook } from '@tabler/icons-react';
 import { type FormEvent, useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { Moment } from '../shell/moment.tsx';
+import { Nothing } from '../shell/nothing.tsx';
 import { visibleText } from '../style/visible-text.ts';
 import { DeliveriesView } from './deliveries-view.tsx';
 
@@ -19,15 +21,16 @@ export function ChannelsView({ installation }: { readonly installation: Installa
   const { id, channels, grantedCapabilities } = installation;
   const receives = grantedCapabilities.some((capability) => capability.startsWith('channel'));
   if (!receives && channels.length === 0)
-    return <Text>This plugin has no channel: nothing can be sent to it from outside.</Text>;
+    return <Nothing icon={IconWebhook}>This plugin has no channel: nothing can be sent to it from outside.</Nothing>;
   return (
     <Stack>
       <Connect installationId={id} />
-      {channels.length === 0 ? <Text>No channel is connected. Connect one to get its webhook address.</Text> : null}
+      {channels.length === 0 ? (
+        <Nothing icon={IconWebhook}>No channel is connected. Connect one to get its webhook address.</Nothing>
+      ) : null}
       {channels.map((channel) => (
         <ChannelCard key={channel.id} installationId={id} channel={channel} />
       ))}
-      <Title order={2}>Deliveries</Title>
       <DeliveriesView installationId={id} channels={channels} />
     </Stack>
   );
@@ -63,7 +66,7 @@ function Connect({ installationId }: { readonly installationId: string }) {
 
 function ChannelCard({ installationId, channel }: OfChannel) {
   return (
-    <Card withBorder>
+    <Card withBorder className="part">
       <Stack gap="xs">
         <Group justify="space-between">
           <Text fw={650} className="foreign">
@@ -73,7 +76,12 @@ function ChannelCard({ installationId, channel }: OfChannel) {
             connected <Moment at={channel.connectedAt} />
           </Text>
         </Group>
-        <TextInput label="Webhook address for the vendor" readOnly value={channel.webhookUrl} />
+        <TextInput
+          label="Webhook address for the vendor"
+          readOnly
+          value={channel.webhookUrl}
+          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)', fontSize: '0.75rem' } }}
+        />
         <ChannelButtons installationId={installationId} channel={channel} />
       </Stack>
     </Card>

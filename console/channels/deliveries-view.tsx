@@ -1,5 +1,6 @@
 /** What came in and went out through channels, with attempts, payloads and replay. */
 import { Button, Group, NativeSelect, Stack } from '@mantine/core';
+import { IconRefresh } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { bodyOf, rest } from '../rest/client.ts';
@@ -9,6 +10,7 @@ import { Dialog } from '../shell/dialog.tsx';
 import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Pages } from '../shell/pages.tsx';
+import { sizeOf } from '../style/size.ts';
 import { visibleText } from '../style/visible-text.ts';
 import { AttemptState } from './attempt-state.tsx';
 import { DeliveryDetail } from './delivery-detail.tsx';
@@ -33,14 +35,19 @@ export function DeliveriesView({ installationId, channels }: Shown) {
   );
   return (
     <Stack gap="sm">
-      <Group align="flex-end">
+      <Group align="flex-end" justify="space-between" mt="sm">
         <NativeSelect
           label="Deliveries"
           value={state}
           onChange={(event) => setState(event.currentTarget.value as State | '')}
           data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'dead']}
         />
-        <Button variant="default" loading={replayDead.isPending} onClick={() => replayDead.mutate()}>
+        <Button
+          variant="default"
+          leftSection={<IconRefresh size={15} stroke={1.8} aria-hidden />}
+          loading={replayDead.isPending}
+          onClick={() => replayDead.mutate()}
+        >
           Replay all dead ones
         </Button>
       </Group>
@@ -84,11 +91,11 @@ function DeliveryTable({ items, channels, onOpen }: TableProps) {
       `${delivery.direction === 'in' ? 'from' : 'to'} ${visibleText(nameOf(delivery.channelId))}`,
       <AttemptState key="state" {...delivery} />,
       delivery.attempts,
-      `${delivery.bodyBytes} bytes`,
+      sizeOf(delivery.bodyBytes),
       <Button key="open" size="xs" variant="default" onClick={() => onOpen(delivery.id)}>
         Open
       </Button>,
     ],
   }));
-  return <HeadedTable label="Deliveries" titles={TITLES} rows={rows} />;
+  return <HeadedTable label="Deliveries" titles={TITLES} rows={rows} numeric={['Attempts', 'Size']} />;
 }

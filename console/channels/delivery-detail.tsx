@@ -9,6 +9,7 @@ import { Moment } from '../shell/moment.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { Payload } from '../shell/payload.tsx';
 import { visibleText } from '../style/visible-text.ts';
+import { AttemptState } from './attempt-state.tsx';
 
 interface Shown {
   readonly installationId: string;
@@ -32,7 +33,7 @@ export function DeliveryDetail({ installationId, deliveryId }: Shown) {
     <Stack>
       <Facts
         rows={[
-          ['State', delivery.state],
+          ['State', <AttemptState key="state" state={delivery.state} lastError={null} />],
           ['Attempts', delivery.attempts],
           ['Received', <Moment key="received" at={delivery.receivedAt} />],
           ['Next attempt', <Moment key="next" at={delivery.nextAttemptAt} none="none" />],

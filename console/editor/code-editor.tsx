@@ -12,8 +12,16 @@ const NOTHING_IS_OPEN = [
   ...['!renameInputVisible', '!inSnippetMode', '!editorHasMultipleSelections', '!referenceSearchVisible'],
   ...['!editorHoverVisible', '!inReferenceSearchEditor', '!messageVisible', '!codeActionMenuVisible'],
 ].join(' && ');
+const FONT = '"JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospace';
 const OPTIONS: editor.IStandaloneEditorConstructionOptions = {
-  ...{ automaticLayout: true, fontSize: 13, minimap: { enabled: false }, scrollBeyondLastLine: false, tabSize: 2 },
+  ...{
+    automaticLayout: true,
+    fontSize: 13,
+    fontFamily: FONT,
+    minimap: { enabled: false },
+    scrollBeyondLastLine: false,
+    tabSize: 2,
+  },
   ...{ links: false, fixedOverflowWidgets: true, wordWrap: 'on', padding: { top: 8 }, renderLineHighlight: 'gutter' },
   // What a reader cannot see is what a trick needs.
   unicodeHighlight: { ambiguousCharacters: true, invisibleCharacters: true, nonBasicASCII: false },

@@ -1,10 +1,12 @@
 /** Writing a plugin in the browser: its files, with the SDK's types, and a session beside them to try it in. */
-import { Alert, Grid, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Alert, Grid, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { PageHead } from '../shell/page-head.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Part } from '../shell/part.tsx';
+import { visibleText } from '../style/visible-text.ts';
 import { type Package, readPackage } from './edited-files.ts';
 import { FilesEditor } from './files-editor.tsx';
 import { TryPanel } from './try-panel.tsx';
@@ -39,14 +41,14 @@ export function EditorPage() {
 function Head({ id, of: { displayName, leftOut } }: { readonly id: string; readonly of: Package }) {
   return (
     <>
-      <Group gap="sm">
-        <Title order={1} className="foreign">
-          {displayName}
-        </Title>
-        <PageLink to="/plugins/$id" params={{ id }} size="sm">
-          Versions and listing
-        </PageLink>
-      </Group>
+      <PageHead
+        title={visibleText(displayName)}
+        said={
+          <PageLink to="/plugins/$id" params={{ id }} size="sm">
+            Versions and listing
+          </PageLink>
+        }
+      />
       {leftOut.length > 0 ? (
         <Alert color="yellow" title="Some files are no text">
           <Text size="sm" className="foreign">

@@ -1,6 +1,6 @@
 /** The installations as a list whose order is the order of their hooks: changed by dragging a card or by its buttons. */
-import { ActionIcon, Card, Group, Stack, Text } from '@mantine/core';
-import { IconArrowDown, IconArrowUp } from '@tabler/icons-react';
+import { ActionIcon, Box, Card, Group, Stack, Text } from '@mantine/core';
+import { IconArrowDown, IconArrowUp, IconGripVertical } from '@tabler/icons-react';
 import { type ReactNode, useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
@@ -8,6 +8,7 @@ import type { Installation } from '../rest/installations.ts';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { visibleText } from '../style/visible-text.ts';
+import { useDeclined } from './declined-updates.ts';
 import { StatusBadge } from './status-badge.tsx';
 
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
@@ -15,38 +16,33 @@ export function HookOrder({ installations }: { readonly installations: readonly 
   const sorted = installations.toSorted((a, b) => a.hookOrder - b.hookOrder || a.id.localeCompare(b.id));
   const { mutate: move } = useAction(({ from, to }: Move) => reorder(sorted, from, to), 'The order is changed');
   return (
-    <>
-      {sorted.length > 1 ? (
-        <Text size="sm">Hooks run from the top to the bottom, each on what the one above left.</Text>
-      ) : null}
-      <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: 'none' }}>
-        {sorted.map((installation, at) => (
-          <li
-            key={installation.id}
-            className="drop-place"
-            data-dragged={dragged === at || undefined}
-            draggable={sorted.length > 1}
-            onDragStart={() => setDragged(at)}
-            onDragEnd={() => setDragged(null)}
-            onDragOver={(event) => event.preventDefault()}
-            onDrop={() => {
-              if (dragged !== null && dragged !== at) move({ from: dragged, to: at });
-            }}
-          >
-            <InstallationCard installation={installation}>
-              <MoveButton
-                {...{ way: 'up', name: installation.displayName, disabled: at === 0 }}
-                onClick={() => move({ from: at, to: at - 1 })}
-              />
-              <MoveButton
-                {...{ way: 'down', name: installation.displayName, disabled: at === sorted.length - 1 }}
-                onClick={() => move({ from: at, to: at + 1 })}
-              />
-            </InstallationCard>
-          </li>
-        ))}
-      </Stack>
-    </>
+    <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: 'none' }}>
+      {sorted.map((installation, at) => (
+        <li
+          key={installation.id}
+          className="drop-place"
+          data-dragged={dragged === at || undefined}
+          draggable={sorted.length > 1}
+          onDragStart={() => setDragged(at)}
+          onDragEnd={() => setDragged(null)}
+          onDragOver={(event) => event.preventDefault()}
+          onDrop={() => {
+            if (dragged !== null && dragged !== at) move({ from: dragged, to: at });
+          }}
+        >
+          <InstallationCard installation={installation}>
+            <MoveButton
+              {...{ way: 'up', name: visibleText(installation.displayName), disabled: at === 0 }}
+              onClick={() => move({ from: at, to: at - 1 })}
+            />
+            <MoveButton
+              {...{ way: 'down', name: visibleText(installation.displayName), disabled: at === sorted.length - 1 }}
+              onClick={() => move({ from: at, to: at + 1 })}
+            />
+          </InstallationCard>
+        </li>
+      ))}
+    </Stack>
   );
 }
 
@@ -67,23 +63,32 @@ async function reorder(sorted: readonly Installation[], from: number, to: number
 
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
   const { id, slug, displayName, status, statusReason, currentSemVer, runtime, pendingUpdate } = installation;
+  const { declined } = useDeclined(id);
   return (
-    <Card withBorder padding="sm">
-      <Group justify="space-between" wrap="nowrap">
+    <Card withBorder padding="sm" className="row-card">
+      <Group wrap="nowrap" gap="sm">
+        <Box visibleFrom="sm" lh={0} className="grip">
+          <IconGripVertical size={17} stroke={1.6} aria-hidden />
+        </Box>
         <PluginIcon slug={slug} name={displayName} />
-        <Stack gap={4} flex={1}>
-          <Group gap="xs">
-            <PageLink to="/installations/$id" params={{ id }} fw={650} className="foreign">
-              {displayName}
+        <Stack gap={2} flex={1} miw={0}>
+          <Group gap="sm">
+            <PageLink
+              {...{ to: '/installations/$id', params: { id }, fw: 600, c: 'var(--mantine-color-text)' }}
+              className="foreign entry-link"
+            >
+              {visibleText(displayName)}
             </PageLink>
             <StatusBadge status={status} />
           </Group>
           <Text size="sm" c="dimmed">
             {currentSemVer ?? 'draft'} · {runtime.state}
-            {pendingUpdate ? ` · ${pendingUpdate.semVer ?? 'a draft'} asks for more access` : ''}
+            {pendingUpdate && declined !== pendingUpdate.versionId
+              ? ` · ${pendingUpdate.semVer ?? 'a draft'} asks for more access`
+              : ''}
           </Text>
           {statusReason ? (
-            <Text size="sm" className="foreign">
+            <Text size="sm" c="dimmed" className="foreign">
               {visibleText(statusReason)}
             </Text>
           ) : null}

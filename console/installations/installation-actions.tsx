@@ -1,5 +1,6 @@
 /** Pause, resume, setup again, and the way out. */
 import { Button, Group, List, Text } from '@mantine/core';
+import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useAction } from '../rest/action.ts';
@@ -10,6 +11,7 @@ import { visibleText } from '../style/visible-text.ts';
 
 /** Names of more than these are no longer read by anybody. */
 const AGENTS_MAX = 1_000;
+const ICON = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
 
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate();
@@ -25,24 +27,39 @@ export function InstallationActions({ installation }: { readonly installation: I
     await navigate({ to: '/installations' });
   }, 'Uninstalled');
   return (
-    <Group>
+    <Group gap="xs">
       {installation.status === 'paused' ? (
-        <Button loading={resume.isPending} onClick={() => resume.mutate()}>
+        <Button
+          size="xs"
+          loading={resume.isPending}
+          onClick={() => resume.mutate()}
+          leftSection={<IconPlayerPlay {...ICON} />}
+        >
           Resume
         </Button>
       ) : (
-        <Button variant="default" loading={pause.isPending} onClick={() => pause.mutate()}>
+        <Button
+          {...{ size: 'xs', variant: 'default' }}
+          loading={pause.isPending}
+          onClick={() => pause.mutate()}
+          leftSection={<IconPlayerPause {...ICON} />}
+        >
           Pause
         </Button>
       )}
-      <Button variant="default" loading={rerun.isPending} onClick={() => rerun.mutate()}>
+      <Button
+        {...{ size: 'xs', variant: 'default' }}
+        loading={rerun.isPending}
+        onClick={() => rerun.mutate()}
+        leftSection={<IconRefresh {...ICON} />}
+      >
         Run setup again
       </Button>
       <ConfirmButton
         label="Uninstall"
-        title={`Uninstall ${installation.displayName}`}
+        title={`Uninstall ${visibleText(installation.displayName)}`}
         onConfirm={() => uninstall.mutate()}
-        button={{ loading: uninstall.isPending }}
+        button={{ size: 'xs', loading: uninstall.isPending, leftSection: <IconTrash {...ICON} /> }}
       >
         <Removed installation={installation} />
       </ConfirmButton>

@@ -1,5 +1,6 @@
 /** One installation: how it does and why, what it may, and everything it did. */
 import { Alert, Group, Skeleton, Stack, Tabs, Text, Title } from '@mantine/core';
+import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { EventsView } from '../activity/events-view.tsx';
 import { HostCallsView } from '../activity/host-calls-view.tsx';
@@ -8,10 +9,12 @@ import { ChannelsView } from '../channels/channels-view.tsx';
 import { LogView } from '../logs/log-view.tsx';
 import { MetricsView } from '../metrics/metrics-view.tsx';
 import { type Installation, useInstallation } from '../rest/installations.ts';
+import { Mono } from '../shell/mono.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { visibleText } from '../style/visible-text.ts';
+import { InstallationActions } from './installation-actions.tsx';
 import { Overview } from './overview.tsx';
 import { SettingsForm } from './settings-form.tsx';
 import { StatusBadge } from './status-badge.tsx';
@@ -33,32 +36,57 @@ export function InstallationPage() {
 }
 
 function Head({ installation }: { readonly installation: Installation }) {
-  const { displayName, slug, status, statusReason, currentSemVer, deprecationMessage } = installation;
+  const { displayName, slug, status, currentSemVer, runtime } = installation;
+  return (
+    <>
+      <div className="page-head">
+        <Group gap="md" wrap="nowrap">
+          <PluginIcon slug={slug} name={displayName} size={52} />
+          <div>
+            <Title order={1} className="foreign">
+              {visibleText(displayName)}
+            </Title>
+            <Group gap="sm" mt={4} fz="sm" c="dimmed" style={{ rowGap: 2 }}>
+              <Text span c="var(--mantine-color-text)">
+                <StatusBadge status={status} />
+              </Text>
+              <Mono>{currentSemVer ?? 'draft'}</Mono>
+              {status === 'ready' ? <span>process {runtime.state}</span> : null}
+              <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
+                In the catalog
+              </PageLink>
+            </Group>
+          </div>
+        </Group>
+        <InstallationActions installation={installation} />
+      </div>
+      <Warnings installation={installation} />
+    </>
+  );
+}
+
+function Warnings({ installation }: { readonly installation: Installation }) {
+  const { status, statusReason, deprecationMessage } = installation;
   const isTrouble = status === 'failed';
   return (
     <>
-      <Group gap="sm">
-        <PluginIcon slug={slug} name={displayName} />
-        <Title order={1} className="foreign">
-          {displayName}
-        </Title>
-        <StatusBadge status={status} />
-        <Text c="dimmed">{currentSemVer ?? 'draft'}</Text>
-        <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
-          In the catalog
-        </PageLink>
-      </Group>
       {statusReason ? (
         <Alert
           color={isTrouble ? 'red' : 'yellow'}
           title={isTrouble ? 'It does not run' : 'To know'}
           className="foreign"
+          icon={isTrouble ? <IconAlertTriangle aria-hidden /> : <IconInfoCircle aria-hidden />}
         >
           {visibleText(statusReason)}
         </Alert>
       ) : null}
       {deprecationMessage ? (
-        <Alert color="yellow" title="No longer in the catalog" className="foreign">
+        <Alert
+          color="yellow"
+          title="No longer in the catalog"
+          className="foreign"
+          icon={<IconInfoCircle aria-hidden />}
+        >
           {visibleText(deprecationMessage)}
         </Alert>
       ) : null}

@@ -1,20 +1,16 @@
 /** How an installation does, in one word and a colour. */
-import { Badge } from '@mantine/core';
 import type { Installation } from '../rest/installations.ts';
+import { StateMark, type Tone } from '../shell/state-mark.tsx';
 
-const WORDS: Record<Installation['status'], { text: string; colour: string }> = {
-  ready: { text: 'ready', colour: 'teal' },
-  needs_configuration: { text: 'needs settings', colour: 'yellow' },
-  paused: { text: 'paused', colour: 'gray' },
-  failed: { text: 'failed', colour: 'red' },
-  uninstalling: { text: 'uninstalling', colour: 'gray' },
+const WORDS: Record<Installation['status'], { text: string; tone: Tone }> = {
+  ready: { text: 'ready', tone: 'good' },
+  needs_configuration: { text: 'needs settings', tone: 'fair' },
+  paused: { text: 'paused', tone: 'quiet' },
+  failed: { text: 'failed', tone: 'bad' },
+  uninstalling: { text: 'uninstalling', tone: 'quiet' },
 };
 
 export function StatusBadge({ status }: Pick<Installation, 'status'>) {
-  const { text, colour } = WORDS[status];
-  return (
-    <Badge variant="light" color={colour}>
-      {text}
-    </Badge>
-  );
+  const { text, tone } = WORDS[status];
+  return <StateMark tone={tone}>{text}</StateMark>;
 }

@@ -1,53 +1,104 @@
 /** An update that asks for more: what would be added and removed, in words, and the consent to exactly that version. */
-import { Alert, Button, Group, List, Stack, Text, Title } from '@mantine/core';
-import { IconShieldQuestion } from '@tabler/icons-react';
+import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
+import { IconMinus, IconPlus, IconShieldQuestion } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
+import type { Reach } from '../catalog/risks.ts';
 import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { useDeclined } from './declined-updates.ts';
+
+type Pending = NonNullable<Installation['pendingUpdate']>;
 
 export function UpdateConsent({ installation }: { readonly installation: Installation }) {
-  const { id, pendingUpdate, reach, currentSemVer } = installation;
-  const accept = useAction(
-    (versionId: string) =>
-      rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } }),
+  const { id, pendingUpdate } = installation;
+  const { declined, decline } = useDeclined(id);
+  if (!pendingUpdate) return null;
+  const { versionId, semVer } = pendingUpdate;
+  const name = semVer ?? 'The draft';
+  if (declined === versionId) {
+    return (
+      <Group gap="xs">
+        <Text size="sm" c="dimmed">
+          {name} asks for more access, and you have declined it. The next version asks again.
+        </Text>
+        <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
+          Look at it again
+        </Button>
+      </Group>
+    );
+  }
+  return (
+    <Card withBorder component="section" aria-label="Update" className="part consent">
+      <Group wrap="nowrap" align="flex-start" gap="md">
+        <span className="tile" data-tone="fair">
+          <IconShieldQuestion size={18} stroke={1.8} aria-hidden />
+        </span>
+        <Stack gap="md" flex={1} miw={0}>
+          <div>
+            <Title order={2}>{name} asks for more access</Title>
+            <Text size="sm" c="dimmed">
+              {installation.currentSemVer ?? 'What you have'} keeps running until you decide. Nothing else waits for it.
+            </Text>
+          </div>
+          <Difference pending={pendingUpdate} reach={installation.reach} />
+          <Group gap="xs">
+            <Accept id={id} pending={pendingUpdate} />
+            <Button variant="default" onClick={() => decline(versionId)}>
+              Not this version
+            </Button>
+          </Group>
+        </Stack>
+      </Group>
+    </Card>
+  );
+}
+
+function Accept({ id, pending: { versionId, semVer } }: { readonly id: string; readonly pending: Pending }) {
+  const accept = useAction<void, unknown>(
+    () => rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } }),
     'Accepted: the new version starts',
   );
-  if (!pendingUpdate) return null;
-  const { versionId, semVer, added, removed } = pendingUpdate;
-  const name = semVer ?? 'The draft';
+  return (
+    <Button loading={accept.isPending} onClick={() => accept.mutate()}>
+      Allow this and update to {semVer ?? 'the draft'}
+    </Button>
+  );
+}
+
+function Difference({ pending: { added, removed }, reach }: { readonly pending: Pending; readonly reach: Reach }) {
   const sentences = (capabilities: readonly string[]) =>
     reach.filter(({ capability }) => capabilities.includes(capability));
   return (
-    <Alert color="yellow" title={`${name} asks for more access`} icon={<IconShieldQuestion aria-hidden />}>
-      <Stack gap="sm">
-        <Text size="sm">
-          {currentSemVer ?? 'What you have'} keeps running until you decide. Nothing else waits for it.
-        </Text>
-        <Title order={2} fz="sm">
-          It would also be able to
-        </Title>
+    <>
+      <Side sign="added" title="It would also be able to">
         <ReachList reach={sentences(added)} none="Nothing more." />
-        {removed.length > 0 ? (
-          <>
-            <Title order={2} fz="sm">
-              It would give up
-            </Title>
-            <List size="sm">
-              {sentences(removed).map(({ capability, sentence }) => (
-                <List.Item key={capability}>
-                  <del>{sentence}</del>
-                </List.Item>
-              ))}
-            </List>
-          </>
-        ) : null}
-        <Group>
-          <Button loading={accept.isPending} onClick={() => accept.mutate(versionId)}>
-            Allow this and update to {semVer ?? 'the draft'}
-          </Button>
-        </Group>
-      </Stack>
-    </Alert>
+      </Side>
+      {removed.length > 0 ? (
+        <Side sign="removed" title="It would give up">
+          <ReachList reach={sentences(removed)} />
+        </Side>
+      ) : null}
+    </>
+  );
+}
+
+interface Shown {
+  readonly sign: 'added' | 'removed';
+  readonly title: string;
+  readonly children: ReactNode;
+}
+
+function Side({ sign, title, children }: Shown) {
+  const Icon = sign === 'added' ? IconPlus : IconMinus;
+  return (
+    <div className="difference" data-sign={sign}>
+      <Group gap={6} mb="xs">
+        <Icon size={15} stroke={2.4} aria-hidden />
+        <Title order={3}>{title}</Title>
+      </Group>
+      {children}
+    </div>
   );
 }

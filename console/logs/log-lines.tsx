@@ -3,10 +3,12 @@ import { Text } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 import { shortMoment } from '../shell/moment.tsx';
-import { saidIn } from './line-text.ts';
-import type { LogLine } from './live-lines.ts';
+import type { Tone } from '../shell/state-mark.tsx';
+import { dataOf, saidIn } from './line-text.ts';
+import type { Level, LogLine } from './live-lines.ts';
 
-const LINE_PX = 22;
+const LINE_PX = 23;
+const TONES: Readonly<Record<Level, Tone>> = { debug: 'quiet', info: 'good', warn: 'fair', error: 'bad' };
 /** Whoever is this close to the end wants to see what comes. */
 const END_PX = 60;
 
@@ -41,7 +43,7 @@ export function LogLines({ lines, follows }: Shown) {
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <section className="log-view" aria-label="Log lines" tabIndex={0} ref={view} onScroll={onScroll}>
       {lines.length === 0 ? (
-        <Text p="md" size="sm">
+        <Text p="xl" size="sm" c="dimmed" ta="center" ff="var(--mantine-font-family)">
           No line fits yet. Lines appear here as the plugin writes them with host.log.
         </Text>
       ) : null}
@@ -53,7 +55,7 @@ export function LogLines({ lines, follows }: Shown) {
               key={key}
               ref={virtual.measureElement}
               data-index={index}
-              data-level={line.level}
+              data-tone={TONES[line.level]}
               className="log-line"
               style={{ transform: `translateY(${start}px)` }}
             >
@@ -69,10 +71,16 @@ export function LogLines({ lines, follows }: Shown) {
 function Line({ line }: { readonly line: LogLine }) {
   return (
     <>
-      <time dateTime={line.at}>{shortMoment(line.at)}</time>
+      <time dateTime={line.at} title={line.at}>
+        {shortMoment(line.at)}
+      </time>
       <strong>{line.level}</strong>
-      <span className="foreign">{line.source}</span>
-      <span className="foreign">{saidIn(line)}</span>
+      <span className="foreign log-source" title={line.source}>
+        {line.source}
+      </span>
+      <span className="foreign log-said">
+        {saidIn(line)} {line.data == null ? null : <span className="log-data">{dataOf(line)}</span>}
+      </span>
     </>
   );
 }

@@ -1,15 +1,18 @@
 /** The live log: filtered, paused, copied, downloaded. */
-import { Badge, Button, Chip, Group, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Chip, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
+import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '@tabler/icons-react';
 import { useMemo, useState } from 'react';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { StateMark } from '../shell/state-mark.tsx';
 import { textOfLine } from './line-text.ts';
 import { type Level, type LogLine, useLiveLines } from './live-lines.ts';
 import { LogLines } from './log-lines.tsx';
 
 const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error'];
 const TYPING_MS = 300;
+const ICON = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
 
 export function LogView({ installationId }: { readonly installationId: string }) {
   const [levels, setLevels] = useState<string[]>([...LEVELS]);
@@ -22,47 +25,61 @@ export function LogView({ installationId }: { readonly installationId: string })
   const found = useMatching(frozen ?? lines, text);
   return (
     <Stack gap="sm">
-      <Group align="flex-end">
+      <Group gap="xs">
+        <TextInput
+          aria-label="Contains"
+          placeholder="Filter what is said"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          leftSection={<IconSearch size={16} stroke={1.8} aria-hidden />}
+          style={{ flex: '2 1 14rem' }}
+        />
+        <TextInput
+          aria-label="Session"
+          placeholder="Any session"
+          value={session}
+          onChange={(event) => setSession(event.currentTarget.value)}
+          style={{ flex: '1 1 9rem' }}
+        />
         <Chip.Group multiple value={levels} onChange={setLevels}>
-          <Group gap={6} role="group" aria-label="Levels">
+          <Group gap={6} role="group" aria-label="Levels" className="log-levels">
             {LEVELS.map((level) => (
-              <Chip key={level} value={level} size="sm">
+              <Chip key={level} value={level} size="xs" variant="light" radius="md">
                 {level}
               </Chip>
             ))}
           </Group>
         </Chip.Group>
-        <TextInput
-          label="Contains"
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-          style={{ flex: '1 1 10rem' }}
-        />
-        <TextInput
-          label="Session"
-          placeholder="Any"
-          value={session}
-          onChange={(event) => setSession(event.currentTarget.value)}
-          style={{ flex: '1 1 10rem' }}
-        />
       </Group>
       <Group justify="space-between">
-        <Group gap="xs">
-          <Badge variant="light" color={state === 'broken' ? 'red' : frozen ? 'gray' : 'teal'}>
+        <Group gap="sm">
+          <StateMark tone={state === 'broken' ? 'bad' : frozen ? 'quiet' : 'good'}>
             {frozen ? 'paused' : state}
-          </Badge>
+          </StateMark>
           <Text size="sm" c="dimmed">
             {found.length === 1 ? '1 line' : `${found.length} lines`} · kept for 24 hours
           </Text>
         </Group>
         <Group gap="xs">
-          <Button size="xs" variant="default" onClick={() => setFrozen(frozen ? null : lines)}>
+          <Button
+            {...{ size: 'xs', variant: 'default', 'aria-label': frozen ? undefined : 'Pause the log' }}
+            onClick={() => setFrozen(frozen ? null : lines)}
+            leftSection={frozen ? <IconPlayerPlay {...ICON} /> : <IconPlayerPause {...ICON} />}
+          >
             {frozen ? `Go on (${Math.max(0, lines.length - frozen.length)} new)` : 'Pause'}
           </Button>
-          <Button size="xs" variant="default" disabled={found.length === 0} onClick={() => void copy(found)}>
+          <Button
+            {...{ size: 'xs', variant: 'default', disabled: found.length === 0 }}
+            onClick={() => void copy(found)}
+            leftSection={<IconCopy {...ICON} />}
+          >
             Copy
           </Button>
-          <Button size="xs" variant="default" disabled={found.length === 0} onClick={() => download(found)}>
+          <Button
+            {...{ size: 'xs', variant: 'default', disabled: found.length === 0 }}
+            onClick={() => download(found)}
+            leftSection={<IconDownload {...ICON} />}
+          >
             Download
           </Button>
         </Group>

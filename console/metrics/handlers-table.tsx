@@ -22,5 +22,5 @@ export function HandlersTable({ handlers }: { readonly handlers: Metrics['handle
       milliseconds(p95Ms),
     ],
   }));
-  return <HeadedTable label="Handlers" titles={TITLES} rows={rows} />;
+  return <HeadedTable label="Handlers" titles={TITLES} rows={rows} numeric={TITLES.slice(2)} />;
 }

@@ -1,5 +1,7 @@
 /** Lines over time, drawn as they are: no library for a few paths. Screen readers get the table beside it. */
 import { Group, Text } from '@mantine/core';
+import { type PointerEvent, useState } from 'react';
+import { areaOf, pathOf, scaleOf } from './chart-path.ts';
 
 export interface Line {
   readonly label: string;
@@ -16,80 +18,132 @@ interface Drawn {
   readonly lines: readonly Line[];
 }
 
-const WIDTH = 600;
-const HEIGHT = 120;
-const CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'short' });
+const HOUR = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
+const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: 'numeric' });
+const DAY_MS = 24 * 3_600_000;
 const NUMBER = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const GRID = [0, 0.5, 1];
+/** From here on what is said of a point stands to its left. */
+const RIGHT_SIDE = 0.6;
+const PERCENT = 100;
 
 export function LineChart({ title, unit = '', times, lines }: Drawn) {
-  const values = lines.flatMap((line) => line.values).filter((value) => value !== null);
-  const top = Math.max(1, ...values);
+  const top = scaleOf(lines.flatMap(({ values }) => values));
   const summary = lines.map(({ label, values }) => `${label}: ${latest(values, unit)}`).join(', ');
+  const ends = [times.at(0), times.at(Math.floor(times.length / 2)), times.at(-1)];
   return (
-    <figure style={{ margin: 0 }}>
-      <Group justify="space-between" component="figcaption">
-        <Text size="sm" fw={600}>
-          {title}
-        </Text>
-        <Group gap="sm">
-          {lines.map(({ label, colour }) => (
-            <Group key={label} gap={4}>
-              <span aria-hidden style={{ width: 12, height: 3, background: colourOf(colour) }} />
-              <Text size="xs">{label}</Text>
-            </Group>
+    <figure className="chart">
+      <Legend title={title} unit={unit} lines={lines} />
+      <div className="chart-area">
+        <div className="chart-scale" aria-hidden>
+          {GRID.toReversed().map((part) => (
+            <span key={part}>{NUMBER.format(top * part)}</span>
           ))}
-        </Group>
-      </Group>
-      <svg
-        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={`${title}. Now ${summary}. The highest is ${NUMBER.format(top)} ${unit}`}
-        style={{ width: '100%', height: HEIGHT, borderBottom: '1px solid currentColor' }}
-      >
-        {lines.map(({ label, colour, values }) => (
-          <path
-            key={label}
-            d={pathOf(values, top)}
-            fill="none"
-            stroke={colourOf(colour)}
-            strokeWidth={2}
-            vectorEffect="non-scaling-stroke"
-          />
-        ))}
-      </svg>
-      <Group justify="space-between" aria-hidden>
-        <Text size="xs">{momentOf(times.at(0))}</Text>
-        <Text size="xs">
-          up to {NUMBER.format(top)} {unit}
-        </Text>
-        <Text size="xs">{momentOf(times.at(-1))}</Text>
-      </Group>
+        </div>
+        <Plot label={`${title}. Now ${summary}.`} {...{ times, lines, top, unit }} />
+        <div className="chart-times" aria-hidden>
+          {ends.map((at, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: a time may be there twice
+            <span key={index}>{momentOf(at, times)}</span>
+          ))}
+        </div>
+      </div>
     </figure>
   );
 }
 
-const colourOf = (name: string): string => `var(--mantine-color-${name}-filled)`;
-const momentOf = (at: string | undefined): string => (at === undefined ? '' : CLOCK.format(new Date(at)));
+function Legend({ title, unit, lines }: Pick<Drawn, 'title' | 'unit' | 'lines'>) {
+  return (
+    <Group justify="space-between" component="figcaption" gap="xs">
+      <Text size="sm" fw={600}>
+        {title}{' '}
+        {unit ? (
+          <Text span size="xs" c="dimmed" fw={400}>
+            {unit}
+          </Text>
+        ) : null}
+      </Text>
+      <Group gap="sm">
+        {lines.map(({ label, colour }) => (
+          <Group key={label} gap={5}>
+            <span aria-hidden className="chart-key" style={{ background: colourOf(colour) }} />
+            <Text size="xs" c="dimmed">
+              {label}
+            </Text>
+          </Group>
+        ))}
+      </Group>
+    </Group>
+  );
+}
+
+interface Plotted extends Pick<Drawn, 'times' | 'lines'> {
+  readonly label: string;
+  readonly top: number;
+  readonly unit: string;
+}
+
+function Plot({ label, times, lines, top, unit }: Plotted) {
+  const [pointed, setPointed] = useState<number | null>(null);
+  const point = ({ currentTarget, clientX }: PointerEvent) => {
+    const { left, width } = currentTarget.getBoundingClientRect();
+    const at = Math.round(((clientX - left) / width) * (times.length - 1));
+    setPointed(Math.min(Math.max(at, 0), times.length - 1));
+  };
+  return (
+    <div className="chart-plot" onPointerMove={point} onPointerLeave={() => setPointed(null)}>
+      <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={label}>
+        {GRID.map((part) => (
+          <line key={part} className="chart-grid" x1={0} x2={100} y1={part * 100} y2={part * 100} />
+        ))}
+        {/* The first is the one that matters, and is drawn over the others. */}
+        {lines.toReversed().map(({ label, colour, values }) => (
+          <g key={label} color={colourOf(colour)}>
+            {label === lines[0]?.label ? <path d={areaOf(values, top)} fill="currentColor" opacity={0.1} /> : null}
+            <path
+              {...{ d: pathOf(values, top), fill: 'none', stroke: 'currentColor', strokeWidth: 1.75 }}
+              {...{ strokeLinejoin: 'round', strokeLinecap: 'round', vectorEffect: 'non-scaling-stroke' }}
+            />
+          </g>
+        ))}
+      </svg>
+      {pointed === null ? null : <Pointed at={pointed} {...{ times, lines, unit }} />}
+    </div>
+  );
+}
+
+function Pointed({ at, times, lines, unit }: Omit<Plotted, 'label' | 'top'> & { readonly at: number }) {
+  const part = at / Math.max(1, times.length - 1);
+  const left = `${part * PERCENT}%`;
+  const side = part > RIGHT_SIDE ? 'translateX(calc(-100% - 10px))' : 'translateX(10px)';
+  return (
+    <div aria-hidden>
+      <div className="chart-cursor" style={{ left }} />
+      <div className="chart-said" style={{ left, transform: side }}>
+        <Text size="xs" c="dimmed">
+          {momentOf(times[at], times)}
+        </Text>
+        {lines.map(({ label, colour, values }) => (
+          <Group key={label} gap={6} wrap="nowrap">
+            <span className="chart-key" style={{ background: colourOf(colour) }} />
+            {label} {latest(values.slice(at, at + 1), unit)}
+          </Group>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+const colourOf = (name: string): string => `var(--mantine-color-${name}-5)`;
+
+function momentOf(at: string | undefined, times: readonly string[]): string {
+  const [first, last] = [times.at(0), times.at(-1)];
+  if (at === undefined || first === undefined || last === undefined) return '';
+  const isLong = new Date(last).getTime() - new Date(first).getTime() > DAY_MS;
+  return (isLong ? DAY : HOUR).format(new Date(at));
+}
 
 function latest(values: Line['values'], unit: string): string {
   const value = values.findLast((value) => value !== null);
-  return value === undefined || value === null ? 'nothing' : `${NUMBER.format(value)} ${unit}`.trim();
-}
-
-/** A line through the points that have a value; a gap where one has none, a dash where a point stands alone. */
-export function pathOf(values: Line['values'], top: number): string {
-  const step = WIDTH / Math.max(1, values.length - 1);
-  let isDrawing = false;
-  const parts: string[] = [];
-  for (const [index, value] of values.entries()) {
-    if (value === null) {
-      isDrawing = false;
-      continue;
-    }
-    const at = `${(index * step).toFixed(1)} ${(HEIGHT - (value / top) * (HEIGHT - 4) - 1).toFixed(1)}`;
-    parts.push(isDrawing ? `L${at}` : `M${at}h2`);
-    isDrawing = true;
-  }
-  return parts.join('');
+  return value === undefined || value === null ? '–' : `${NUMBER.format(value)} ${unit}`.trim();
 }

@@ -1,15 +1,17 @@
 /** What an installation did over time: calls, errors, latency and use, and each of its handlers. */
-import { Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
+import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
+import { IconChartLine } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { bodyOf, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
+import { Figures } from '../shell/figures.tsx';
 import { Nothing } from '../shell/nothing.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { Part } from '../shell/part.tsx';
 import { HandlersTable } from './handlers-table.tsx';
 import { LineChart } from './line-chart.tsx';
-import { PointsTable } from './points-table.tsx';
+import { milliseconds, PointsTable } from './points-table.tsx';
 
 export type Metrics = components['schemas']['InstallationMetrics'];
 
@@ -17,6 +19,8 @@ export type Metrics = components['schemas']['InstallationMetrics'];
 const FOLLOW_MS = 10_000;
 const HOUR_MS = 3_600_000;
 const MIB = 2 ** 20;
+const COUNT = new Intl.NumberFormat();
+const SHARE = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
 const spans = [
   { value: '1', label: 'The last hour' },
   { value: '24', label: 'The last day' },
@@ -38,7 +42,7 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
     <Stack>
       <Group justify="flex-end">
         <NativeSelect
-          label="Time"
+          aria-label="Time"
           data={spans}
           value={hours}
           onChange={({ currentTarget }) => setHours(currentTarget.value)}
@@ -57,12 +61,15 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
   return (
     <>
       {isEmpty ? (
-        <Nothing>Nothing happened in this time. A call shows here about ten seconds after it was made.</Nothing>
+        <Nothing icon={IconChartLine}>
+          Nothing happened in this time. A call shows here about ten seconds after it was made.
+        </Nothing>
       ) : (
-        <Part title="Over time">
+        <>
+          <Figures rows={sumsOf(points)} />
           <Charts points={points} />
           <PointsTable points={points} />
-        </Part>
+        </>
       )}
       <Part title="Handlers">
         <HandlersTable handlers={handlers} />
@@ -71,46 +78,69 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
   );
 }
 
+function sumsOf(points: Metrics['points']): [string, string][] {
+  const sum = (pick: (point: Metrics['points'][number]) => number) =>
+    points.reduce((total, point) => total + pick(point), 0);
+  const calls = sum((point) => point.calls);
+  const failed = sum(({ errors, timeouts }) => errors + timeouts);
+  const slowest = Math.max(...points.map(({ p95Ms }) => p95Ms ?? 0));
+  return [
+    ['Calls', COUNT.format(calls)],
+    ['Failed', calls === 0 ? '–' : SHARE.format(failed / calls)],
+    ['Highest 95 % within', milliseconds(slowest === 0 ? null : slowest)],
+    ['Host calls', COUNT.format(sum(({ hostCalls }) => hostCalls))],
+    ['Restarts', COUNT.format(sum(({ restarts }) => restarts))],
+  ];
+}
+
 function Charts({ points }: { readonly points: Metrics['points'] }) {
   const times = points.map(({ at }) => at);
   const of = (pick: (point: Metrics['points'][number]) => number | null) => points.map(pick);
   return (
-    <SimpleGrid cols={{ base: 1, md: 2 }}>
-      <LineChart
-        title="Calls"
-        times={times}
-        lines={[
-          { label: 'calls', colour: 'blue', values: of(({ calls }) => calls) },
-          { label: 'errors', colour: 'red', values: of(({ errors }) => errors) },
-          { label: 'timeouts', colour: 'orange', values: of(({ timeouts }) => timeouts) },
-        ]}
-      />
-      <LineChart
-        title="Latency"
-        unit="ms"
-        times={times}
-        lines={[
-          { label: 'half', colour: 'teal', values: of(({ p50Ms }) => p50Ms) },
-          { label: '95 %', colour: 'violet', values: of(({ p95Ms }) => p95Ms) },
-        ]}
-      />
-      <LineChart
-        title="Host calls and log lines"
-        times={times}
-        lines={[
-          { label: 'host calls', colour: 'blue', values: of(({ hostCalls }) => hostCalls) },
-          { label: 'denied', colour: 'red', values: of(({ denials }) => denials) },
-          { label: 'log lines', colour: 'gray', values: of(({ logLines }) => logLines) },
-        ]}
-      />
-      <LineChart
-        title="Memory"
-        unit="MiB"
-        times={times}
-        lines={[
-          { label: 'highest', colour: 'grape', values: of(({ memoryMaxBytes }) => memoryMaxBytes / MIB || null) },
-        ]}
-      />
+    <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+      <Card withBorder className="part">
+        <LineChart
+          title="Calls"
+          times={times}
+          lines={[
+            { label: 'calls', colour: 'blue', values: of(({ calls }) => calls) },
+            { label: 'errors', colour: 'red', values: of(({ errors }) => errors) },
+            { label: 'timeouts', colour: 'orange', values: of(({ timeouts }) => timeouts) },
+          ]}
+        />
+      </Card>
+      <Card withBorder className="part">
+        <LineChart
+          title="Latency"
+          unit="ms"
+          times={times}
+          lines={[
+            { label: 'half', colour: 'teal', values: of(({ p50Ms }) => p50Ms) },
+            { label: '95 %', colour: 'violet', values: of(({ p95Ms }) => p95Ms) },
+          ]}
+        />
+      </Card>
+      <Card withBorder className="part">
+        <LineChart
+          title="Host calls and log lines"
+          times={times}
+          lines={[
+            { label: 'host calls', colour: 'blue', values: of(({ hostCalls }) => hostCalls) },
+            { label: 'denied', colour: 'red', values: of(({ denials }) => denials) },
+            { label: 'log lines', colour: 'gray', values: of(({ logLines }) => logLines) },
+          ]}
+        />
+      </Card>
+      <Card withBorder className="part">
+        <LineChart
+          title="Memory"
+          unit="MiB"
+          times={times}
+          lines={[
+            { label: 'highest', colour: 'grape', values: of(({ memoryMaxBytes }) => memoryMaxBytes / MIB || null) },
+          ]}
+        />
+      </Card>
     </SimpleGrid>
   );
 }

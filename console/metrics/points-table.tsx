@@ -40,8 +40,8 @@ export function PointsTable({ points }: { readonly points: Metrics['points'] }) 
     }));
   return (
     <details>
-      <summary>As a table</summary>
-      <HeadedTable label="Figures over time" titles={TITLES} rows={rows} />
+      <summary>The same as a table</summary>
+      <HeadedTable label="Figures over time" titles={TITLES} rows={rows} numeric={TITLES.slice(1)} staysTable />
     </details>
   );
 }

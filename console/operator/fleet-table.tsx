@@ -2,11 +2,20 @@
 import type { components } from '../rest/schema.d.ts';
 import { HeadedTable } from '../shell/headed-table.tsx';
 import { Moment } from '../shell/moment.tsx';
+import { Mono } from '../shell/mono.tsx';
 import { Nothing } from '../shell/nothing.tsx';
 import { PageLink } from '../shell/page-link.tsx';
+import { StateMark, type Tone } from '../shell/state-mark.tsx';
 import { visibleText } from '../style/visible-text.ts';
 
 const TITLES = ['Plugin', 'Version', 'Account', 'State', 'Memory', 'Restarts', 'Since', 'Last end'];
+const TONES: Readonly<Record<string, Tone>> = {
+  running: 'good',
+  starting: 'fair',
+  draining: 'fair',
+  backoff: 'bad',
+  failed: 'bad',
+};
 const MIB = 2 ** 20;
 
 export function FleetTable({ rows }: { readonly rows: components['schemas']['Fleet']['children'] }) {
@@ -17,14 +26,16 @@ export function FleetTable({ rows }: { readonly rows: components['schemas']['Fle
       <PageLink key="page" to="/installations/$id" params={{ id: row.installationId }}>
         {row.slug}
       </PageLink>,
-      row.semVer ?? 'draft',
+      <Mono key="version">{row.semVer ?? 'draft'}</Mono>,
       row.account,
-      row.state,
+      <StateMark key="state" tone={TONES[row.state] ?? 'quiet'}>
+        {row.state}
+      </StateMark>,
       row.rssBytes === null ? '–' : `${Math.round(row.rssBytes / MIB)} MiB`,
       row.restarts,
       <Moment key="since" at={row.startedAt} />,
       row.lastExit === null ? '–' : visibleText(row.lastExit),
     ],
   }));
-  return <HeadedTable label="Plugin processes" titles={TITLES} rows={shown} />;
+  return <HeadedTable label="Plugin processes" titles={TITLES} rows={shown} numeric={['Memory', 'Restarts']} />;
 }

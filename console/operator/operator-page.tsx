@@ -1,10 +1,11 @@
 /** For operators: what runs, which plugin costs what, what waits, and their word on plugins and authors. */
-import { Skeleton, Stack, Tabs, Title } from '@mantine/core';
+import { Skeleton, Stack, Tabs } from '@mantine/core';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { bodyOf, rest } from '../rest/client.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { PageHead } from '../shell/page-head.tsx';
 import { FleetTable } from './fleet-table.tsx';
 import { PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
@@ -23,7 +24,7 @@ export function OperatorPage() {
   const views: Record<OperatorTab, ReactNode> = { fleet: <Fleet />, plugins: <Plugins />, queues: <Queues /> };
   return (
     <Stack>
-      <Title order={1}>Operation</Title>
+      <PageHead title="Operation" said="What runs on this service, what it costs, and what waits." />
       <Tabs value={tab} onChange={show} keepMounted={false}>
         <Tabs.List aria-label="Parts of the operation">
           {operatorTabs.map(({ name, label }) => (

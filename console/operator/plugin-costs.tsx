@@ -32,7 +32,7 @@ export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
       <Actions key="do" plugin={row} />,
     ],
   }));
-  return <HeadedTable label="Plugins by cost" titles={TITLES} rows={shown} />;
+  return <HeadedTable label="Plugins by cost" titles={TITLES} rows={shown} numeric={TITLES.slice(2, -1)} />;
 }
 
 function Actions({ plugin: { slug, author, verified, blockedReason } }: { readonly plugin: Plugin }) {
@@ -55,12 +55,15 @@ function Actions({ plugin: { slug, author, verified, blockedReason } }: { readon
       {blockedReason === null ? (
         <Block slug={slug} />
       ) : (
-        <Button size="xs" variant="default" onClick={() => unblock.mutate(undefined)}>
-          Unblock {slug}
+        <Button size="xs" variant="default" aria-label={`Unblock ${slug}`} onClick={() => unblock.mutate(undefined)}>
+          Unblock
         </Button>
       )}
-      <Button size="xs" variant="default" onClick={() => verify.mutate(!verified)}>
-        {verified ? 'Unverify' : 'Verify'} {author}
+      <Button
+        {...{ size: 'xs', variant: 'default', onClick: () => verify.mutate(!verified) }}
+        aria-label={`${verified ? 'Unverify' : 'Verify'} ${author}`}
+      >
+        {verified ? 'Unverify' : 'Verify'}
       </Button>
     </Group>
   );
@@ -75,6 +78,7 @@ function Block({ slug }: { readonly slug: string }) {
   return (
     <ConfirmButton
       label={`Block ${slug}`}
+      short="Block"
       title={`Block ${slug}?`}
       onConfirm={() => block.mutate(undefined)}
       button={{ size: 'xs' }}

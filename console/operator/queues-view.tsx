@@ -35,13 +35,13 @@ export function QueuesView({ queues, deadLetters }: components['schemas']['Queue
   return (
     <Stack>
       <Part title="Queues">
-        <HeadedTable label="Queues" titles={QUEUE_TITLES} rows={waiting} />
+        <HeadedTable label="Queues" titles={QUEUE_TITLES} rows={waiting} numeric={QUEUE_TITLES.slice(1)} />
       </Part>
       <Part title="Dead letters">
         {letters.length === 0 ? (
           <Nothing>There are no dead letters.</Nothing>
         ) : (
-          <HeadedTable label="Dead letters" titles={DEAD_TITLES} rows={letters} />
+          <HeadedTable label="Dead letters" titles={DEAD_TITLES} rows={letters} numeric={['Attempts']} />
         )}
       </Part>
     </Stack>

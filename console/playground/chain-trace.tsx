@@ -1,12 +1,13 @@
 /** What a chain did: each link's time and outcome, a veto, and what was left in the end. */
-import { Alert, Badge, Stack, Text } from '@mantine/core';
+import { Alert, Stack, Text } from '@mantine/core';
 import { Fragment } from 'react';
 import type { HookAnswer, TraceStep } from '../rest/session-api.ts';
 import { HeadedTable } from '../shell/headed-table.tsx';
 import { Payload } from '../shell/payload.tsx';
+import { StateMark, type Tone } from '../shell/state-mark.tsx';
 import { visibleJson, visibleText } from '../style/visible-text.ts';
 
-const COLOURS: Readonly<Record<string, string>> = { changed: 'teal', unchanged: 'gray', cancelled: 'yellow' };
+const TONES: Readonly<Record<string, Tone>> = { changed: 'good', unchanged: 'quiet', cancelled: 'fair' };
 const TITLES = ['Plugin', 'Outcome', 'Took'];
 
 export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
@@ -18,9 +19,17 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
         </Alert>
       ) : null}
       {answer.trace.length === 0 ? (
-        <Text size="sm">No running plugin has this hook: it went through unchanged.</Text>
+        <Text size="sm" c="dimmed">
+          No running plugin has this hook: it went through unchanged.
+        </Text>
       ) : (
-        <HeadedTable label="Links of the chain" titles={TITLES} rows={answer.trace.map(rowOf)} />
+        <HeadedTable
+          label="Links of the chain"
+          titles={TITLES}
+          rows={answer.trace.map(rowOf)}
+          numeric={['Took']}
+          staysTable
+        />
       )}
       <Payload>{visibleJson(answer.context)}</Payload>
     </Stack>
@@ -31,9 +40,7 @@ function rowOf({ installationId, slug, ms, outcome, reason }: TraceStep) {
   const cells = [
     slug,
     <Fragment key="outcome">
-      <Badge variant="light" color={COLOURS[outcome] ?? 'red'}>
-        {outcome}
-      </Badge>
+      <StateMark tone={TONES[outcome] ?? 'bad'}>{outcome}</StateMark>
       {reason ? (
         <Text size="xs" className="foreign">
           {visibleText(reason)}

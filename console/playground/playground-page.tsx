@@ -1,9 +1,12 @@
 /** Trying plugins: sessions of one's own, in which messages and tools go through them as an agent's would. */
-import { Button, Card, Group, Stack, Text, TextInput, Title } from '@mantine/core';
+import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
+import { IconMessages } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { useAction } from '../rest/action.ts';
 import { callSessions, type Page, type Session } from '../rest/session-api.ts';
+import { Nothing } from '../shell/nothing.tsx';
+import { PageHead } from '../shell/page-head.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Pages } from '../shell/pages.tsx';
 import { visibleText } from '../style/visible-text.ts';
@@ -11,24 +14,35 @@ import { visibleText } from '../style/visible-text.ts';
 export function PlaygroundPage() {
   return (
     <Stack>
-      <Title order={1}>Playground</Title>
-      <Text>Open a session and see what your plugins make of messages, prompts and tool calls.</Text>
+      <PageHead
+        title="Playground"
+        said="Open a session and see what your plugins make of messages, prompts and tool calls."
+      />
       <NewSession />
       <Pages
         of={['sessions']}
         read={(cursor) =>
           callSessions<Page<Session>>('GET', `/sessions${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`)
         }
-        none="There is no session yet. Open the first one above."
+        none={<Nothing icon={IconMessages}>There is no session yet. Open the first one above.</Nothing>}
       >
         {(items) =>
           items.map(({ id, agentName, agentId }) => (
-            <Card key={id} withBorder padding="sm" component="article">
-              <Group gap="xs">
-                <PageLink to="/playground/$id" params={{ id }} fw={650} className="foreign">
+            <Card key={id} withBorder padding="sm" component="article" className="row-card">
+              <Group gap="sm">
+                <span className="tile" data-tone="quiet">
+                  <IconMessages size={18} stroke={1.7} aria-hidden />
+                </span>
+                <PageLink
+                  to="/playground/$id"
+                  params={{ id }}
+                  fw={600}
+                  c="var(--mantine-color-text)"
+                  className="foreign entry-link"
+                >
                   {visibleText(agentName)}
                 </PageLink>
-                <Text size="sm" c="dimmed" ff="monospace" className="foreign">
+                <Text size="xs" c="dimmed" ff="monospace" className="foreign">
                   {visibleText(agentId)} · {id}
                 </Text>
               </Group>

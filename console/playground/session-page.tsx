@@ -1,12 +1,14 @@
 /** One session: its transcript, and what can be sent through the plugins. */
-import { Button, Card, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Button, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useAction } from '../rest/action.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions, type Message, type Page, type Session } from '../rest/session-api.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { Mono } from '../shell/mono.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { PageHead } from '../shell/page-head.tsx';
 import { Part } from '../shell/part.tsx';
 import { visibleText } from '../style/visible-text.ts';
 import { MessageForm } from './message-form.tsx';
@@ -23,25 +25,32 @@ export function SessionPage() {
   if (session.error) return <PageFailure error={session.error} reset={() => void session.refetch()} />;
   if (!session.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
-    <Stack>
-      <Group justify="space-between">
-        <Title order={1} className="foreign">
-          {visibleText(session.data.agentName)}
-        </Title>
+    <Stack gap="lg">
+      <PageHead title={visibleText(session.data.agentName)} said={<Mono>{id}</Mono>}>
         <SessionButtons path={path} />
-      </Group>
-      <Part title="A message arrives">
-        <MessageForm path={path} />
-      </Part>
-      <Part title="The system prompt">
-        <PromptForm path={path} />
-      </Part>
-      <Part title="Tools">
-        <ToolForm path={path} />
-      </Part>
-      <Part title="Transcript">
-        <Transcript id={id} path={path} />
-      </Part>
+      </PageHead>
+      <Grid gap="md">
+        <Grid.Col span={{ base: 12, lg: 7 }}>
+          <Stack>
+            <Part title="Transcript">
+              <Transcript id={id} path={path} />
+            </Part>
+            <Part title="A message arrives">
+              <MessageForm path={path} />
+            </Part>
+          </Stack>
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, lg: 5 }}>
+          <Stack>
+            <Part title="The system prompt">
+              <PromptForm path={path} />
+            </Part>
+            <Part title="Tools">
+              <ToolForm path={path} />
+            </Part>
+          </Stack>
+        </Grid.Col>
+      </Grid>
     </Stack>
   );
 }
@@ -58,10 +67,15 @@ function SessionButtons({ path }: { readonly path: string }) {
   }, 'The session is deleted');
   return (
     <Group gap="xs">
-      <Button variant="default" loading={clear.isPending} onClick={() => clear.mutate()}>
+      <Button size="xs" variant="default" loading={clear.isPending} onClick={() => clear.mutate()}>
         Clear
       </Button>
-      <ConfirmButton label="Delete" title="Delete the session" onConfirm={() => remove.mutate()}>
+      <ConfirmButton
+        label="Delete"
+        title="Delete the session"
+        onConfirm={() => remove.mutate()}
+        button={{ size: 'xs' }}
+      >
         <Text>Its transcript is removed for good, and the plugins are told.</Text>
       </ConfirmButton>
     </Group>
@@ -76,19 +90,21 @@ function Transcript({ id, path }: { readonly id: string; readonly path: string }
   });
   if (found.error) return <PageFailure error={found.error} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
-  if (found.data.items.length === 0) return <Text>Nothing is said yet.</Text>;
+  if (found.data.items.length === 0) return <Text c="dimmed">Nothing is said yet.</Text>;
   return (
-    <Stack gap="xs" component="ol" m={0} p={0} style={{ listStyle: 'none' }}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+    <ol className="transcript" aria-label="Messages" tabIndex={0} ref={toItsEnd} key={found.data.items.at(-1)?.id}>
       {found.data.items.map(({ id, role, text }) => (
-        <Card key={id} component="li" padding="xs" withBorder>
+        <li key={id} className="said" data-role={role}>
           <Text size="xs" c="dimmed">
             {role}
           </Text>
-          <Text size="sm" className="foreign">
-            {visibleText(text)}
-          </Text>
-        </Card>
+          <div className="foreign">{visibleText(text)}</div>
+        </li>
       ))}
-    </Stack>
+    </ol>
   );
 }
+
+/** New messages are at its end; drawn anew with each, it shows them. */
+const toItsEnd = (list: HTMLOListElement | null): void => list?.scrollTo({ top: list.scrollHeight });

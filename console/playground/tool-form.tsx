@@ -51,7 +51,7 @@ function CallForm({ path, tools }: { readonly path: string; readonly tools: read
           minRows={2}
           value={args}
           onChange={(event) => setArgs(event.currentTarget.value)}
-          ff="monospace"
+          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
         />
         <Group>
           <Button type="submit" variant="default" loading={call.isPending}>

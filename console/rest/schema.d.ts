@@ -1025,6 +1025,13 @@ export interface components {
                 semVer: string;
                 /** Format: date-time */
                 publishedAt: string;
+                reach: {
+                    capability: string;
+                    sentence: string;
+                    /** @enum {string} */
+                    risk: "low" | "medium" | "high";
+                }[];
+                configuration: components["schemas"]["ConfigurationFields"];
             }[];
         };
         /** @description The settings and secrets that the frontmatter names. */

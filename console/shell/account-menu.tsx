@@ -1,11 +1,20 @@
 /** Who is signed in, the colour scheme, and the way out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
-import { IconApi, IconDeviceDesktop, IconLogout, IconMoon, IconSun, IconUser } from '@tabler/icons-react';
+import {
+  IconApi,
+  IconDeviceDesktop,
+  IconLogout,
+  IconMoon,
+  IconSelector,
+  IconSun,
+  IconUserCircle,
+} from '@tabler/icons-react';
 import { useMe } from '../rest/me.ts';
 import { queries } from '../rest/queries.ts';
 import { setToken } from '../sign-in/token.ts';
 
-export function AccountMenu() {
+/** @param wide over the whole width, as at the foot of the places */
+export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
   const { data } = useMe();
   const { setColorScheme } = useMantineColorScheme();
   const signOut = () => {
@@ -13,9 +22,19 @@ export function AccountMenu() {
     queries.clear();
   };
   return (
-    <Menu position="bottom-end">
+    <Menu position={wide ? 'top-start' : 'bottom-end'} width={210}>
       <Menu.Target>
-        <Button variant="subtle" leftSection={<IconUser size={18} aria-hidden />}>
+        <Button
+          variant="subtle"
+          color="gray"
+          c="var(--mantine-color-text)"
+          fullWidth={wide}
+          justify={wide ? 'space-between' : 'center'}
+          px="xs"
+          leftSection={<IconUserCircle size={20} stroke={1.6} aria-hidden />}
+          rightSection={wide ? <IconSelector size={15} aria-hidden /> : null}
+          styles={{ label: { flex: wide ? 1 : undefined } }}
+        >
           {data?.name ?? 'Account'}
         </Button>
       </Menu.Target>

@@ -6,6 +6,8 @@ import { Dialog } from './dialog.tsx';
 
 interface Asked {
   readonly label: string;
+  /** What the button shows where its place says the rest. */
+  readonly short?: string;
   readonly title: string;
   /** What will happen. */
   readonly children: ReactNode;
@@ -13,12 +15,12 @@ interface Asked {
   readonly button?: ButtonProps;
 }
 
-export function ConfirmButton({ label, title, children, onConfirm, button }: Asked) {
+export function ConfirmButton({ label, short, title, children, onConfirm, button }: Asked) {
   const [isOpen, { open, close }] = useDisclosure(false);
   return (
     <>
-      <Button variant="default" {...button} onClick={open}>
-        {label}
+      <Button variant="default" aria-label={label} {...button} onClick={open}>
+        {short ?? label}
       </Button>
       <Dialog title={title} opened={isOpen} onClose={close}>
         <Stack>

@@ -12,14 +12,18 @@ interface Shown {
 export function Dialog({ title, opened, onClose, children }: Shown) {
   return (
     <Modal.Root opened={opened} onClose={onClose} size="lg" centered>
-      <Modal.Overlay />
+      <Modal.Overlay backgroundOpacity={0.55} />
       <Modal.Content>
         {/* The library's own head is a `header`, a second banner of the page. */}
-        <Group justify="space-between" wrap="nowrap" p="md" pb={0}>
-          <Modal.Title fw={650}>{title}</Modal.Title>
+        <Group justify="space-between" wrap="nowrap" p="lg" pb={0}>
+          <Modal.Title fw={620} fz="lg" className="foreign">
+            {title}
+          </Modal.Title>
           <Modal.CloseButton aria-label="Close" />
         </Group>
-        <Modal.Body p="md">{children}</Modal.Body>
+        <Modal.Body p="lg" pt="md">
+          {children}
+        </Modal.Body>
       </Modal.Content>
     </Modal.Root>
   );

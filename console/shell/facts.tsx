@@ -1,5 +1,4 @@
 /** Names and what they stand for, as a description list. */
-import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 
 export function Facts({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
@@ -7,12 +6,8 @@ export function Facts({ rows }: { readonly rows: readonly (readonly [string, Rea
     <dl className="facts">
       {rows.map(([name, value]) => (
         <div key={name}>
-          <Text component="dt" size="sm" c="dimmed">
-            {name}
-          </Text>
-          <Text component="dd" size="sm" className="foreign">
-            {value}
-          </Text>
+          <dt>{name}</dt>
+          <dd className="foreign">{value}</dd>
         </div>
       ))}
     </dl>

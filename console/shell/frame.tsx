@@ -16,42 +16,37 @@ export function Frame() {
 
 function SignedIn() {
   const [isOpen, { toggle, close }] = useDisclosure(false);
-  const { data: me } = useMe();
   const here = useRouterState({ select: ({ location }) => location.pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu of a phone closes when the page changes
   useEffect(close, [here]);
   return (
     <AppShell
-      header={{ height: 56 }}
-      navbar={{ width: 220, breakpoint: 'sm', collapsed: { mobile: !isOpen } }}
+      header={{ height: { base: 52, sm: 0 } }}
+      navbar={{ width: 232, breakpoint: 'sm', collapsed: { mobile: !isOpen } }}
       padding="md"
     >
       <a className="skip-link" href="#page">
         Skip to the page
       </a>
-      <AppShell.Header>
+      <AppShell.Header hiddenFrom="sm">
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
           <Group gap="sm" wrap="nowrap">
-            <Burger opened={isOpen} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Menu" />
-            <img src="/icon.svg" alt="" width={28} height={28} />
-            <Text fw={700}>Bulkhead</Text>
+            <Burger opened={isOpen} onClick={toggle} size="sm" aria-label="Menu" />
+            <Brand />
           </Group>
           <AccountMenu />
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="xs" aria-label="Places">
-        <ScrollArea>
-          {[...places, ...(me?.operator ? operatorPlaces : [])].map(({ to, label, icon: Icon }) => (
-            <NavLink
-              key={to}
-              component={Link}
-              to={to}
-              label={label}
-              active={here.startsWith(to)}
-              leftSection={<Icon size={18} stroke={1.6} aria-hidden />}
-            />
-          ))}
-        </ScrollArea>
+      <AppShell.Navbar p="sm" aria-label="Places">
+        <Group visibleFrom="sm" px={6} pt={6} pb={4}>
+          <Brand />
+        </Group>
+        <AppShell.Section grow component={ScrollArea}>
+          <Places here={here} />
+        </AppShell.Section>
+        <AppShell.Section visibleFrom="sm">
+          <AccountMenu wide />
+        </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="page" tabIndex={-1}>
         <div className="page">
@@ -60,4 +55,35 @@ function SignedIn() {
       </AppShell.Main>
     </AppShell>
   );
+}
+
+function Brand() {
+  return (
+    <Group gap={9} wrap="nowrap">
+      <img src="/icon.svg" alt="" width={26} height={26} />
+      <Text fw={680} fz="lg" lts="-0.02em">
+        Bulkhead
+      </Text>
+    </Group>
+  );
+}
+
+function Places({ here }: { readonly here: string }) {
+  const { data: me } = useMe();
+  return [...places, ...(me?.operator ? operatorPlaces : [])].map(({ title, places }) => (
+    <div key={title}>
+      <div className="places-title">{title}</div>
+      {places.map(({ to, label, icon: Icon }) => (
+        <NavLink
+          key={to}
+          component={Link}
+          to={to}
+          label={label}
+          className="place"
+          active={here === to || here.startsWith(`${to}/`)}
+          leftSection={<Icon size={17} stroke={1.7} aria-hidden />}
+        />
+      ))}
+    </div>
+  ));
 }

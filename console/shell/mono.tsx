@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 
 export function Mono({ children }: { readonly children: ReactNode }) {
   return (
-    <Text span size="sm" ff="monospace" className="foreign">
+    <Text span fz="0.75rem" ff="monospace" className="foreign">
       {children}
     </Text>
   );

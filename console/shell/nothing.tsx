@@ -1,17 +1,23 @@
 /** Where a list would be and is not: why, and what to do. */
-import { Center, Stack, Text } from '@mantine/core';
-import { IconMoodEmpty } from '@tabler/icons-react';
+import { Stack, Text } from '@mantine/core';
+import { IconInbox, type TablerIcon } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
-export function Nothing({ children }: { readonly children: ReactNode }) {
+interface Shown {
+  /** What would be listed. */
+  readonly icon?: TablerIcon;
+  readonly children: ReactNode;
+}
+
+export function Nothing({ icon: Icon = IconInbox, children }: Shown) {
   return (
-    <Center className="nothing" p="xl">
-      <Stack align="center" gap="xs">
-        <IconMoodEmpty size={32} stroke={1.4} aria-hidden />
-        <Text ta="center" maw={440}>
-          {children}
-        </Text>
-      </Stack>
-    </Center>
+    <Stack className="nothing" align="center" gap="sm">
+      <span className="nothing-icon">
+        <Icon size={22} stroke={1.6} aria-hidden />
+      </span>
+      <Text ta="center" maw={440}>
+        {children}
+      </Text>
+    </Stack>
   );
 }

@@ -35,7 +35,7 @@ export function Pages<Item>({ of, read, every, none, children }: Listed<Item>) {
     <Stack>
       {children(items)}
       {found.hasNextPage ? (
-        <Button variant="default" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+        <Button variant="default" mx="auto" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
           Show more
         </Button>
       ) : null}

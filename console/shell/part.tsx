@@ -1,12 +1,22 @@
 /** A titled part of a page. */
-import { Card, Stack, Title } from '@mantine/core';
+import { Card, Group, Stack, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-export function Part({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+interface Shown {
+  readonly title: string;
+  /** At the end of its head: a choice, a link. */
+  readonly aside?: ReactNode;
+  readonly children: ReactNode;
+}
+
+export function Part({ title, aside, children }: Shown) {
   return (
-    <Card withBorder component="section" aria-label={title}>
+    <Card withBorder component="section" aria-label={title} className="part">
       <Stack gap="sm">
-        <Title order={2}>{title}</Title>
+        <Group justify="space-between" wrap="nowrap" mih={24}>
+          <Title order={2}>{title}</Title>
+          {aside}
+        </Group>
         {children}
       </Stack>
     </Card>

@@ -1,13 +1,32 @@
-/** Where one can go from everywhere. */
-import { IconBuildingStore, IconGauge, IconPackage, IconPlayerPlay, IconPlug, IconRobot } from '@tabler/icons-react';
+/** Where one can go from everywhere, in groups. */
+import {
+  IconActivityHeartbeat,
+  IconBuildingStore,
+  IconPackage,
+  IconPlayerPlay,
+  IconPlug,
+  IconRobot,
+} from '@tabler/icons-react';
 
 export const places = [
-  { to: '/catalog', label: 'Catalog', icon: IconBuildingStore },
-  { to: '/installations', label: 'Installations', icon: IconPlug },
-  { to: '/agents', label: 'Agents', icon: IconRobot },
-  { to: '/plugins', label: 'My plugins', icon: IconPackage },
-  { to: '/playground', label: 'Playground', icon: IconPlayerPlay },
+  {
+    title: 'Use',
+    places: [
+      { to: '/catalog', label: 'Catalog', icon: IconBuildingStore },
+      { to: '/installations', label: 'Installations', icon: IconPlug },
+      { to: '/agents', label: 'Agents', icon: IconRobot },
+    ],
+  },
+  {
+    title: 'Build',
+    places: [
+      { to: '/plugins', label: 'My plugins', icon: IconPackage },
+      { to: '/playground', label: 'Playground', icon: IconPlayerPlay },
+    ],
+  },
 ] as const;
 
 /** And where operators can go besides. */
-export const operatorPlaces = [{ to: '/operator', label: 'Operation', icon: IconGauge }] as const;
+export const operatorPlaces = [
+  { title: 'Operate', places: [{ to: '/operator', label: 'Operation', icon: IconActivityHeartbeat }] },
+] as const;

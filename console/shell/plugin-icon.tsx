@@ -7,7 +7,7 @@ interface Shown {
 
 export function PluginIcon({ slug, name, size = 40 }: Shown) {
   const hue = hueOf(slug);
-  const background = `linear-gradient(135deg, hsl(${hue} 60% 34%), hsl(${(hue + 40) % 360} 65% 26%))`;
+  const background = `linear-gradient(145deg, oklch(0.56 0.15 ${hue}), oklch(0.42 0.13 ${(hue + 35) % 360}))`;
   return (
     <span className="plugin-icon" aria-hidden style={{ background, width: size, height: size, fontSize: size * 0.4 }}>
       {lettersOf(name)}

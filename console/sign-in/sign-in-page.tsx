@@ -14,7 +14,7 @@ export function SignInPage() {
   });
   return (
     <Center mih="100vh" component="main" p="md" className="sign-in">
-      <Paper withBorder shadow="sm" p="xl" maw={460} w="100%">
+      <Paper withBorder shadow="lg" p={32} maw={440} w="100%" radius="lg" className="part">
         <Stack>
           <Group gap="sm" wrap="nowrap">
             <img src="/icon.svg" alt="" width={36} height={36} />

@@ -9,7 +9,7 @@ import { inspect } from './pictures.ts';
 import { installationThat, publish, publishFrontDesk } from './stage.ts';
 
 // A whole start-up with a PostgreSQL of its own, and a browser.
-t.setTimeout(400_000);
+t.setTimeout(900_000);
 
 t.test('what users do with plugins can be done in the console', async (t) => {
   const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
@@ -17,6 +17,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   const browser = await startBrowser(t);
   const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
   await t.test('find it in the catalog and read what it is', async (t) => {
+    await page.getByRole('link', { name: 'Front desk' }).waitFor();
+    await inspect(t, page, 'catalog');
+    await page.getByRole('searchbox').fill('xyzzy');
+    await page.getByText('Nothing is found for “xyzzy”').waitFor();
+    await inspect(t, page, 'catalog-none');
     await page.getByRole('searchbox').fill('front');
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('cell', { name: 'good day' }).waitFor();
@@ -55,7 +60,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByLabel('Contains').fill('set up');
     await page.getByText('inbound good morning').waitFor({ state: 'detached' });
     await page.getByLabel('Contains').fill('');
-    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Pause the log' }).click();
     await say('second call');
     await page.getByRole('button', { name: 'Go on (1 new)' }).click();
     await page.getByText('inbound second call').waitFor();
@@ -98,6 +103,12 @@ t.test('what users do with plugins can be done in the console', async (t) => {
       .first()
       .waitFor();
     await inspect(t, page, 'host-calls');
+    await page.getByRole('tab', { name: 'Usage' }).click();
+    await page.getByText('It has asked no model yet').waitFor();
+    await inspect(t, page, 'usage-none');
+    await page.getByRole('tab', { name: 'Metrics' }).click();
+    await page.getByRole('img', { name: /^Latency/ }).waitFor();
+    await inspect(t, page, 'metrics');
   });
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
@@ -105,6 +116,12 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByText('1.1.0 asks for more access').waitFor();
     await inspect(t, page, 'consent');
+    await page.getByRole('button', { name: 'Not this version' }).click();
+    await page.getByText('you have declined it').waitFor();
+    await page.reload();
+    await page.getByText('you have declined it').waitFor();
+    await inspect(t, page, 'declined');
+    await page.getByRole('button', { name: 'Look at it again' }).click();
     await page.getByRole('button', { name: 'Allow this and update to 1.1.0' }).click();
     await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.1.0');
     await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
@@ -163,7 +180,22 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await inspect(t, page, 'uninstall');
     await dialog.getByRole('button', { name: 'Uninstall' }).click();
     await page.getByText('Nothing is installed yet').waitFor();
+    await inspect(t, page, 'installations-none');
     t.same((await service.call('GET', '/api/installations')).body.items, []);
+  });
+
+  await t.test('allow what the chosen version asks for, not what the newest does', async () => {
+    await page.getByRole('link', { name: 'Catalog' }).click();
+    await page.getByRole('link', { name: 'Front desk' }).click();
+    await page.getByRole('button', { name: 'Install' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('host.llm', { exact: true }).waitFor();
+    await dialog.getByRole('checkbox').check();
+    await dialog.getByLabel('Versions').selectOption({ label: 'Stay on 1.0.0' });
+    await dialog.getByText('host.llm', { exact: true }).waitFor({ state: 'detached' });
+    await dialog.getByText('host.storage', { exact: true }).waitFor();
+    t.notOk(await dialog.getByRole('checkbox').isChecked(), 'what was allowed was the other one');
+    await page.getByRole('button', { name: 'Close' }).click();
   });
 
   await t.test('make a plugin, publish its folder, mend what is wrong, list and delist it', async (t) => {

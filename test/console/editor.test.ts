@@ -8,7 +8,7 @@ import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { installationThat } from './stage.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(900_000);
 
 t.test('a plugin is written, mended and tried without leaving the page', async (t) => {
   const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });

@@ -8,7 +8,7 @@ import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { installationThat, publish, publishFrontDesk, TRICKS } from './stage.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(900_000);
 
 t.test('what happens elsewhere appears, and what strangers write does nothing', async (t) => {
   const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
@@ -57,6 +57,10 @@ t.test('what happens elsewhere appears, and what strangers write does nothing', 
     await page.getByText('Night clerk').first().waitFor();
     await page.getByText('⟨U+202E⟩gnp.exe').first().waitFor();
     await inspect(t, page, 'agents');
+    await page.getByRole('button', { name: 'Open Night clerk' }).click();
+    await page.getByRole('dialog').getByText('Answer at night.').waitFor();
+    await inspect(t, page, 'agent');
+    await page.getByRole('button', { name: 'Close' }).click();
   });
 
   await t.test('hooks in another order: by a button’s key, and by dragging', async (t) => {
@@ -75,6 +79,19 @@ t.test('what happens elsewhere appears, and what strangers write does nothing', 
     await inspect(t, page, 'order');
     await cards.nth(0).dragTo(cards.nth(1));
     await orderIs(service, ['front-desk', 'back-desk']);
+  });
+
+  await t.test('what operators see, strangers’ names among it', async (t) => {
+    await page.getByRole('link', { name: 'Operation' }).click();
+    await page.getByRole('table', { name: 'Plugin processes' }).getByText('back-desk').waitFor();
+    await inspect(t, page, 'processes');
+    await page.getByRole('tab', { name: 'Plugins' }).click();
+    await page.getByRole('table', { name: 'Plugins by cost' }).waitFor();
+    await inspect(t, page, 'plugin-costs');
+    await page.getByRole('tab', { name: 'Queues' }).click();
+    await page.getByRole('table', { name: 'Queues' }).waitFor();
+    await inspect(t, page, 'queues');
+    await page.getByRole('link', { name: 'Installations' }).click();
   });
 
   await t.test('a message at the end of a listing is text, wherever it is shown', async (t) => {

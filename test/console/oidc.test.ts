@@ -7,7 +7,7 @@ import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(900_000);
 
 t.test('the console sends to the issuer, comes back to where one was, and keeps the token in this tab', async (t) => {
   const issuer = await startSignInIssuer(t);
@@ -29,7 +29,11 @@ t.test('the console sends to the issuer, comes back to where one was, and keeps 
   await page.locator('[name=login]').fill('ann');
   await page.locator('[name=password]').fill('anything');
   await page.locator('[type=submit]').first().click();
+  const redeemed = page.waitForRequest((request) =>
+    request.url().startsWith(issuer.url.replace('localhost', '127.0.0.1')),
+  );
   await page.getByRole('button', { name: 'Continue' }).click();
+  t.match((await redeemed).url(), /\/token$/, 'the code is redeemed where the issuer says, on another host');
   await page.getByRole('heading', { level: 1, name: 'My plugins' }).waitFor();
   await page.getByRole('button', { name: 'ann' }).waitFor();
   t.equal(new URL(page.url()).pathname, '/plugins', 'back where the user was');

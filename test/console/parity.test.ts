@@ -13,7 +13,7 @@ import { pageActions } from './page-actions.ts';
 import { packageFiles } from './stage.ts';
 import type { Story } from './story.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(900_000);
 
 t.test('every operation of the OpenAPI document has its place on a page, and works there', async (t) => {
   const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });

@@ -1,4 +1,7 @@
-/** A real issuer (`oidc-provider`) whose page asks for a name and a password, and believes both. */
+/**
+ * A real issuer (`oidc-provider`) whose page asks for a name and a password, and believes both. Its token endpoint is on
+ * another host than its pages, as that of some issuers is.
+ */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -30,6 +33,13 @@ export async function startSignInIssuer(t: Teardown): Promise<SignInIssuer> {
     url,
     async serve(redirectUri) {
       const provider = new Provider(url, { ...settings(redirectUri), jwks: { keys: [key] } as never });
+      const elsewhere = url.replace('localhost', '127.0.0.1');
+      provider.use(async (context, next) => {
+        await next();
+        const document = context.body as { token_endpoint?: string };
+        if (context.path.endsWith('/openid-configuration'))
+          context.body = { ...document, token_endpoint: document.token_endpoint?.replace(url, elsewhere) };
+      });
       provider.on('server_error', (_context, error) => console.error(error));
       handle = provider.callback();
     },

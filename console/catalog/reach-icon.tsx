@@ -1,0 +1,55 @@
+/** A sign for what a capability is about. */
+import {
+  IconArrowsMinimize,
+  IconBell,
+  IconBolt,
+  IconBook,
+  IconBrain,
+  IconChecklist,
+  IconDatabase,
+  IconFolder,
+  IconMessageCircle,
+  IconMessages,
+  IconPhoto,
+  IconPlug,
+  IconPrompt,
+  IconRobot,
+  IconSlash,
+  IconSparkles,
+  IconTerminal2,
+  IconTool,
+  IconWebhook,
+  IconWorld,
+  type TablerIcon,
+} from '@tabler/icons-react';
+
+/** The first one that a capability begins with. */
+const ICONS: readonly (readonly [string, TablerIcon])[] = [
+  ['channel', IconWebhook],
+  ['middleware.systemPrompt', IconPrompt],
+  ['middleware.todo', IconChecklist],
+  ['middleware.notify', IconBell],
+  ['middleware.ssh', IconTerminal2],
+  ['middleware.session', IconMessages],
+  ['middleware.', IconMessageCircle],
+  ['compaction', IconArrowsMinimize],
+  ['tools', IconTool],
+  ['commands', IconSlash],
+  ['skills', IconBook],
+  ['events', IconBolt],
+  ['providers', IconBrain],
+  ['host.llm', IconSparkles],
+  ['host.models', IconBrain],
+  ['host.http', IconWorld],
+  ['host.storage', IconDatabase],
+  ['host.workspace', IconFolder],
+  ['host.media', IconPhoto],
+  ['host.session', IconMessages],
+  ['host.agents', IconRobot],
+  ['host.ssh', IconTerminal2],
+];
+
+export function ReachIcon({ capability }: { readonly capability: string }) {
+  const Icon = ICONS.find(([start]) => capability.startsWith(start))?.[1] ?? IconPlug;
+  return <Icon size={17} stroke={1.7} aria-hidden />;
+}

@@ -1,0 +1,15 @@
+/** A few figures that are read at a glance. */
+import type { ReactNode } from 'react';
+
+export function Figures({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <dl className="figures">
+      {rows.map(([name, value]) => (
+        <div key={name} className="figure">
+          <dt>{name}</dt>
+          <dd className="foreign">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
