@@ -64,8 +64,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
     ...{ metrics, logger, passes, trustProxy: config.TRUST_PROXY },
     limits: limitsOf(config),
     publicUrl: publicUrl(config),
-    signInFacts: signInFactsOf(config),
-    ...(config.OIDC_ISSUER === undefined ? {} : { issuerOrigins: watchIssuer(config.OIDC_ISSUER, onError) }),
+    ...{ signInFacts: signInFactsOf(config), issuerOrigins: issuerOriginsOf(config, onError) },
   });
   stopWithParent(async () => {
     stopping = true;
@@ -92,6 +91,9 @@ function signInFactsOf(config: ApiConfig): AppDeps['signInFacts'] & {} {
   const oidc = hasIssuer ? { issuer, clientId: OIDC_CLIENT_ID ?? audience, audience } : null;
   return { sessionApiUrl: supervisorUrl(config), oidc };
 }
+
+const issuerOriginsOf = ({ OIDC_ISSUER }: ApiConfig, onError: (error: Error) => void): (() => readonly string[]) =>
+  OIDC_ISSUER === undefined ? () => [] : watchIssuer(OIDC_ISSUER, onError);
 
 function limitsOf(config: ApiConfig): AppDeps['limits'] {
   return {
