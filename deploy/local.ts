@@ -62,9 +62,10 @@ async function start(): Promise<void> {
   await prepareTables(url, settings);
   await built;
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
-  await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
   const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
+  // Before the API, so that it is stopped after it: a publish that the API still answers needs its look at the code.
   await startChild('supervisor', script('supervisor/main.ts'), childEnv, settings, supervisorPorts);
+  await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
   const link = await signInLink(settings, url);
   if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
 }

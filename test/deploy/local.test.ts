@@ -46,7 +46,7 @@ t.test('starts, signs in, runs the demo, and stops without a trace, whichever si
   first.kill('SIGTERM');
   t.match(await first.exited, {
     code: 0,
-    stdout: /stopping\nthe supervisor stopped\nthe API stopped\nPostgreSQL stopped$/,
+    stdout: /stopping\nthe API stopped\nthe supervisor stopped\nPostgreSQL stopped$/,
   });
   t.same(await first.leftovers(), [], 'SIGTERM leaves nothing running');
 
@@ -98,7 +98,7 @@ t.test('with DATABASE_URL that PostgreSQL is used and none is started', async (t
   t.notOk(existsSync(join(DATA_DIR, 'postgres')), 'and no data directory for one');
   t.match(await demo(service), 'Everything held.');
   service.kill('SIGTERM');
-  t.match(await service.exited, { code: 0, stdout: /the API stopped$/ });
+  t.match(await service.exited, { code: 0, stdout: /the supervisor stopped$/ });
   t.same(await service.leftovers(), []);
   t.equal((await pool.query('SELECT 1')).rowCount, 1, 'the database goes on');
 });

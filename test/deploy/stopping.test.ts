@@ -1,0 +1,96 @@
+/** SIGTERM: what is under way ends well, what was accepted is delivered by the next start, and the parts go in order. */
+import assert from 'node:assert/strict';
+import t from 'tap';
+import { temporaryFolder } from '../harness.ts';
+import { type Answer, eventually, type RunningService, startService } from './running-service.ts';
+
+t.setTimeout(240_000);
+
+const README = `---
+name: Patient
+description: Takes its time
+capabilities: [host.storage]
+---
+`;
+const INDEX = `
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+middleware.inboundMessage = async (ctx) => {
+  await host.storage.set('begun', true);
+  await pause(2500);
+  return { message: { text: ctx.message.text + ', taken' } };
+};
+channel.receive = async (request) => {
+  await host.storage.set('got ' + request.bodyText, request.attempt);
+  await pause(100);
+};
+tools.keys = {
+  description: 'What was written down',
+  parameters: { type: 'object' },
+  handler: async () => JSON.stringify(await host.storage.list()),
+};
+`;
+const WEBHOOKS = 20;
+
+async function made(answer: Promise<Answer>): Promise<Answer['body']> {
+  const { status, body } = await answer;
+  assert.ok(status < 300, JSON.stringify(body));
+  return body;
+}
+
+const keys = async (service: RunningService, session: string): Promise<string[]> => {
+  const call = { callId: 'k', arguments: {} };
+  const { content, isError } = await made(service.session('POST', `/sessions/${session}/tools/patient__keys`, call));
+  return isError ? [] : JSON.parse(content[0].text);
+};
+
+t.test('a stop in the middle of everything', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const service = await startService(t, { DATA_DIR });
+  const { id: plugin } = await made(service.call('POST', '/api/plugins', { slug: 'patient', displayName: 'Patient' }));
+  const files = [
+    { path: 'readme.md', contentText: README },
+    { path: 'index.ts', contentText: INDEX },
+  ];
+  await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '1.0.0', files }));
+  const installation = await made(service.call('POST', '/api/installations', { slug: 'patient' }));
+  const channel = await made(
+    service.call('POST', `/api/installations/${installation.id}/channels`, { name: 'Counter' }),
+  );
+  const { id: session } = await made(service.session('POST', '/sessions', { agentId: 'a' }));
+
+  const context = { message: { id: 'm', from: 'u', text: 'Two loaves', attachments: [] } };
+  const hook = service.session('POST', `/sessions/${session}/hooks/inboundMessage`, { context });
+  await eventually(async () => (await keys(service, session)).includes('begun'));
+  const accepted: string[] = [];
+  for (let index = 0; index < WEBHOOKS; index += 1) {
+    const answer = await fetch(channel.webhookUrl, {
+      ...{ method: 'POST', body: String(index), headers: { connection: 'close' } },
+    });
+    if (answer.status === 200) accepted.push(`got ${index}`);
+    await answer.arrayBuffer();
+  }
+  const upload = service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '1.1.0', files }).catch(() => null);
+  service.kill('SIGTERM');
+
+  t.match(await hook, {
+    status: 200,
+    body: { action: 'continue', context: { message: { text: 'Two loaves, taken' } } },
+  });
+  // It came in before the signal, or found the door closed; it is not left half-way.
+  const uploaded = await upload;
+  t.ok(uploaded === null || uploaded.status === 201, `publish: ${uploaded?.status}`);
+  t.match(await service.exited, {
+    code: 0,
+    stdout: /stopping\nthe API stopped\nthe supervisor stopped\nPostgreSQL stopped$/,
+  });
+  t.equal(accepted.length, WEBHOOKS, 'all were accepted');
+
+  const next = await startService(t, { DATA_DIR });
+  const missing = await eventually(async () => {
+    const seen = new Set(await keys(next, session).catch(() => []));
+    return accepted.every((key) => seen.has(key)) && 'none';
+  });
+  t.equal(missing, 'none', 'every accepted webhook reached the plugin');
+  const { versions } = await made(next.call('GET', `/api/plugins/${plugin}`));
+  t.equal(versions.length, uploaded === null ? versions.length : 2);
+});
