@@ -79,4 +79,19 @@ t.test('dashboard and alerts', { skip: !hasPrometheus && 'no prometheus: apt-get
   t.ok(Number(added?.value[1]) > 0 && Number(added?.value[1]) < 5, `hooks add ${added?.value[1]} s`);
   const [running] = await ask('sum(bulkhead_children{state="running"})');
   t.equal(running?.value[1], '1');
+
+  // The API's side: what the workshop asked for, and a vendor who has a wrong address.
+  await fetch(`${service.url}/webhook/plugin/nobody`, { method: 'POST', body: '{}', headers: { connection: 'close' } });
+  const figure = async (query: string): Promise<number> => Number((await ask(`sum(${query})`))[0]?.value[1]);
+  await eventually(async () => (await figure('bulkhead_webhook_answer_seconds_count{status="404"}')) === 1);
+  const answered = (labels: string) => figure(`bulkhead_http_request_seconds_count{${labels}}`);
+  t.equal(await answered('method="POST",route=~".*/versions",status="201"'), 1, 'one publish');
+  t.equal(await answered('method="POST",route=~".*/configure",status="200"'), 1, 'one change of settings');
+  t.notOk((await answered('status=~"5.."')) > 0, 'no fault of ours');
+  const publish = await figure('bulkhead_http_request_seconds_sum{route=~".*/versions",status="201"}');
+  t.ok(publish > 0.01 && publish < 60, `the publish took ${publish} s`);
+  for (const idle of ['bundler_busy', 'bundler_queue', 'webhooks_waiting', 'spool_bytes'])
+    t.equal(await figure(`bulkhead_${idle}`), 0, `${idle}: at rest`);
+  const connections = await figure('bulkhead_database_connections{job="bulkhead-api"}');
+  t.ok(connections >= 1 && connections <= 20, `${connections} connections`);
 });
