@@ -21,6 +21,7 @@ import { accountOf } from '../db/accounts.ts';
 import { insertChannel } from '../db/channels.ts';
 import { openListener } from '../db/listener.ts';
 import { inTransaction, openPool } from '../db/pool.ts';
+import { insertBareInstallation } from '../test/bare-installation.ts';
 import { startTestServer, TEMPLATE, withDatabase } from '../test/server.ts';
 import { percentile } from './percentiles.ts';
 
@@ -85,12 +86,7 @@ const database = openPool(withDatabase(server.url, TEMPLATE), {
 });
 const { pool } = database;
 const account = await accountOf(pool, 'ann');
-await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', $1, 'p', 'P')`, [account.id]);
-await pool.query(
-  `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
-   VALUES ('i', $1, 'p', 'Latest', '{}', 'ready', 1)`,
-  [account.id],
-);
+await insertBareInstallation(pool, { accountId: account.id });
 const channel = await inTransaction(pool, (tx) =>
   insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }),
 );

@@ -6,16 +6,12 @@ import { deleteChannel, findAddress, insertChannel, listChannels, replaceAddress
 import { insertDeliveries, type NewDelivery } from '../../db/deliveries.ts';
 import { sweepDeliveries } from '../../db/delivery-lanes.ts';
 import { inTransaction } from '../../db/pool.ts';
+import { insertBareInstallation } from '../bare-installation.ts';
 import { testDatabase } from '../harness.ts';
 
 const { pool } = await testDatabase(t);
 const account = await accountOf(pool, 'ann');
-await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', $1, 'p', 'P')`, [account.id]);
-await pool.query(
-  `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
-   VALUES ('i', $1, 'p', 'Latest', '{}', 'ready', 1)`,
-  [account.id],
-);
+await insertBareInstallation(pool, { accountId: account.id });
 const connect = () =>
   inTransaction(pool, (tx) => insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }));
 

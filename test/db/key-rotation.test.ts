@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import { accountOf } from '../../db/accounts.ts';
 import { rotateKey } from '../../db/key-rotation.ts';
 import { openSecretKeys, readSecret, saveSecret } from '../../db/secrets.ts';
+import { insertBareInstallation } from '../bare-installation.ts';
 import { cutOff, operator } from '../deploy/operator-command.ts';
 import { temporaryFolder, testDatabase } from '../harness.ts';
 
@@ -30,14 +31,7 @@ async function filled(t: Test) {
 
 async function install(pool: Pool): Promise<string> {
   const { id } = await accountOf(pool, 'ann');
-  await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p1', $1, 'keeper', 'Keeper')`, [
-    id,
-  ]);
-  await pool.query(
-    `INSERT INTO installations (id, account_id, plugin_id, version_policy, status, hook_order, granted_capabilities)
-     VALUES ('i1', $1, 'p1', 'Latest', 'ready', 1, '{}')`,
-    [id],
-  );
+  await insertBareInstallation(pool, { accountId: id, pluginId: 'p1', slug: 'keeper', installationId: 'i1' });
   return 'i1';
 }
 

@@ -4,6 +4,7 @@ import { utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openBlobs } from '../../db/blobs.ts';
+import { insertBareInstallation } from '../bare-installation.ts';
 import { operator } from '../deploy/operator-command.ts';
 import { temporaryFolder, testDatabase } from '../harness.ts';
 
@@ -12,12 +13,11 @@ t.setTimeout(180_000);
 async function ground(t: Test) {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
-  await pool.query(`
-    INSERT INTO accounts (id, name) VALUES ('a1', 'ann');
-    INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p1', 'a1', 'inbox', 'Inbox');
-    INSERT INTO installations (id, account_id, plugin_id, version_policy, status, hook_order, granted_capabilities)
-      VALUES ('i1', 'a1', 'p1', 'Latest', 'ready', 1, '{}');
-    INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c1', 'i1', 'a1', 'In', 'r1')`);
+  await pool.query(`INSERT INTO accounts (id, name) VALUES ('a1', 'ann')`);
+  await insertBareInstallation(pool, { accountId: 'a1', pluginId: 'p1', slug: 'inbox', installationId: 'i1' });
+  await pool.query(
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c1', 'i1', 'a1', 'In', 'r1')`,
+  );
   const deliver = (id: string, state: string, daysAgo: number, channel = 'c1') =>
     pool.query(
       `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,

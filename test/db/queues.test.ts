@@ -6,6 +6,7 @@ import { openListener } from '../../db/listener.ts';
 import { announceInstallation, followInstallations } from '../../db/notices.ts';
 import { inTransaction } from '../../db/pool.ts';
 import { startQueues } from '../../db/queues.ts';
+import { insertBareInstallation } from '../bare-installation.ts';
 import { type Teardown, testDatabase } from '../harness.ts';
 
 const onError = () => undefined;
@@ -99,11 +100,7 @@ t.test('a lost listening connection comes back and says that all may have change
     () => heard.push('everything'),
   );
   await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
-  await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'p')`);
-  await pool.query(
-    `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
-     VALUES ('i', 'a', 'p', 'Latest', '{}', 'ready', 1)`,
-  );
+  await insertBareInstallation(pool, { accountId: 'a' });
   await announceInstallation(pool, 'i');
   while (heard.length < 1) await pause(5);
   await pool.query(

@@ -21,7 +21,10 @@ t.test('a plugin whose process is killed from outside gets its delivery again at
   const seen = async () => JSON.parse((await readStored(world.pool, made.installationId, 'seen')) ?? '[]').length;
   for (let kill = 1; kill <= KILLS; kill += 1) {
     await eventually(async () => (await seen()) === kill, 30_000);
-    process.kill(world.supervisor.fleet.pidOf(made.installationId) ?? 0, 'SIGKILL');
+    const pid = world.supervisor.fleet.pidOf(made.installationId);
+    // None, and the signal would go to ourselves.
+    if (!pid) throw new Error('there is no process to kill');
+    process.kill(pid, 'SIGKILL');
   }
   await eventually(async () => (await rowOf(world, id)).state === 'delivered', 30_000);
   t.match(await rowOf(world, id), { attempts: KILLS + 1, interruptions: KILLS });
