@@ -30,6 +30,7 @@ const spawners: Readonly<Record<string, string>> = {
   'supervisor/jail/': 'the jail of a plugin',
   'db/': 'PostgreSQL',
   'deploy/': 'API and supervisor',
+  'pack/build.ts': 'the compiler',
   'examples/demo-service.ts': 'the token command',
 };
 

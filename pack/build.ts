@@ -1,0 +1,77 @@
+/**
+ * Builds `@bulkhead/sdk` as it is published: the files of sdk/ that authors read, and dist/ with JavaScript and
+ * declarations. `node pack/build.ts <folder>` makes the folder; `npm pack <folder>` packs it. Nothing of it is kept in
+ * the repository.
+ */
+import { execFile } from 'node:child_process';
+import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { type BuildOptions, build } from 'esbuild';
+import { buildChild } from '../sandbox-child/build.ts';
+import { CHILD_FILE } from './child-program.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+/** As they lie in sdk/. */
+const COPIED = ['package.json', 'globals.d.ts', 'tsconfig.plugin.json', 'REFERENCE.md', 'README.md'];
+const ADAPTERS = ['ai-sdk', 'langchain', 'openai-agents'];
+/** Runs in Node only, with the host's own code inside. */
+const NODE_ENTRIES = { bulkhead: 'pack/bulkhead.ts' };
+/** Runs wherever there is `fetch`. */
+const PORTABLE_ENTRIES = {
+  session: 'sdk/session.ts',
+  ...Object.fromEntries(ADAPTERS.map((name) => [`adapters/${name}`, `sdk/adapters/${name}.ts`])),
+};
+const common: BuildOptions = {
+  ...{ absWorkingDir: ROOT, bundle: true, format: 'esm', target: 'es2024', splitting: true },
+  ...{ chunkNames: 'chunks/[name]-[hash]', legalComments: 'linked', logLevel: 'warning' },
+};
+
+/** Makes the folder of the package. @param folder is emptied first */
+export async function buildPackage(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+  const dist = join(folder, 'dist');
+  await mkdir(dist, { recursive: true });
+  await Promise.all([
+    ...COPIED.map((name) => copyFile(join(ROOT, 'sdk', name), join(folder, name))),
+    build({ ...common, outdir: dist, entryPoints: PORTABLE_ENTRIES, platform: 'neutral', packages: 'external' }),
+    buildForNode(dist),
+    writeDeclarations(dist),
+  ]);
+}
+
+async function buildForNode(dist: string): Promise<void> {
+  await build({
+    ...{ ...common, outdir: dist, entryPoints: NODE_ENTRIES, platform: 'node', target: 'node22', minifySyntax: true },
+    // Chunks lie beside the entry, so that both find the child's program beside themselves.
+    chunkNames: '[name]-[hash]',
+    // The author's npm brings the binary for the author's machine.
+    external: ['esbuild'],
+    // Packages in CommonJS ask for Node's own modules by it.
+    banner: {
+      js: "import { createRequire as nodeRequire } from 'node:module'; const require = nodeRequire(import.meta.url);",
+    },
+  });
+  await writeFile(join(dist, CHILD_FILE), await buildChild());
+  await chmod(join(dist, 'bulkhead.js'), 0o755);
+}
+
+/** Emitted by the compiler; imports of `x.ts` become those of the `x.js` that lies there. */
+async function writeDeclarations(dist: string): Promise<void> {
+  const compiler = join(createRequire(import.meta.url).resolve('typescript/package.json'), '../bin/tsc');
+  const flags = ['--noEmit', 'false', '--declaration', '--emitDeclarationOnly', '--noCheck', '--outDir', dist];
+  await promisify(execFile)(process.execPath, [compiler, '-p', join(ROOT, 'pack/tsconfig.json'), ...flags]);
+  for (const entry of await readdir(dist, { recursive: true })) {
+    if (!entry.endsWith('.d.ts')) continue;
+    const text = await readFile(join(dist, entry), 'utf8');
+    await writeFile(join(dist, entry), text.replace(/(from |import\()(['"]\.{1,2}\/[^'"]+)\.ts(['"])/g, '$1$2.js$3'));
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [folder] = process.argv.slice(2);
+  if (folder === undefined) throw new Error('Name a folder to build into: node pack/build.ts <folder>');
+  await buildPackage(resolve(folder));
+}
