@@ -3,14 +3,14 @@
 /** `{said}` is what the service said, `{url}` its address. */
 const advice: Readonly<Record<string, string>> = {
   unauthenticated: 'You are not signed in at {url}, or the sign-in ran out: run `bulkhead login`.',
-  slug_taken: '{said} Choose another one with `--slug`.',
+  slug_taken: '{said} Choose another slug with `--slug`.',
   version_exists: '{said} Leave `--version` out and the next free number is proposed.',
   away: 'Nothing answers at {url}: start Bulkhead there (`npm start`), or name another address with `--url`.',
-  connection_lost: '{said} Look with `bulkhead list` before you try again.',
+  connection_lost: '{said} Look with `bulkhead status` before you try again.',
   unavailable: '{said} Try again in a few seconds.',
   rate_limited: '{said} Wait a minute and try again.',
   no_published_version: '{said} Run `bulkhead publish`.',
-  already_installed: '{said} See `bulkhead list --installed`.',
+  already_installed: '{said} See `bulkhead status`.',
   no_draft: '{said} Run `bulkhead dev` in the package’s folder.',
 };
 

@@ -45,6 +45,8 @@ export async function runCommandLine(argv: readonly string[], surroundings: Surr
   const program = new Commander('bulkhead')
     .description('Write, check, publish and try plugins for Bulkhead.')
     .version(surroundings.version)
+    // `publish --version 1.2.0` is no question for ours.
+    .enablePositionalOptions()
     .addHelpText('after', EXIT_HELP);
   let code: number = exitCodes.ok;
   for (const command of commands) {

@@ -73,6 +73,9 @@ async function listFiles(folder: string, below: string, depth: number): Promise<
   return found;
 }
 
+/** The slug of the package in a folder. @throws CommandError where package.json is damaged */
+export const slugHere = (folder: string): Promise<string> => slugOf(folder);
+
 /** The slug that package.json says, or one made of the folder's name. */
 async function slugOf(folder: string): Promise<string> {
   const text = await readFile(join(folder, 'package.json'), 'utf8').catch(() => '{}');

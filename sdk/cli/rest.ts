@@ -3,6 +3,8 @@ import { Transport } from '../session/transport.ts';
 
 /** A service that restarts is back within it; one that is not there is told soon. Milliseconds. */
 const RETRY_FOR_MS = 1_500;
+/** Somebody else's packages are being bundled before it. Milliseconds. */
+const UPLOAD_RETRY_FOR_MS = 20_000;
 /** More than an account has of anything that is listed at once. */
 const PAGE = 1_000;
 
@@ -16,6 +18,7 @@ export class Rest {
   readonly url: string;
   readonly token: string;
   readonly #transport: Transport;
+  readonly #uploads: Transport;
   readonly #signal: AbortSignal;
 
   constructor({ url, token, signal }: { url: string; token: string; signal: AbortSignal }) {
@@ -23,6 +26,7 @@ export class Rest {
     this.token = token;
     this.#signal = signal;
     this.#transport = new Transport({ url: `${url}/api`, token, retryForMs: RETRY_FOR_MS });
+    this.#uploads = new Transport({ url: `${url}/api`, token, retryForMs: UPLOAD_RETRY_FOR_MS });
   }
 
   get<Answer>(path: string): Promise<Answer> {
@@ -44,6 +48,11 @@ export class Rest {
   /** An answer whose body is read by the caller, such as a stream of events. */
   open(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
     return this.#transport.open({ method: 'GET', path, headers, signal: this.#signal });
+  }
+
+  /** Sends bytes, made anew where the service asks to come back. A busy bundler is waited for. */
+  upload<Answer>(path: string, type: string, open: () => ReadableStream<Uint8Array>): Promise<Answer> {
+    return this.#uploads.json({ method: 'POST', path, stream: { type, open }, signal: this.#signal });
   }
 
   /** All rows of a list. */

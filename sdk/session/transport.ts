@@ -16,6 +16,8 @@ export interface Call {
   /** Below the address, starting with `/`. */
   readonly path: string;
   readonly body?: unknown;
+  /** In place of `body`: bytes of another content type, made anew for each attempt. */
+  readonly stream?: { readonly type: string; readonly open: () => ReadableStream<Uint8Array> };
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
   /** Whether doing it twice is doing it once. A GET is. */
@@ -108,16 +110,18 @@ export class Transport {
     return { error: problem, wait: seconds > 0 ? seconds * 1000 : undefined };
   }
 
-  async #request({ method, body, headers, signal }: Call): Promise<RequestInit> {
+  async #request({ method, body, stream, headers, signal }: Call): Promise<RequestInit> {
     const { token } = this.#options;
     return {
       method,
       headers: {
         authorization: `Bearer ${typeof token === 'string' ? token : await token()}`,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(stream === undefined ? {} : { 'content-type': stream.type }),
         ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(stream === undefined ? {} : { body: stream.open(), duplex: 'half' }),
       ...(signal ? { signal } : {}),
     };
   }

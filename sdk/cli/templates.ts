@@ -1,0 +1,171 @@
+/** What `bulkhead init` writes: one small package of each kind, which passes `bulkhead check` as it is. */
+
+export interface Template {
+  readonly name: string;
+  /** One line for who chooses. */
+  readonly doc: string;
+  /** Lines of the frontmatter beside name and description. */
+  readonly frontmatter: string;
+  readonly description: string;
+  readonly code: string;
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+const prompt: Template = {
+  ...{ name: 'prompt', doc: 'adds to the system prompt before every model call' },
+  description: 'Tells every agent how to write.',
+  frontmatter: `settings:
+  style:
+    label: Style
+    default: Answer in one short sentence.
+`,
+  code: `// Runs before every model call. What it returns replaces the system prompt; returning nothing changes nothing.
+middleware.systemPrompt = (ctx) => {
+  const { style } = ctx.settings;
+  if (!style) return;
+  return \`\${ctx.systemPrompt}\\n\\n\${style}\`;
+};
+`,
+};
+
+const guard: Template = {
+  ...{ name: 'guard', doc: 'stops or changes messages on their way to an agent' },
+  description: 'Stops messages that hold a word you forbid.',
+  frontmatter: `settings:
+  forbidden:
+    label: Forbidden word
+    default: password
+`,
+  code: `// Runs on every message to an agent. Return only what changes; ctx.cancel stops the message, and the reason is shown.
+middleware.inboundMessage = (ctx) => {
+  const { forbidden } = ctx.settings;
+  if (forbidden && ctx.message.text.includes(forbidden)) ctx.cancel(\`The word “\${forbidden}” is not allowed here.\`);
+};
+`,
+};
+
+const tool: Template = {
+  ...{ name: 'tool', doc: 'gives agents a tool' },
+  description: 'Counts the words of a text for agents.',
+  frontmatter: '',
+  code: `tools.count = {
+  description: 'Counts the words of a text.',
+  // JSON Schema: arguments that do not fit never reach the handler.
+  parameters: {
+    type: 'object',
+    properties: { text: { type: 'string', description: 'The text whose words are counted' } },
+    required: ['text'],
+    additionalProperties: false,
+  },
+  handler: ({ text }: { text: string }) => {
+    const words = text.split(/\\s+/).filter((word) => word !== '').length;
+    host.log('counted', { words });
+    return \`\${words} words\`;
+  },
+};
+`,
+};
+
+const channel: Template = {
+  ...{ name: 'channel', doc: 'takes a vendor’s webhooks as messages, and sends replies' },
+  description: 'Takes messages from a vendor’s webhook and sends replies back.',
+  frontmatter: `capabilities: ["host.http:api.example.com"]
+secrets:
+  webhookSecret:
+    label: Webhook secret
+    required: true
+  apiToken:
+    label: API token
+    required: true
+`,
+  code: `// The vendor was answered already: what happens here may take its time, and is tried again when it fails.
+channel.receive = async (request) => {
+  const secret = await host.secrets.get('webhookSecret');
+  if (!secret || request.headers['x-webhook-secret'] !== secret) {
+    host.log.warn('dropped a request with a wrong secret', { deliveryId: request.deliveryId });
+    return;
+  }
+  const { chat, from, text } = JSON.parse(request.bodyText) as { chat: string; from: string; text: string };
+  return { messages: [{ conversationKey: chat, from, text }] };
+};
+
+channel.send = async ({ conversationKey, text }) => {
+  const answer = await host.http.fetch('https://api.example.com/messages', {
+    method: 'POST',
+    headers: { authorization: \`Bearer \${await host.secrets.get('apiToken')}\`, 'content-type': 'application/json' },
+    body: JSON.stringify({ chat: conversationKey, text }),
+  });
+  // Thrown, the reply is tried again later.
+  if (answer.status >= 300) throw new Error(\`the vendor answered \${answer.status}\`);
+};
+`,
+};
+
+const provider: Template = {
+  ...{ name: 'provider', doc: 'adds models that agents and plugins can ask' },
+  description: 'Adds the models of a vendor.',
+  frontmatter: `capabilities: ["host.http:api.example.com"]
+secrets:
+  apiKey:
+    label: API key
+    required: true
+`,
+  code: `providers.acme = {
+  models: [{ id: 'small', name: 'Acme Small', contextWindow: 32_000 }],
+
+  async chat({ model = 'small', system, messages }) {
+    const answer = await host.http.fetch('https://api.example.com/v1/answers', {
+      method: 'POST',
+      headers: { authorization: \`Bearer \${await host.secrets.get('apiKey')}\`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, system, messages }),
+    });
+    if (answer.status !== 200) throw new Error(\`Acme answered \${answer.status}\`);
+    const { text, tokens } = JSON.parse(answer.bodyText) as { text: string; tokens: { in: number; out: number } };
+    return { text, model, usage: { inputTokens: tokens.in, outputTokens: tokens.out } };
+  },
+};
+`,
+};
+
+const skillPack: Template = {
+  ...{ name: 'skill-pack', doc: 'teaches agents a craft, in words alone' },
+  description: 'Teaches agents how release notes are written.',
+  frontmatter: '',
+  code: '// Skills need no code. Every package has an index.ts, and a comment will do.\n',
+  files: {
+    'skills/release-notes/SKILL.md': `---
+name: release-notes
+description: Writes release notes. Use it when somebody asks what is new in a version.
+---
+
+# Release notes
+
+1. Ask for the version and its changes if they were not given.
+2. Group them under Added, Changed and Fixed; leave out what users cannot notice.
+3. Write one sentence each, in the present tense.
+`,
+  },
+};
+
+export const templates: readonly Template[] = [prompt, guard, tool, channel, provider, skillPack];
+
+/** The files of a new package, by path. */
+export function filesOf(template: Template, name: string, slug: string): Record<string, string> {
+  const quoted = JSON.stringify(name);
+  return {
+    'readme.md': `---
+name: ${quoted}
+description: ${template.description}
+${template.frontmatter}---
+
+# ${name}
+
+${template.description}
+`,
+    'index.ts': template.code,
+    'tsconfig.json': '{ "extends": "@bulkhead/sdk/tsconfig.plugin.json", "include": ["**/*.ts"] }\n',
+    '.gitignore': 'node_modules/\n',
+    'package.json': `${JSON.stringify({ private: true, type: 'module', bulkhead: { slug } }, null, 2)}\n`,
+    ...template.files,
+  };
+}

@@ -1,0 +1,84 @@
+/** From nothing to a published plugin, as a new author does it: the packed command line in an empty folder. */
+import { stat } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { connect } from '../../sdk/session.ts';
+import { listen, startApi } from '../api/api-service.ts';
+import { startWorld } from '../supervisor/world.ts';
+import { newAuthor, type Said } from './author.ts';
+
+t.setTimeout(180_000);
+
+const world = await startWorld(t);
+await world.app.listen({ port: 0, host: '127.0.0.1' });
+const sessionUrl = `http://127.0.0.1:${(world.app.server.address() as AddressInfo).port}`;
+const api = await startApi(t, { beside: world });
+const url = `http://127.0.0.1:${await listen(api)}`;
+const { token } = await api.user('ann');
+const author = await newAuthor(t, { BULKHEAD_SESSION_URL: sessionUrl });
+
+const here = { in: 'word-count' };
+// biome-ignore lint/suspicious/noExplicitAny: answers of every shape
+const answer = ({ stdout, stderr }: Said): any => JSON.parse(stdout || stderr);
+
+t.test('init writes a package that passes the check', async (t) => {
+  const made = await author.bulkhead(['init', 'word-count', '--template', 'tool', '--name', 'Word count']);
+  t.equal(made.code, 0, made.stderr);
+  t.match(made.stdout, /readme\.md, index\.ts, tsconfig\.json, \.gitignore/);
+  const checked = await author.bulkhead(['check', '--json'], here);
+  t.match(answer(checked), { ok: true, slug: 'word-count', capabilities: ['tools.count'] }, checked.stderr);
+  t.same(answer(checked).files, ['index.ts', 'readme.md'], 'the author’s own tools are no part of it');
+  t.comment(`check took ${answer(checked).ms} ms`);
+});
+
+t.test('login keeps the token where nobody else reads it', async (t) => {
+  const refused = await author.bulkhead(['publish'], { ...here, env: { BULKHEAD_URL: url } });
+  t.equal(refused.code, 4);
+  t.match(refused.stderr, /not signed in at .*bulkhead login/);
+  const said = await author.bulkhead(['login', `${url}/#token=${token}`]);
+  t.equal(said.stdout, `Signed in as ann at ${url}.\n`, said.stderr);
+  const { mode } = await stat(join(author.folder, '../home/.config/bulkhead/accounts.json'));
+  t.equal(mode & 0o777, 0o600);
+  t.match(answer(await author.bulkhead(['whoami', '--json'])), { name: 'ann', url });
+});
+
+t.test('publish, install and call', async (t) => {
+  const dry = answer(await author.bulkhead(['publish', '--dry-run', '--json'], here));
+  t.match(dry, { dryRun: true, semVer: '1.0.0', files: ['index.ts', 'readme.md'] });
+  const published = await author.bulkhead(['publish', '--json'], here);
+  t.match(answer(published), { slug: 'word-count', visibility: 'private', version: { semVer: '1.0.0' } });
+  t.equal(answer(published).version.sourceSha256, dry.sourceSha256, 'what was checked is what was published');
+  const again = await author.bulkhead(['publish'], here);
+  t.match(again, { code: 1, stderr: /Nothing changed since 1\.0\.0/ });
+  const installed = await author.bulkhead(['install', 'word-count']);
+  t.match(installed, { code: 0, stdout: /installed word-count 1\.0\.0, ready/ }, installed.stderr);
+  const session = await connect({ url: sessionUrl, token }).start({ agentId: 'agent-1' });
+  const result = await session.callTool('word-count__count', { text: 'five words in this sentence' });
+  t.match(result, { isError: false, content: [{ type: 'text', text: '5 words' }] });
+});
+
+t.test('list, delist, yank and status', async (t) => {
+  t.match(await author.bulkhead(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
+  const last = await author.bulkhead(['yank', '1.0.0'], here);
+  t.match(last, { code: 1, stderr: /last version/ });
+  const next = await author.bulkhead(['publish', '--zip', '--version', '1.0.1-rc.1', '--json'], here);
+  t.match(answer(next).version, { semVer: '1.0.1-rc.1', status: 'published' }, 'a zip of the same files');
+  t.match(await author.bulkhead(['yank', '1.0.1-rc.1'], here), { code: 0, stdout: /is yanked/ });
+  const gone = await author.bulkhead(['delist', '--message', 'Count yourself', '--json'], here);
+  t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
+  const status = answer(await author.bulkhead(['status', '--json']));
+  t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
+});
+
+t.test('configure asks for what is missing, accept shows what is asked', async (t) => {
+  const channel = { in: 'inbox' };
+  await author.bulkhead(['init', 'inbox', '--template', 'channel']);
+  t.match(await author.bulkhead(['publish'], channel), { code: 0 });
+  const installed = await author.bulkhead(['install', 'inbox']);
+  t.match(installed.stdout, /needs configuration[\s\S]*apiToken/);
+  const env = { BULKHEAD_SECRET_apiToken: 't' };
+  const set = await author.bulkhead(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], { env });
+  t.match(set, { code: 0, stdout: 'inbox is ready\n' }, set.stderr);
+  t.match(await author.bulkhead(['accept', 'inbox']), { code: 1, stderr: /No update of “inbox” waits/ });
+});

@@ -1,0 +1,100 @@
+/** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { stop as stopEsbuild } from 'esbuild';
+import t from 'tap';
+import { localToolbox } from '../../pack/local-toolbox.ts';
+import { exitCodes } from '../../sdk/cli/failure.ts';
+import { proposeVersion } from '../../sdk/cli/next-version.ts';
+import type { Version } from '../../sdk/cli/records.ts';
+import { commands } from '../../sdk/cli/table.ts';
+import { filesOf, templates } from '../../sdk/cli/templates.ts';
+import { temporaryFolder } from '../harness.ts';
+import { bulkhead } from './typed.ts';
+
+t.after(() => stopEsbuild());
+
+t.test('every template passes the check', async (t) => {
+  const home = await temporaryFolder(t);
+  for (const template of templates) {
+    const folder = join(home, template.name);
+    for (const [path, text] of Object.entries(filesOf(template, 'A “name”: with # signs', template.name))) {
+      await mkdir(join(folder, path, '..'), { recursive: true });
+      await writeFile(join(folder, path), text);
+    }
+    const { code, stdout, stderr } = await bulkhead(['check', '--json'], { folder, toolbox: localToolbox });
+    t.equal(code, 0, `${template.name} ${stderr}`);
+    t.same(JSON.parse(stdout).warnings, [], template.name);
+  }
+});
+
+t.test('init writes over nothing', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'package.json'), '{ "name": "mine" }');
+  t.equal((await bulkhead(['init', '--slug', 'mine'], { folder })).code, 0);
+  t.same(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), { name: 'mine', bulkhead: { slug: 'mine' } });
+  await writeFile(join(folder, 'index.ts'), '// mine');
+  t.match(await bulkhead(['init'], { folder }), { code: 1, stderr: /index\.ts is there already|readme\.md is there already/ });
+  t.equal(await readFile(join(folder, 'index.ts'), 'utf8'), '// mine');
+});
+
+t.test('the next number follows from what changed', async (t) => {
+  const tool = (properties: object, required: string[] = []) => ({
+    ...{ commands: [], skills: [], middleware: [], lifecycle: [], providers: [], channel: null },
+    tools: [{ name: 'a', parameters: { type: 'object', properties, required } }],
+  });
+  const offer = (discovered: Version['discovered'], capabilities: string[] = []) => ({ discovered, capabilities });
+  const plain = offer(tool({ x: { type: 'string' } }));
+  const at = (semVer: string): Version =>
+    ({ ...plain, semVer, status: 'published', id: semVer, sourceSha256: '', createdAt: '', addedCapabilities: [] }) as Version;
+  const next = (semVer: string, to: typeof plain) => proposeVersion([at(semVer)], at(semVer), to).semVer;
+  t.equal(proposeVersion([], null, plain).semVer, '1.0.0');
+  t.equal(next('1.2.3', plain), '1.2.4');
+  t.equal(next('1.2.3', offer(tool({ x: { type: 'string', description: 'words' } }))), '1.2.4');
+  t.equal(next('1.2.3', offer(tool({ x: { type: 'string' }, y: {} }))), '1.2.4', 'an optional argument asks nothing');
+  t.equal(next('1.2.3', offer(tool({ x: { type: 'string' }, y: {} }, ['y']))), '2.0.0');
+  t.equal(next('1.2.3', offer(tool({ x: { type: 'number' } }))), '2.0.0');
+  t.equal(next('1.2.3', offer({ ...plain.discovered, tools: [] })), '2.0.0');
+  t.equal(next('0.2.3', offer({ ...plain.discovered, tools: [] })), '0.3.0');
+  t.equal(next('1.2.3', offer({ ...plain.discovered, middleware: ['middleware.systemPrompt'] })), '1.3.0');
+  t.equal(next('1.2.3', offer(plain.discovered, ['host.llm'])), '1.3.0', 'users are asked');
+  t.equal(proposeVersion([at('1.0.0'), at('1.0.1')], at('1.0.0'), plain).semVer, '1.0.2', 'a taken number is passed over');
+});
+
+t.test('help names every command, and exit codes are told', async (t) => {
+  const { stdout, code } = await bulkhead(['--help']);
+  t.equal(code, 0);
+  for (const { name } of commands) {
+    t.match(stdout, new RegExp(`^  ${name} `, 'm'));
+    const own = await bulkhead([name, '--help']);
+    t.match(own, { code: 0, stdout: /--json[\s\S]*|completion/ });
+  }
+  for (const value of Object.values(exitCodes)) t.match(stdout, new RegExp(`\\b${value} `));
+  t.match(await bulkhead(['frobnicate']), { code: 2, stderr: /unknown command/ });
+  t.match(await bulkhead(['check', '--frob']), { code: 2, stderr: /unknown option/ });
+});
+
+t.test('with --json a refusal is JSON too, and without a terminal nothing is coloured', async (t) => {
+  const folder = await temporaryFolder(t);
+  const { code, stdout } = await bulkhead(['check', '--json'], { folder });
+  t.equal(code, 2);
+  t.match(JSON.parse(stdout), { error: { code: 'no_package', message: /bulkhead init/ } });
+  const plain = await bulkhead(['check'], { folder });
+  t.notOk(`${plain.stdout}${plain.stderr}`.includes('\u001b'));
+});
+
+t.test('completion scripts are scripts', async (t) => {
+  const folder = await temporaryFolder(t);
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    const { stdout, code } = await bulkhead(['completion', shell]);
+    t.equal(code, 0);
+    for (const { name } of commands) t.match(stdout, name);
+    await writeFile(join(folder, shell), stdout);
+  }
+  // bash is everywhere; the others are read where they are installed.
+  await promisify(execFile)('bash', ['-n', join(folder, 'bash')]);
+  const asked = `source ${join(folder, 'bash')}; COMP_WORDS=(bulkhead pub); COMP_CWORD=1; _bulkhead; echo "$COMPREPLY"`;
+  t.equal((await promisify(execFile)('bash', ['-c', asked])).stdout, 'publish\n');
+});
