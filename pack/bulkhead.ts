@@ -1,8 +1,12 @@
 #!/usr/bin/env node
 /** `bulkhead`: the command line with the host's own checks in its hands. In the repository: `node pack/bulkhead.ts`. */
+import { enableCompileCache } from 'node:module';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
 import sdk from '../sdk/package.json' with { type: 'json' };
 import { localToolbox } from './local-toolbox.ts';
+
+// What a command loads when it starts is compiled once, and read back by the next one.
+enableCompileCache();
 
 const interrupted = new AbortController();
 process.once('SIGINT', () => interrupted.abort());

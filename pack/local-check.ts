@@ -36,6 +36,9 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
   }
 }
 
+// As in the service's threads: patterns are analysed here, in no process of their own.
+process.env.RECHECK_BACKEND = 'pure';
+
 const NESTED = 'The package holds something that is nested too deeply.';
 
 /** As `publish` sends it: text files one by one, anything else as a zip. */

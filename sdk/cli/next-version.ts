@@ -67,13 +67,21 @@ interface ObjectSchema {
 function accepts(now: unknown, before: unknown): boolean {
   const { properties = {}, required = [], ...rest } = (now ?? {}) as ObjectSchema;
   const { properties: old = {}, required: needed = [], ...oldRest } = (before ?? {}) as ObjectSchema;
-  const sameProperties = Object.entries(old).every(([name, schema]) => isSame(withoutText(properties[name]), withoutText(schema)));
-  return sameProperties && required.every((name) => needed.includes(name)) && isSame(withoutText(rest), withoutText(oldRest));
+  const sameProperties = Object.entries(old).every(([name, schema]) =>
+    isSame(withoutText(properties[name]), withoutText(schema)),
+  );
+  return (
+    sameProperties && required.every((name) => needed.includes(name)) && isSame(withoutText(rest), withoutText(oldRest))
+  );
 }
 
 /** Words for people and models, which no argument is checked against. */
 const withoutText = (schema: unknown): unknown =>
-  JSON.parse(JSON.stringify(schema ?? null, (key, value) => (key === 'description' && typeof value === 'string' ? undefined : value)));
+  JSON.parse(
+    JSON.stringify(schema ?? null, (key, value) =>
+      key === 'description' && typeof value === 'string' ? undefined : value,
+    ),
+  );
 const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 function reason({ added, removed, narrowed, asked }: Changes): string {

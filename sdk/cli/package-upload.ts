@@ -43,7 +43,12 @@ export async function readTexts(files: readonly FolderFile[]): Promise<{ path: s
  */
 export async function sendVersion(
   rest: Rest,
-  of: { readonly pluginId: string; readonly semVer: string; readonly files: readonly FolderFile[]; readonly zip: boolean },
+  of: {
+    readonly pluginId: string;
+    readonly semVer: string;
+    readonly files: readonly FolderFile[];
+    readonly zip: boolean;
+  },
   onProgress: (part: number) => void,
 ): Promise<Version> {
   const { pluginId, semVer, files } = of;
@@ -74,8 +79,9 @@ function tooLarge(size: number): CommandError {
 }
 
 async function* multipart(zip: string, semVer: string, boundary: string): AsyncGenerator<Uint8Array> {
-  const head = (name: string, more: string) => `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n`;
-  yield Buffer.from(head('semVer', '') + semVer + '\r\n');
+  const head = (name: string, more: string) =>
+    `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n`;
+  yield Buffer.from(`${head('semVer', '')}${semVer}\r\n`);
   yield Buffer.from(head('file', '; filename="package.zip"\r\ncontent-type: application/zip'));
   yield* createReadStream(zip, { highWaterMark: PIECE_BYTES });
   yield Buffer.from(`\r\n--${boundary}--\r\n`);

@@ -8,7 +8,7 @@ import { listen, startApi } from '../api/api-service.ts';
 import { startWorld } from '../supervisor/world.ts';
 import { newAuthor, type Said } from './author.ts';
 
-t.setTimeout(180_000);
+t.setTimeout(400_000);
 
 const world = await startWorld(t);
 await world.app.listen({ port: 0, host: '127.0.0.1' });
@@ -78,7 +78,9 @@ t.test('configure asks for what is missing, accept shows what is asked', async (
   const installed = await author.bulkhead(['install', 'inbox']);
   t.match(installed.stdout, /needs configuration[\s\S]*apiToken/);
   const env = { BULKHEAD_SECRET_apiToken: 't' };
-  const set = await author.bulkhead(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], { env });
+  const set = await author.bulkhead(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], {
+    env,
+  });
   t.match(set, { code: 0, stdout: 'inbox is ready\n' }, set.stderr);
   t.match(await author.bulkhead(['accept', 'inbox']), { code: 1, stderr: /No update of “inbox” waits/ });
 });

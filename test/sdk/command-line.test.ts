@@ -34,9 +34,15 @@ t.test('init writes over nothing', async (t) => {
   const folder = await temporaryFolder(t);
   await writeFile(join(folder, 'package.json'), '{ "name": "mine" }');
   t.equal((await bulkhead(['init', '--slug', 'mine'], { folder })).code, 0);
-  t.same(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), { name: 'mine', bulkhead: { slug: 'mine' } });
+  t.same(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), {
+    name: 'mine',
+    bulkhead: { slug: 'mine' },
+  });
   await writeFile(join(folder, 'index.ts'), '// mine');
-  t.match(await bulkhead(['init'], { folder }), { code: 1, stderr: /index\.ts is there already|readme\.md is there already/ });
+  t.match(await bulkhead(['init'], { folder }), {
+    code: 1,
+    stderr: /index\.ts is there already|readme\.md is there already/,
+  });
   t.equal(await readFile(join(folder, 'index.ts'), 'utf8'), '// mine');
 });
 
@@ -48,7 +54,15 @@ t.test('the next number follows from what changed', async (t) => {
   const offer = (discovered: Version['discovered'], capabilities: string[] = []) => ({ discovered, capabilities });
   const plain = offer(tool({ x: { type: 'string' } }));
   const at = (semVer: string): Version =>
-    ({ ...plain, semVer, status: 'published', id: semVer, sourceSha256: '', createdAt: '', addedCapabilities: [] }) as Version;
+    ({
+      ...plain,
+      semVer,
+      status: 'published',
+      id: semVer,
+      sourceSha256: '',
+      createdAt: '',
+      addedCapabilities: [],
+    }) as Version;
   const next = (semVer: string, to: typeof plain) => proposeVersion([at(semVer)], at(semVer), to).semVer;
   t.equal(proposeVersion([], null, plain).semVer, '1.0.0');
   t.equal(next('1.2.3', plain), '1.2.4');
@@ -60,7 +74,11 @@ t.test('the next number follows from what changed', async (t) => {
   t.equal(next('0.2.3', offer({ ...plain.discovered, tools: [] })), '0.3.0');
   t.equal(next('1.2.3', offer({ ...plain.discovered, middleware: ['middleware.systemPrompt'] })), '1.3.0');
   t.equal(next('1.2.3', offer(plain.discovered, ['host.llm'])), '1.3.0', 'users are asked');
-  t.equal(proposeVersion([at('1.0.0'), at('1.0.1')], at('1.0.0'), plain).semVer, '1.0.2', 'a taken number is passed over');
+  t.equal(
+    proposeVersion([at('1.0.0'), at('1.0.1')], at('1.0.0'), plain).semVer,
+    '1.0.2',
+    'a taken number is passed over',
+  );
 });
 
 t.test('help names every command, and exit codes are told', async (t) => {

@@ -1,10 +1,12 @@
 /** `@bulkhead/sdk` as an author gets it: built, laid where npm would lay it, compiled against. */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { checkPackage, Package } from '@arethetypeswrong/core';
 import { stop as stopEsbuild } from 'esbuild';
+import { publint } from 'publint';
 import t from 'tap';
 import { listExamples } from '../../examples/demo-packages.ts';
 import { buildPackage } from '../../pack/build.ts';
@@ -13,6 +15,8 @@ import { temporaryFolder } from '../harness.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 const TYPES = '{ "extends": "@bulkhead/sdk/tsconfig.plugin.json", "include": ["**/*.ts"] }';
+
+const adapters = ['ai-sdk', 'langchain', 'openai-agents'];
 
 const author = await temporaryFolder(t);
 const sdkFolder = join(author, 'node_modules/@bulkhead/sdk');
@@ -40,8 +44,12 @@ t.test('the tarball holds what authors need and nothing of the host', async (t) 
   const named = files.filter(
     (path) => /^dist\/([\w-]+|adapters\/[\w-]+)\.(c?js)$/.test(path) && !/-[A-Z0-9]{8}\./.test(path),
   );
-  const adapters = ['ai-sdk', 'langchain', 'openai-agents'].map((name) => `dist/adapters/${name}.js`);
-  t.strictSame(named, [...adapters, 'dist/bulkhead.js', 'dist/sandbox-child.cjs', 'dist/session.js']);
+  t.strictSame(named, [
+    ...adapters.map((name) => `dist/adapters/${name}.js`),
+    'dist/bulkhead.js',
+    'dist/sandbox-child.cjs',
+    'dist/session.js',
+  ]);
   const own = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
   const sdk = JSON.parse(await readFile(join(root, 'sdk/package.json'), 'utf8'));
   t.equal(sdk.version, own.version, 'both carry one version');
@@ -99,4 +107,87 @@ t.test('"types" alone adds the globals to a project with options of its own', as
   t.equal(await complaints('own', { 'tsconfig.json': own, 'index.ts': right }), '');
   const wrong = 'middleware.systemPromt = (ctx) => ctx.systemPrompt;\n';
   t.match(await complaints('own', { 'index.ts': wrong }), /systemPromt/);
+});
+
+t.test('publint finds nothing', async (t) => {
+  const { messages } = await publint({ pkgDir: sdkFolder, pack: false, strict: true });
+  t.same(messages, []);
+});
+
+t.test('arethetypeswrong finds nothing, where modules are modules', async (t) => {
+  const files: Record<string, Uint8Array> = {};
+  for (const { path } of pack.files)
+    files[`/node_modules/@bulkhead/sdk/${path}`] = await readFile(join(sdkFolder, path));
+  const result = await checkPackage(new Package(files, '@bulkhead/sdk', '0.1.0'), {
+    entrypoints: ['./session', ...adapters.map((name) => `./adapters/${name}`)],
+  });
+  if (!result.types) throw new Error('there are no types');
+  // Its two exceptions are what a package without CommonJS means: an old resolver, and `require` of a module.
+  const kept = result.problems.filter((problem) => problem.kind !== 'CJSResolvesToESM');
+  t.same(
+    kept.filter((problem) => !('resolutionKind' in problem) || problem.resolutionKind !== 'node10'),
+    [],
+  );
+});
+
+/** Right lines, and wrong ones that are marked. */
+const RUNTIME = `import { connect, BulkheadError, type HookName, type Session } from '@bulkhead/sdk/session';
+const session: Session = await connect({ url: 'http://localhost:4010', token: async () => 't' }).start({ agentId: 'a' });
+const name: HookName = 'systemPrompt';
+const { context, action } = await session.hook(name, { systemPrompt: 'x', model: 'm' });
+const prompt: string = context.systemPrompt;
+const done: 'continue' | 'cancel' = action;
+const failed = (error: unknown): string | null => (error instanceof BulkheadError ? error.code : null);
+for (const tool of await session.tools()) failed(tool.description + prompt + done);
+// @ts-expect-error no such hook
+await session.hook('systemPromt', { systemPrompt: 'x', model: 'm' });
+// @ts-expect-error a field is missing
+await session.hook('systemPrompt', { model: 'm' });
+// @ts-expect-error it is text
+const wrong: number = context.systemPrompt;
+export { wrong };
+`;
+const ADAPTED = `import { bulkhead } from '@bulkhead/sdk/adapters/ai-sdk';
+import { connect } from '@bulkhead/sdk/session';
+const session = connect({ url: 'http://localhost:4010', token: 't' }).open('s');
+export const middleware = bulkhead(session, { compactAfter: 10 });
+// @ts-expect-error a number
+bulkhead(session, { compactAfter: '10' });
+`;
+
+t.test('the types of the session client and an adapter work with TypeScript 5.9 and 7', async (t) => {
+  for (const name of ['zod', 'ai']) await symlink(join(root, 'node_modules', name), join(author, 'node_modules', name));
+  for (const compiler of ['typescript-5.9', 'typescript']) {
+    for (const [module, moduleResolution] of [
+      ['esnext', 'bundler'],
+      ['nodenext', 'nodenext'],
+    ]) {
+      const folder = join(author, `${compiler}-${moduleResolution}`);
+      await mkdir(folder);
+      const options = {
+        target: 'es2024',
+        lib: ['es2024', 'dom', 'dom.iterable'],
+        strict: true,
+        noEmit: true,
+        types: [],
+      };
+      const compilerOptions = {
+        ...options,
+        module,
+        moduleResolution,
+        exactOptionalPropertyTypes: true,
+        skipLibCheck: true,
+      };
+      await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
+      await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+      await writeFile(join(folder, 'runtime.ts'), RUNTIME);
+      await writeFile(join(folder, 'adapted.ts'), ADAPTED);
+      const script = join(root, 'node_modules', compiler, 'bin/tsc');
+      const said = await run(process.execPath, [script, '-p', folder]).then(
+        () => '',
+        (error: { stdout: string }) => error.stdout,
+      );
+      t.equal(said, '', `${compiler}, ${moduleResolution}`);
+    }
+  }
 });

@@ -10,10 +10,19 @@ export interface Typed {
 }
 const noTools: Toolbox = { check: () => Promise.reject(new Error('nothing is checked here')) };
 
-export async function bulkhead(args: readonly string[], { folder = '/', env = {}, toolbox = noTools }: Typed = {}): Promise<Said> {
+export async function bulkhead(
+  args: readonly string[],
+  { folder = '/', env = {}, toolbox = noTools }: Typed = {},
+): Promise<Said> {
   let [stdout, stderr] = ['', ''];
   const code = await runCommandLine(args, {
-    ...{ folder, toolbox, env: { HOME: '/nonexistent', ...env }, version: '0.0.0', signal: new AbortController().signal },
+    ...{
+      folder,
+      toolbox,
+      env: { HOME: '/nonexistent', ...env },
+      version: '0.0.0',
+      signal: new AbortController().signal,
+    },
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
   });

@@ -38,7 +38,9 @@ export const configure: Command = {
       throw new CommandError('usage', message, { exit: 'usage' });
     }
     const now = await rest.post<Installation>(`/installations/${id}/configure`, { settings, secrets });
-    context.output.say(`${slug} is ${now.status.replaceAll('_', ' ')}${now.statusReason ? `: ${now.statusReason}` : ''}`);
+    context.output.say(
+      `${slug} is ${now.status.replaceAll('_', ' ')}${now.statusReason ? `: ${now.statusReason}` : ''}`,
+    );
     return now;
   },
 };

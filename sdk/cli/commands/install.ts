@@ -22,9 +22,15 @@ export const install: Command = {
     const slug = given.args[0] ?? '';
     const rest = await context.rest();
     const consent = given.flag('draft') ? {} : await shown(context, given, rest, slug);
-    const made = await rest.post<Installation>('/installations', { slug, ...(await policyOf(given, rest, slug)), ...consent });
+    const made = await rest.post<Installation>('/installations', {
+      slug,
+      ...(await policyOf(given, rest, slug)),
+      ...consent,
+    });
     const { output } = context;
-    output.say(`${output.paint.green('installed')} ${slug} ${made.currentSemVer ?? 'draft'}, ${made.status.replaceAll('_', ' ')}`);
+    output.say(
+      `${output.paint.green('installed')} ${slug} ${made.currentSemVer ?? 'draft'}, ${made.status.replaceAll('_', ' ')}`,
+    );
     if (made.status === 'needs_configuration') {
       output.say(`${made.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
     }
@@ -44,11 +50,15 @@ async function policyOf(given: Given, rest: Rest, slug: string) {
 async function shown(context: Context, given: Given, rest: Rest, slug: string): Promise<{ versionId?: string }> {
   const entry = await rest.get<CatalogEntry>(`/marketplace/${encodeURIComponent(slug)}`).catch((error: unknown) => {
     if ((error as { code?: string }).code !== 'not_found') throw error;
-    throw new CommandError('not_found', `There is no plugin “${slug}” in the catalog of ${rest.url}: look for its slug there.`);
+    throw new CommandError(
+      'not_found',
+      `There is no plugin “${slug}” in the catalog of ${rest.url}: look for its slug there.`,
+    );
   });
   const { output } = context;
   if (entry.reach.length > 0) output.say(`${entry.displayName} can do this:`);
-  for (const { sentence, risk } of entry.reach) output.say(`  ${sentence}${risk === 'high' ? ` ${output.paint.red('(high risk)')}` : ''}`);
+  for (const { sentence, risk } of entry.reach)
+    output.say(`  ${sentence}${risk === 'high' ? ` ${output.paint.red('(high risk)')}` : ''}`);
   if (output.isTerminal && !given.flag('yes')) {
     const { confirm } = await import('@clack/prompts');
     if ((await confirm({ message: `Install ${entry.displayName}?` })) !== true) {
