@@ -15,7 +15,8 @@ import { openSandbox } from '../supervisor/sandbox.ts';
 import { median, percentile } from './percentiles.ts';
 
 const STARTS = 25;
-const HANDFUL = 8;
+/** As many as live side by side; `CHILDREN=40 node bench/child-start.ts` asks for more. */
+const HANDFUL = Number(process.env.CHILDREN ?? 8);
 /** Until an idle child has settled: its start-up garbage is collected within this. */
 const SETTLE_MS = 1_500;
 const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';

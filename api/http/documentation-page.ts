@@ -36,7 +36,7 @@ export function documentationPage(document: OpenApiDocument): string {
 <h1>${escaped(info.title)} REST interface</h1>
 <p>${escaped(info.description)} Addresses start with <code>${escaped(servers[0]?.url ?? '')}</code>. Every request carries
 <code>Authorization: Bearer &lt;token&gt;</code> unless it says otherwise. The same as
-<a href="openapi.json">OpenAPI 3.1</a>.</p>
+<a href="openapi.json">OpenAPI 3.1</a>. Guides, examples and the plugin reference: <a href="/docs">Documentation</a>.</p>
 <nav aria-label="Contents"><ul>
 ${tags.map(({ name }) => `<li><a href="#group-${escaped(name)}">${escaped(name)}</a></li>`).join('\n')}
 <li><a href="#schemas">Schemas</a></li>

@@ -15,7 +15,7 @@ export function landingPage(baseUrl: string): string {
 <p>This is a plugin catalog and plugin host for crews of AI agents. It is used over its REST interface at
 <code>${baseUrl}</code>.</p>
 <p>Get a token with <code>npm run -s token -- &lt;user&gt;</code> and see a plugin published, installed and run with
-<code>npm run demo</code>. The README and the folder <code>docs/</code> say the rest.</p>
+<code>npm run demo</code>. <a href="/docs">The documentation</a> says the rest.</p>
 </html>
 `;
 }

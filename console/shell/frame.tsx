@@ -7,7 +7,7 @@ import { useMe } from '../rest/me.ts';
 import { SignInPage } from '../sign-in/sign-in-page.tsx';
 import { onToken, readToken } from '../sign-in/token.ts';
 import { AccountMenu } from './account-menu.tsx';
-import { operatorPlaces, places } from './places.ts';
+import { documentation, operatorPlaces, places } from './places.ts';
 
 export function Frame() {
   const token = useSyncExternalStore(onToken, readToken);
@@ -43,6 +43,7 @@ function SignedIn() {
         </Group>
         <AppShell.Section grow component={ScrollArea}>
           <Places here={here} />
+          <Documentation />
         </AppShell.Section>
         <AppShell.Section visibleFrom="sm">
           <AccountMenu wide />
@@ -86,4 +87,20 @@ function Places({ here }: { readonly here: string }) {
       ))}
     </div>
   ));
+}
+
+function Documentation() {
+  const { href, label, icon: Icon } = documentation;
+  return (
+    <>
+      <div className="places-title">Learn</div>
+      <NavLink
+        component="a"
+        href={href}
+        label={label}
+        className="place"
+        leftSection={<Icon size={17} stroke={1.7} aria-hidden />}
+      />
+    </>
+  );
 }

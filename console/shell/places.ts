@@ -1,6 +1,7 @@
 /** Where one can go from everywhere, in groups. */
 import {
   IconActivityHeartbeat,
+  IconBook2,
   IconBuildingStore,
   IconPackage,
   IconPlayerPlay,
@@ -30,3 +31,6 @@ export const places = [
 export const operatorPlaces = [
   { title: 'Operate', places: [{ to: '/operator', label: 'Operation', icon: IconActivityHeartbeat }] },
 ] as const;
+
+/** Pages of their own, open to everybody. */
+export const documentation = { href: '/docs', label: 'Documentation', icon: IconBook2 } as const;

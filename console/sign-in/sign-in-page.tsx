@@ -1,8 +1,9 @@
 /** Signing in: with the issuer that the operator named; without one by the link that `npm start` prints, or a token. */
-import { Center, Code, Group, Paper, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Anchor, Center, Code, Group, Paper, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { bodyOf, rest } from '../rest/client.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { documentation } from '../shell/places.ts';
 import { IssuerButton } from './issuer-button.tsx';
 import { TokenForm } from './token-form.tsx';
 
@@ -24,6 +25,7 @@ export function SignInPage() {
           {facts.error ? <PageFailure error={facts.error} reset={() => void facts.refetch()} /> : null}
           {facts.data?.oidc ? <IssuerButton facts={facts.data.oidc} /> : null}
           {facts.data?.oidc === null ? <ByToken /> : null}
+          <Anchor href={documentation.href}>{documentation.label}</Anchor>
         </Stack>
       </Paper>
     </Center>

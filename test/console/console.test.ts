@@ -242,5 +242,16 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByText('Not done').waitFor();
   });
 
+  await t.test('go to the documentation and back', async (t) => {
+    await page.getByRole('link', { name: 'Documentation' }).click();
+    await page.getByRole('heading', { name: 'Bulkhead documentation' }).waitFor();
+    await page.getByRole('link', { name: 'REST interface' }).first().click();
+    await page.waitForURL(/\/api\/docs$/);
+    await page.getByRole('link', { name: 'Documentation' }).click();
+    await page.getByRole('link', { name: 'Console' }).click();
+    await page.getByRole('link', { name: 'Installations' }).waitFor();
+    t.equal(new URL(page.url()).pathname, '/catalog');
+  });
+
   t.same(complaints, [], 'the browser complains about nothing');
 });
