@@ -56,10 +56,11 @@ function weigh(pid: number): { pss: number; own: number } {
   return { pss: field('Pss'), own: field('Private_Dirty') + field('Private_Clean') };
 }
 
-/** Node inside and the bubblewrap that waits for it. */
+/** Node inside and the bubblewrap that waits for it; without a jail the one above is the spawner, which is everybody's. */
 function processesOf(child: Child): number[] {
   const parent = /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))?.[1];
-  return parent === undefined || Number(parent) === process.pid ? [child.pid] : [child.pid, Number(parent)];
+  const isJail = readFileSync(`/proc/${parent}/comm`, 'latin1').trim() === 'bwrap';
+  return isJail ? [child.pid, Number(parent)] : [child.pid];
 }
 
 /** Answers the median weight of one, megabytes. */
