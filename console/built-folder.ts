@@ -1,6 +1,6 @@
 /** A folder that is made from sources, made anew when they have changed. Several at once do not disturb each other. */
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
@@ -23,6 +23,8 @@ export async function keepBuilt(dist: string, sources: string, make: (outDir: st
   const outDir = mkdtempSync(join(dirname(dist), '.build-'));
   try {
     await make(outDir);
+    // A temporary folder is its maker's alone; in an image the service runs as somebody else.
+    chmodSync(outDir, 0o755);
     writeFileSync(join(outDir, MARK), sources);
     takeOver(outDir, dist, sources);
   } finally {
