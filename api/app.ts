@@ -24,6 +24,7 @@ import { answerUnknownRoutes } from './http/unknown-routes.ts';
 import { openUploadGate } from './http/uploads-at-once.ts';
 import { isWebhook } from './ingress/ingress.ts';
 import { accountRoutes } from './routes/account.ts';
+import { agentPluginRoutes } from './routes/agent-plugins.ts';
 import { agentRoutes } from './routes/agents.ts';
 import { catalogRoutes } from './routes/catalog.ts';
 import { channelRoutes } from './routes/channels.ts';
@@ -147,7 +148,8 @@ function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
   };
 }
 
-async function restInterface(app: FastifyInstance, { services, signIn, limits }: AppDeps): Promise<void> {
+async function restInterface(app: FastifyInstance, deps: AppDeps): Promise<void> {
+  const { services, signIn, limits, publicUrl, signInFacts } = deps;
   readJsonBodies(app);
   await app.register(multipart);
   await limitRates(app, limits);
@@ -159,6 +161,7 @@ async function restInterface(app: FastifyInstance, { services, signIn, limits }:
   await app.register(pluginRoutes(services, uploads));
   await app.register(releaseRoutes(services));
   await app.register(fileRoutes(services));
+  await app.register(agentPluginRoutes(services, { publicUrl, sessionApiUrl: signInFacts?.sessionApiUrl ?? null }));
   await app.register(catalogRoutes(services));
   await app.register(installationRoutes(services, limits.installationsPerAccount));
   await app.register(updateRoutes(services));

@@ -15,6 +15,7 @@ import { limits } from '../sdk/limits.ts';
 import { type HostCallName, hostCalls } from '../sdk/protocol.ts';
 import type { HostRow } from '../sdk/rows.ts';
 import { type AgentMail, agentCalls } from './host/agents.ts';
+import { checkArguments, checkResult, Refusal } from './host/call-checks.ts';
 import { type HeldGrant, holdGrant } from './host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from './host/host-call.ts';
 import type { Exchange } from './host/http/exchange.ts';
@@ -125,17 +126,6 @@ function tracedCall(
   return traced('host call', { parent: invocation?.trace ?? null, facts }, answer);
 }
 
-class Refusal extends HostError {
-  readonly outcome: AuditOutcome;
-  /** For the audit, which only the account reads; the message alone reaches the plugin. */
-  readonly detail: string;
-  constructor(outcome: AuditOutcome, message: string, detail: string = message) {
-    super(message);
-    this.outcome = outcome;
-    this.detail = detail;
-  }
-}
-
 const asRefusal = (member: string, error: unknown): Refusal =>
   error instanceof HostError
     ? new Refusal('failed', `host.${member}: ${error.message}`)
@@ -185,25 +175,6 @@ function run(handler: HostHandlers[HostCallName], scope: HostScope, args: Record
   return (handler as (scope: HostScope, args: Record<string, unknown>) => Promise<unknown>)(scope, args);
 }
 
-function checkArguments(name: string, row: HostRow, given: readonly unknown[]): Record<string, unknown> {
-  const params = Object.entries(row.params);
-  if (given.length > params.length)
-    throw new Refusal('failed', `host.${name} takes ${params.length} arguments at most`);
-  const args: Record<string, unknown> = {};
-  for (const [index, [param, schema]] of params.entries()) {
-    // JSON has no undefined: an argument left out before a given one arrives as null.
-    const value = given[index] === null && schema.safeParse(undefined).success ? undefined : given[index];
-    const checked = schema.safeParse(value);
-    if (!checked.success) {
-      const issue = checked.error.issues[0];
-      const where = [param, ...(issue?.path ?? [])].join('.');
-      throw new Refusal('failed', `host.${name}: ${where}: ${issue?.message ?? 'not valid'}`);
-    }
-    args[param] = checked.data;
-  }
-  return args;
-}
-
 async function withTime(
   row: HostRow,
   name: string,
@@ -227,24 +198,6 @@ async function withTime(
   } finally {
     signal.removeEventListener('abort', onAbort);
   }
-}
-
-function checkResult(name: string, row: HostRow, result: unknown): unknown {
-  const checked = row.result.safeParse(result);
-  if (!checked.success) throw new Refusal('failed', `host.${name} failed`, `bad result: ${checked.error.message}`);
-  if (sizeOf(checked.data) > row.maxBytes)
-    throw new Refusal('failed', `host.${name}: the answer is larger than ${row.maxBytes} bytes`);
-  return checked.data;
-}
-
-function sizeOf(value: unknown): number {
-  if (value === undefined || value === null) return 0;
-  if (value instanceof Uint8Array) return value.byteLength;
-  if (typeof value === 'string') return Buffer.byteLength(value);
-  // Bytes travel as base64: counting them by their JSON would cost more than it tells.
-  return Buffer.byteLength(
-    JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? 'x'.repeat(part.byteLength) : part)),
-  );
 }
 
 function record(

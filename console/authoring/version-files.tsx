@@ -1,11 +1,12 @@
 /** The source of a version, as it was published. */
 
-import { NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { Button, Group, NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
+import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { bodyOf, rest } from '../rest/client.ts';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { Payload } from '../shell/payload.tsx';
+import { saveFile } from '../shell/saved-file.ts';
 import { visibleText } from '../style/visible-text.ts';
 
 interface Shown {
@@ -37,6 +38,27 @@ export function VersionFiles({ pluginId, versionId }: Shown) {
       ) : (
         <Payload>{visibleText(file.contentText)}</Payload>
       )}
+      <AgentPlugin pluginId={pluginId} versionId={versionId} />
     </Stack>
+  );
+}
+
+/** The version for clients of the Agent Plugins format: its skills, and the way to its tools. */
+function AgentPlugin({ pluginId, versionId }: Shown) {
+  const save = useMutation({
+    mutationFn: async () => {
+      const params = { path: { id: pluginId, versionId } };
+      const path = '/plugins/{id}/versions/{versionId}/agent-plugin';
+      const archive = await bodyOf(rest.GET(path, { params, parseAs: 'blob' }));
+      saveFile(`agent-plugin-${versionId}.zip`, archive);
+    },
+  });
+  return (
+    <Group>
+      <Button variant="default" loading={save.isPending} onClick={() => save.mutate()}>
+        Save as agent plugin
+      </Button>
+      {save.error && <PageFailure error={save.error} />}
+    </Group>
   );
 }

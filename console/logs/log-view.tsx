@@ -5,6 +5,7 @@ import { notifications } from '@mantine/notifications';
 import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '@tabler/icons-react';
 import { useMemo, useState } from 'react';
 import { PageFailure } from '../shell/page-failure.tsx';
+import { saveFile } from '../shell/saved-file.ts';
 import { StateMark } from '../shell/state-mark.tsx';
 import { textOfLine } from './line-text.ts';
 import { type Level, type LogLine, useLiveLines } from './live-lines.ts';
@@ -111,10 +112,6 @@ async function copy(lines: readonly LogLine[]): Promise<void> {
 
 /** One JSON object a line, as tools read it. */
 function download(lines: readonly LogLine[]): void {
-  const url = URL.createObjectURL(new Blob(lines.map((line) => `${JSON.stringify(line)}\n`)));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = `log-${lines[0]?.installationId ?? 'lines'}.jsonl`;
-  link.click();
-  URL.revokeObjectURL(url);
+  const name = `log-${lines[0]?.installationId ?? 'lines'}.jsonl`;
+  saveFile(name, new Blob(lines.map((line) => `${JSON.stringify(line)}\n`)));
 }

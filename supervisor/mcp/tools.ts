@@ -11,9 +11,10 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
+import type { ToolResult } from '../../sdk/session/answers.ts';
 import type { Roster, ToolRef } from '../fleet/roster-cache.ts';
 import type { SessionServices } from '../sessions/services.ts';
-import { callTool, findTool, listTools, type ToolResult } from '../sessions/tools.ts';
+import { callTool, findTool, listTools } from '../sessions/tools.ts';
 import { asMcpError } from './errors.ts';
 
 /** A client that asked for progress hears that the tool is still at it, milliseconds apart. */

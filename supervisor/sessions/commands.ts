@@ -4,16 +4,14 @@ import { z } from 'zod';
 import type { RosterEntry } from '../../db/rosters.ts';
 import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { TEXT_MAX_CHARS, text } from '../../sdk/payloads.ts';
+import { text } from '../../sdk/payloads.ts';
 import { surfaces } from '../../sdk/protocol.ts';
 import { readBody } from './input.ts';
-import { type PromptText, promptCommands, readText } from './prompt-texts.ts';
+import { fillPrompt, type PromptText, promptCommands, readText } from './prompt-texts.ts';
 import type { SessionParams, SessionServices } from './services.ts';
 import { asFailure, callSurface, fullName } from './surface-call.ts';
 
 const commandBody = z.object({ input: text.default('') });
-/** Where a prompt command wants its input; without the mark the input follows the prompt. */
-const INPUT_MARK = '$ARGUMENTS';
 
 interface Command {
   readonly entry: RosterEntry;
@@ -47,7 +45,7 @@ export async function runCommand(
   input: string,
 ): Promise<string> {
   const name = fullName(command.entry, command.name);
-  if (command.prompt) return fill(await readText(services.blobs, command.prompt), input);
+  if (command.prompt) return fillPrompt(await readText(services.blobs, command.prompt), input);
   const { entry } = command;
   const result = await callSurface(services, {
     kind: 'commands',
@@ -61,14 +59,6 @@ export async function runCommand(
   const checked = surfaces.commands.result.safeParse(answer);
   if (checked.success) return checked.data.text;
   throw new Problem('plugin_failed', `${name} answered with no text.`);
-}
-
-function fill(prompt: string, input: string): string {
-  // A function, because `$&` and the like in the input are no patterns.
-  const filled = prompt.includes(INPUT_MARK)
-    ? prompt.replaceAll(INPUT_MARK, () => input)
-    : [prompt, input].filter((part) => part !== '').join('\n\n');
-  return filled.slice(0, TEXT_MAX_CHARS);
 }
 
 /** Installs the routes. */

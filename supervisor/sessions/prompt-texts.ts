@@ -2,6 +2,10 @@
 import { z } from 'zod';
 import type { Blobs } from '../../db/blobs.ts';
 import type { RosterEntry } from '../../db/rosters.ts';
+import { TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
+
+/** Where a prompt command wants its input; without the mark the input follows the prompt. */
+const INPUT_MARK = '$ARGUMENTS';
 
 /** What the version's record says of them; anything else of it is not for here. */
 const described = z.array(z.object({ name: z.string(), description: z.string().catch('') })).catch([]);
@@ -36,4 +40,13 @@ export const readText = async (blobs: Blobs, text: PromptText): Promise<string> 
 export function belowFrontmatter(text: string): string {
   const whole = text.replace(/^\uFEFF/, '');
   return whole.replace(/^---[ \t]*\r?\n[\s\S]*?^---[ \t]*(?:\r?\n|$)/m, '').trimStart();
+}
+
+/** A prompt with its input in it. */
+export function fillPrompt(prompt: string, input: string): string {
+  // A function, because `$&` and the like in the input are no patterns.
+  const filled = prompt.includes(INPUT_MARK)
+    ? prompt.replaceAll(INPUT_MARK, () => input)
+    : [prompt, input].filter((part) => part !== '').join('\n\n');
+  return filled.slice(0, TEXT_MAX_CHARS);
 }

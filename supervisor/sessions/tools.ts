@@ -5,16 +5,15 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import type { Session } from '../../db/sessions.ts';
 import { Problem } from '../../sdk/errors.ts';
-import { json, toolResult } from '../../sdk/payloads.ts';
+import { json } from '../../sdk/payloads.ts';
+import type { ToolResult } from '../../sdk/session/answers.ts';
 import type { Roster, ToolRef } from '../fleet/roster-cache.ts';
 import { readBody, storedId } from './input.ts';
 import type { SessionParams, SessionServices } from './services.ts';
 import { asFailure, callSurface, fullName } from './surface-call.ts';
+import { failedTool, readToolResult } from './tool-results.ts';
 
 const toolBody = z.object({ callId: storedId.optional(), arguments: json.default({}) });
-/** Handlers may leave out `isError`. */
-const answered = toolResult.extend({ isError: z.boolean().default(false) });
-export type ToolResult = z.infer<typeof toolResult>;
 
 export interface ToolItem {
   readonly name: string;
@@ -57,28 +56,10 @@ export async function callTool(
   const schema = entry.registrations.tools[tool]?.parameters ?? {};
   services.argumentChecks.check(`${entry.versionId} ${tool}`, schema, call.arguments);
   const result = await callSurface(services, { kind: 'tools', name: tool, entry, session, signal, fields: call });
-  if (result.kind === 'answered') return checkResult(fullName(entry, tool), result.answer, services.toolResultBytes);
-  if (result.kind === 'error') return failed(result.message);
-  if (result.kind === 'cancelled') return failed(result.reason);
+  if (result.kind === 'answered') return readToolResult(fullName(entry, tool), result.answer, services.toolResultBytes);
+  if (result.kind === 'error') return failedTool(result.message);
+  if (result.kind === 'cancelled') return failedTool(result.reason);
   throw asFailure(fullName(entry, tool), result);
-}
-
-const failed = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
-
-function checkResult(name: string, answer: unknown, maxBytes: number): ToolResult {
-  const given = typeof answer === 'string' ? { content: [{ type: 'text', text: answer }] } : answer;
-  const checked = answered.safeParse(given);
-  if (!checked.success) {
-    const issue = checked.error.issues[0];
-    const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
-    throw new Problem(
-      'plugin_failed',
-      `${name} answered with no tool result: ${where}${issue?.message ?? 'not valid'}.`,
-    );
-  }
-  if (Buffer.byteLength(JSON.stringify(checked.data)) > maxBytes)
-    throw new Problem('plugin_failed', `${name} answered with more than ${maxBytes} bytes.`);
-  return checked.data;
 }
 
 /** Installs the routes. */

@@ -65,6 +65,15 @@ export const authoring: readonly PageAction[] = [
     async does({ page }) {
       await press(page, 'Files');
       await page.getByRole('dialog').getByText('inboundMessage').waitFor();
+    },
+  },
+  {
+    operation: 'GET /plugins/{id}/versions/{versionId}/agent-plugin',
+    where: 'Plugin: Files of a version, Save as agent plugin',
+    async does({ page }) {
+      const saved = page.waitForEvent('download');
+      await pressInDialog(page, 'Save as agent plugin');
+      await saved;
       await pressInDialog(page, 'Close');
     },
   },

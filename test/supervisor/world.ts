@@ -32,7 +32,7 @@ export interface PluginSource {
   readonly secrets?: Readonly<Record<string, string>>;
   readonly semVer?: string;
   readonly status?: string;
-  readonly files?: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string | Uint8Array>>;
   readonly discovered?: unknown;
   /** For code that cannot be introspected: what its version is said to register. */
   readonly registrations?: unknown;

@@ -1,0 +1,80 @@
+/** A package built on its author's machine as a publish builds it: the service's own checks, and nothing kept. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type BuildServices, buildPackage, type StagedBuild } from '../api/package/builder.ts';
+import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
+import * as bundling from '../api/package/bundler-worker.ts';
+import { decodeText } from '../api/package/files.ts';
+import type { PackageSource } from '../api/package/reader.ts';
+import { openBlobs } from '../db/blobs.ts';
+import type { FolderFile } from '../sdk/cli/toolbox.ts';
+import { writeZip } from '../sdk/cli/zip.ts';
+import type { Introspector } from './local-introspection.ts';
+
+export interface LocalBuild extends StagedBuild {
+  readonly bundle: Bundle;
+}
+
+/**
+ * Builds and introspects.
+ *
+ * @param slug names the bundle in stack traces, as `<slug>.js`
+ * @param scratch a folder that the caller removes
+ * @throws Problem as a publish answers it; RangeError where something is nested too deeply
+ */
+export async function buildLocally(
+  files: readonly FolderFile[],
+  slug: string,
+  scratch: string,
+  introspector: Introspector,
+): Promise<LocalBuild> {
+  const blobs = await openBlobs(scratch);
+  await using staging = await blobs.stage();
+  const source = await sourceOf(files, join(scratch, 'package.zip'));
+  const bundles: Bundle[] = [];
+  const built = await buildPackage(servicesOver(introspector, bundles), staging, source, slug);
+  const [bundle] = bundles;
+  if (!bundle) throw new Error('a package was built without a bundle');
+  return { ...built, bundle };
+}
+
+/** As `publish` sends it: text files one by one, anything else as a zip. */
+async function sourceOf(files: readonly FolderFile[], zipPath: string): Promise<PackageSource> {
+  const texts: { path: string; contentText: string }[] = [];
+  for (const { path, at } of files) {
+    const text = decodeText(await readFile(at));
+    if (text === null) {
+      await writeZip(files, zipPath);
+      return { kind: 'zip', path: zipPath };
+    }
+    texts.push({ path, contentText: text });
+  }
+  return { kind: 'files', files: texts };
+}
+
+/** The service's parts, in this process and in memory. @param bundles takes what is built */
+function servicesOver(introspector: Introspector, bundles: Bundle[]): BuildServices {
+  return {
+    bundler: {
+      bundle: async (of) => {
+        const bundle = await bundlePackage(runTask, of);
+        bundles.push(bundle);
+        return bundle;
+      },
+      checkToolSchemas: (schemas) => bundling.checkToolSchemas(schemas),
+    },
+    blobs: {
+      put: async (bytes) => ({
+        sha256: createHash('sha256').update(bytes).digest('hex'),
+        sizeBytes: bytes.byteLength,
+      }),
+    },
+    introspect: ({ sourceName }) => introspector.introspect(bundles[0]?.text ?? '', sourceName),
+  };
+}
+
+const runTask = async <Result>(name: string, task: unknown): Promise<Result> => {
+  if (name !== 'build') throw new Error(`there is no task ${name}`);
+  return (await bundling.build(task as bundling.BuildTask)) as Result;
+};

@@ -1,0 +1,69 @@
+/** The sandbox of an author's own process: as many walls as the machine can build, made once and shared. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openSandbox, type Sandbox } from '../supervisor/sandbox.ts';
+import { childProgram } from './child-program.ts';
+
+/** Plugins run on this Node: wall L2 is made of its switches. */
+const NODE_MAJOR = 26;
+
+interface Shared {
+  users: number;
+  readonly opened: Promise<{ readonly sandbox: Sandbox; readonly directory: string }>;
+}
+let shared: Shared | null = null;
+let isTold = false;
+
+export interface BorrowedSandbox {
+  readonly sandbox: Sandbox;
+  /** For files of the borrower's; gone when the last one has given the sandbox back. */
+  readonly directory: string;
+  release(): Promise<void>;
+}
+
+/** Builds the walls, or takes those that another open plugin has. @throws Error on an older Node than plugins run on */
+export async function borrowSandbox(): Promise<BorrowedSandbox> {
+  if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR)
+    throw new Error(
+      `Plugins run on Node ${NODE_MAJOR} and this is ${process.version}: run the tests with Node ${NODE_MAJOR}.`,
+    );
+  shared ??= { users: 0, opened: open() };
+  const borrowed = shared;
+  borrowed.users += 1;
+  const release = async (): Promise<void> => {
+    borrowed.users -= 1;
+    if (borrowed.users > 0) return;
+    if (shared === borrowed) shared = null;
+    const made = await borrowed.opened.catch(() => null);
+    if (made) await rm(made.directory, { recursive: true, force: true });
+  };
+  try {
+    return { ...(await borrowed.opened), release };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+async function open() {
+  const directory = await mkdtemp(join(tmpdir(), 'bulkhead-testing-'));
+  try {
+    const program = await childProgram();
+    const sandbox = await openSandbox({ mode: 'auto', directory: join(directory, 'jail'), program });
+    tell(sandbox);
+    return { sandbox, directory };
+  } catch (error) {
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+function tell({ missing }: Sandbox): void {
+  if (missing === null || isTold) return;
+  isTold = true;
+  process.emitWarning(
+    `The plugin runs in its realm and under Node’s permission model, without the operating system’s wall. ${missing}`,
+    'BulkheadWarning',
+  );
+}

@@ -1,0 +1,136 @@
+/** The jailed process of an open plugin: loaded with what was built, asked through one door. */
+import { randomUUID } from 'node:crypto';
+import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/protocol.ts';
+import type { LogLine } from '../../sdk/testing.ts';
+import { ChildError } from '../../supervisor/child/errors.ts';
+import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/child.ts';
+import type { Jail } from '../../supervisor/jail.ts';
+import { sourceOf } from '../../supervisor/plugin-call.ts';
+import type { LocalBuild } from '../local-build.ts';
+import { pluginError, type Source } from './plugin-error.ts';
+import type { ScriptedHost } from './scripted-host.ts';
+
+/** Lines kept for the test to look at. */
+const LINES_MAX = 10_000;
+
+export interface ProcessOptions {
+  readonly built: LocalBuild;
+  readonly slug: string;
+  readonly settings: Readonly<Record<string, string>>;
+  readonly host: ScriptedHost;
+}
+/** What the plugin's code did with a call. */
+export type Answer =
+  | { readonly kind: 'answered'; readonly answer: unknown }
+  | { readonly kind: 'cancelled'; readonly reason: string }
+  | { readonly kind: 'failed'; readonly message: string; readonly stack: string };
+
+export class PluginProcess {
+  readonly logs: LogLine[] = [];
+  readonly #child: Child;
+  readonly #host: ScriptedHost;
+  readonly #source: Source;
+  /** What runs now, by invocation: the source of log lines. */
+  readonly #running = new Map<string, string>();
+
+  private constructor(jail: Jail, { host, built, slug }: ProcessOptions) {
+    this.#host = host;
+    this.#source = { sourceMap: built.bundle.sourceMap, name: `${slug}.js` };
+    this.#child = startChild(jail, {
+      onHostCall: (call) => this.#answer(call),
+      onLog: (line) => this.#log(line),
+      onExit: ({ asked, reason }) => asked || this.#say('error', `The plugin’s process ended: ${reason}.`),
+    });
+  }
+
+  /** Loads a plugin into a process of its own. @throws PluginError: it does not load again as it did when it was built */
+  static async start(jail: Jail, options: ProcessOptions): Promise<PluginProcess> {
+    const started = new PluginProcess(jail, options);
+    const { built, host, settings } = options;
+    try {
+      await started.#child.load({
+        ...{ bundle: built.bundle.text, sourceName: started.#source.name, members: host.members, settings },
+        ...{ secretNames: Object.keys(built.manifest.secrets), expected: built.registrations as Registrations },
+      });
+      return started;
+    } catch (error) {
+      await started.end();
+      throw started.#faultOf('It does not start', error);
+    }
+  }
+
+  /**
+   * Calls a handler.
+   *
+   * @param context without what every call has
+   * @throws PluginError: too late, dead; Error: the test itself left something unsaid
+   */
+  async call(
+    target: Target,
+    budgetMs: number,
+    context: Readonly<Record<string, unknown>>,
+    signal?: AbortSignal,
+  ): Promise<Answer> {
+    const [invocationId, deadlineAt] = [randomUUID(), Date.now() + budgetMs];
+    const source = sourceOf(target);
+    this.#running.set(invocationId, source);
+    const frame = { invocationId, deadlineAt: new Date(deadlineAt).toISOString() };
+    const options = { invocationId, deadlineAt, ...(signal ? { signal } : {}) };
+    try {
+      const outcome = await this.#child.invoke(target, { ...frame, ...context }, options);
+      if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };
+      if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
+      return { kind: 'failed', message: outcome.message, stack: outcome.stack };
+    } catch (error) {
+      throw this.#faultOf(source, error);
+    } finally {
+      this.#running.delete(invocationId);
+      const mistake = this.#host.takeMistake();
+      // biome-ignore lint/correctness/noUnsafeFinally: a test's own mistake comes before whatever followed from it
+      if (mistake) throw mistake;
+    }
+  }
+
+  /** The plugin's fault, for the test to throw. */
+  fault(what: string, message: string, stack = ''): Error {
+    return pluginError(what, message, stack, this.#source);
+  }
+
+  configure(settings: Readonly<Record<string, string>>): void {
+    this.#child.configure(settings, this.#host.members);
+  }
+
+  async end(): Promise<void> {
+    await this.#child.kill('the test closed it');
+  }
+
+  async #answer(call: HostCall): Promise<unknown> {
+    const row = Object.hasOwn(hostCalls, call.member) ? hostCalls[call.member as HostCallName] : null;
+    const pauses = row?.pausesBudget === true && call.invocationId !== null;
+    if (pauses) this.#child.pauseDeadline(call.invocationId ?? '');
+    try {
+      return await this.#host.answer(call);
+    } finally {
+      if (pauses) this.#child.resumeDeadline(call.invocationId ?? '');
+    }
+  }
+
+  #log({ level, message, data, invocationId }: ChildLogLine): void {
+    const source = (invocationId === null ? undefined : this.#running.get(invocationId)) ?? 'background';
+    this.#keep({ level, message, source, ...(data === undefined ? {} : { data }) });
+  }
+
+  #say(level: LogLine['level'], message: string): void {
+    this.#keep({ level, message, source: 'system' });
+  }
+
+  #keep(line: LogLine): void {
+    if (this.logs.length < LINES_MAX) this.logs.push(line);
+  }
+
+  #faultOf(what: string, error: unknown): unknown {
+    if (!(error instanceof ChildError)) return error;
+    const words = error.kind === 'timeout' ? error.message.replace(`${what} `, 'it ') : error.message;
+    return this.fault(what, words, error.pluginStack);
+  }
+}

@@ -1,0 +1,263 @@
+/** An open plugin as a test calls it: contexts filled up, answers checked by the rules of the service. */
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { closest } from 'fastest-levenshtein';
+import type { FolderFile } from '../../sdk/cli/toolbox.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { limits } from '../../sdk/limits.ts';
+import { effectiveSettings } from '../../sdk/manifest.ts';
+import {
+  type EventName,
+  events,
+  type HookName,
+  hooks,
+  type SurfaceName,
+  surfaces,
+  type Target,
+} from '../../sdk/protocol.ts';
+import type { EventRow, HookRow } from '../../sdk/rows.ts';
+import type { CompletionRequest, ToolResult } from '../../sdk/session/answers.ts';
+import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing.ts';
+import { foldLink, startChain } from '../../supervisor/chain.ts';
+import { requestOf } from '../../supervisor/channels/request.ts';
+import { ArgumentChecks } from '../../supervisor/sessions/argument-checks.ts';
+import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
+import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
+import type { LocalBuild } from '../local-build.ts';
+import type { BorrowedSandbox } from '../local-sandbox.ts';
+import { filled, hookNamed } from './contexts.ts';
+import { PluginProcess } from './plugin-process.ts';
+import type { ScriptedHost } from './scripted-host.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+export interface Opened extends BorrowedSandbox {
+  readonly slug: string;
+  readonly files: readonly FolderFile[];
+  readonly built: LocalBuild;
+  readonly settings: Readonly<Record<string, string>>;
+  readonly host: ScriptedHost;
+  readonly options: PluginOptions;
+}
+
+const AGENT = { id: 'agent-1', name: 'Agent' };
+const SESSION = { id: 'session-1', channelId: null };
+
+export class RunningPlugin implements OpenPlugin {
+  readonly #opened: Opened;
+  readonly #process: PluginProcess;
+  readonly #checks = new ArgumentChecks();
+  #settings: Readonly<Record<string, string>>;
+  #closing: Promise<void> | null = null;
+
+  private constructor(opened: Opened, process: PluginProcess) {
+    this.#opened = opened;
+    this.#process = process;
+    this.#settings = opened.settings;
+  }
+
+  static async start(opened: Opened): Promise<RunningPlugin> {
+    return new RunningPlugin(opened, await PluginProcess.start(opened.sandbox.jail, opened));
+  }
+
+  get name(): string {
+    return this.#opened.built.manifest.name;
+  }
+  get sandbox(): OpenPlugin['sandbox'] {
+    const { missing } = this.#opened.sandbox;
+    return { state: missing === null ? 'full' : 'degraded', missing };
+  }
+  get discovered(): OpenPlugin['discovered'] {
+    return this.#opened.built.discovered as Fields;
+  }
+  get warnings(): readonly string[] {
+    return this.#opened.built.warnings;
+  }
+  get logs(): OpenPlugin['logs'] {
+    return this.#process.logs;
+  }
+  get calls(): OpenPlugin['calls'] {
+    return this.#opened.host.calls;
+  }
+
+  readonly hook: OpenPlugin['hook'] = async (name: string, given: object = {}) => {
+    const hook = hookNamed(name);
+    const row: HookRow = hooks[hook];
+    this.#require('hooks', hook, hook);
+    const context = filled(hook, row.context, row.example.context, given as Fields);
+    const base = { hook, ...this.#place(), settings: this.#settings, trigger: 'user', at: new Date().toISOString() };
+    const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, { ...base, ...context });
+    if (answer.kind === 'failed') throw this.#process.fault(hook, answer.message, answer.stack);
+    const folded = foldHook(hook, context, answer);
+    if (folded.fault !== null) throw this.#process.fault('its answer', folded.fault);
+    return folded.result as never;
+  };
+
+  async tool(
+    name: string,
+    args: unknown = {},
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<ToolResult> {
+    this.#require('tools', name, `tools.${name}`);
+    const { parameters } = this.#opened.built.registrations.tools[name] ?? { parameters: {} };
+    inWords(`tools.${name}`, () => this.#checks.check(name, parameters, args));
+    const answer = await this.#surface(
+      'tools',
+      name,
+      { callId: randomUUID(), arguments: args, ...this.#place() },
+      signal,
+    );
+    if (answer.kind === 'failed') return failedTool(answer.message);
+    if (answer.kind === 'cancelled') return failedTool(answer.reason);
+    try {
+      return readToolResult(`tools.${name}`, answer.answer, limits.toolResultBytes);
+    } catch (error) {
+      throw error instanceof Problem ? this.#process.fault('its answer', error.message) : error;
+    }
+  }
+
+  async command(name: string, input = ''): Promise<string> {
+    if (!Object.hasOwn(this.#opened.built.registrations.commands, name)) {
+      const prompt = this.#opened.files.find(({ path }) => path === `commands/${name}.md`);
+      if (prompt) return fillPrompt(belowFrontmatter(await readFile(prompt.at, 'utf8')), input);
+    }
+    this.#require('commands', name, `commands.${name}`);
+    const answer = this.#answered(
+      `commands.${name}`,
+      await this.#surface('commands', name, { input, ...this.#place() }),
+    );
+    return this.#checked('commands', typeof answer === 'string' ? { text: answer } : answer).text;
+  }
+
+  async chat(provider: string, request: CompletionRequest) {
+    this.#require('providers', provider, `providers.${provider}`);
+    const answer = await this.#surface('providers', provider, { request });
+    return this.#checked('providers', this.#answered(`providers.${provider}`, answer));
+  }
+
+  readonly event: OpenPlugin['event'] = async (name: EventName, data = {}, { id = randomUUID(), attempt = 1 } = {}) => {
+    if (!Object.hasOwn(events, name))
+      throw new Error(`There is no event ${name}; did you mean ${closest(String(name), Object.keys(events))}?`);
+    this.#require('events', name, `events.${name}`);
+    const row: EventRow = events[name];
+    const envelope = {
+      ...{ id, type: name, occurredAt: new Date().toISOString(), attempt },
+      ...{ installationId: 'installation-1', pluginId: 'plugin-1', versionId: 'version-1', semVer: '1.0.0' },
+      data: filled(`events.${name}`, row.data, row.example, data as Fields),
+    };
+    const answer = await this.#process.call({ kind: 'event', name }, row.budgetMs, envelope);
+    this.#answered(`events.${name}`, answer);
+  };
+
+  async receive(request: VendorRequest): Promise<Received> {
+    return (
+      this.#checked('channel.receive', await this.#channel('receive', { request: vendorRequest(request) })) ??
+      NO_MESSAGES
+    );
+  }
+
+  async handshake(request: VendorRequest): Promise<Handshake | undefined> {
+    return this.#checked('channel.handshake', await this.#channel('handshake', { request: vendorRequest(request) }));
+  }
+
+  async send(message: Parameters<OpenPlugin['send']>[0]): Promise<void> {
+    const row = surfaces['channel.send'].params.shape.message;
+    await this.#channel('send', { message: filled('the message', row, NO_REPLY, message) });
+  }
+
+  configure(settings: Readonly<Record<string, string>>): void {
+    const all = { ...this.#settings, ...settings };
+    this.#settings = effectiveSettings(this.#opened.built.manifest, all);
+    this.#process.configure(this.#settings);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#process.end().finally(() => this.#opened.release());
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #place() {
+    const { agent = AGENT, session = SESSION } = this.#opened.options;
+    return { agent, session };
+  }
+
+  #surface(kind: 'tools' | 'commands' | 'providers', name: string, fields: Fields, signal?: AbortSignal) {
+    const context = { settings: this.#settings, ...fields };
+    return this.#process.call({ kind, name }, surfaces[kind].budgetMs, context, signal);
+  }
+
+  async #channel(name: 'receive' | 'send' | 'handshake', fields: Fields): Promise<unknown> {
+    const full = `channel.${name}` as const;
+    if (!this.#opened.built.registrations.channel[name]) throw this.#unregistered(full);
+    const target: Target = { kind: 'channel', name };
+    const answer = await this.#process.call(target, surfaces[full].budgetMs, { settings: this.#settings, ...fields });
+    return this.#answered(full, answer) ?? undefined;
+  }
+
+  #answered(what: string, answer: Awaited<ReturnType<PluginProcess['call']>>): unknown {
+    if (answer.kind === 'answered') return answer.answer;
+    if (answer.kind === 'cancelled') throw this.#process.fault(what, `it cancelled: ${answer.reason}`);
+    throw this.#process.fault(what, answer.message, answer.stack);
+  }
+
+  #checked<Name extends SurfaceName>(name: Name, answer: unknown) {
+    const checked = surfaces[name].result.safeParse(answer);
+    if (checked.success) return checked.data as ReturnType<(typeof surfaces)[Name]['result']['parse']>;
+    const issue = checked.error.issues[0];
+    const where = issue?.path.join('.') ?? '';
+    throw this.#process.fault(name, `it answered with ${where === '' ? 'what it may not' : where}: ${issue?.message}`);
+  }
+
+  #require(kind: 'hooks' | 'events' | 'tools' | 'commands' | 'providers', name: string, full: string): void {
+    const known = this.#opened.built.registrations[kind];
+    if (Array.isArray(known) ? !known.includes(name) : !Object.hasOwn(known, name)) throw this.#unregistered(full);
+  }
+
+  #unregistered(name: string): Error {
+    const { capabilities, manifest } = this.#opened.built;
+    const offered = capabilities.filter((capability) => !manifest.capabilities.includes(capability)).join(', ');
+    return new Error(
+      `The package does not register ${name}; it registers ${offered || 'nothing'}. Assign ${name} in index.ts.`,
+    );
+  }
+}
+
+const NO_MESSAGES = { messages: [] };
+const NO_REPLY = { conversationKey: 'conversation-1', text: '', attachments: [] };
+
+/** One link folded as the service's chain folds it. */
+function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof foldLink>[3]) {
+  const link = { installationId: 'installation-1', slug: 'plugin' };
+  const { state, fault } = foldLink(hook, startChain(context), link, answer, 0);
+  const { cancelled, trace } = state;
+  return {
+    fault,
+    result: {
+      action: cancelled ? 'cancel' : 'continue',
+      context: state.context,
+      changed: trace[0]?.outcome === 'changed',
+      reason: cancelled?.reason ?? null,
+    },
+  };
+}
+
+/** @throws Error with the problem's own words */
+function inWords(what: string, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    throw error instanceof Problem ? new Error(`${what}: ${error.message}`) : error;
+  }
+}
+
+function vendorRequest(request: VendorRequest): Fields {
+  const { method = 'POST', headers = {}, body = '', query = '' } = request;
+  const { channelId = 'channel-1', routingId = 'routing-1', deliveryId = randomUUID(), attempt = 1 } = request;
+  return requestOf({
+    ...{ id: deliveryId, attempt, channelId, routingId, receivedAt: new Date(), method, query },
+    ...{ headers: Object.entries(headers), body: typeof body === 'string' ? Buffer.from(body) : body },
+  });
+}

@@ -1,0 +1,127 @@
+/** `host` as a test says it: the service's own rules for grants, arguments and answers, and a clear word where nothing was said. */
+import { closest } from 'fastest-levenshtein';
+import { grantedMembers, isGranted } from '../../sdk/capabilities.ts';
+import { hostExamples } from '../../sdk/host-examples.ts';
+import { type HostCallName, hostCalls } from '../../sdk/protocol.ts';
+import type { HostRow } from '../../sdk/rows.ts';
+import type { HostScript, MadeCall } from '../../sdk/testing.ts';
+import type { HostCall } from '../../supervisor/child.ts';
+import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
+import { readTarget } from '../../supervisor/host/http/reach.ts';
+import { WireRefusal } from '../../supervisor/wire.ts';
+
+type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
+/** Host calls kept for the test to look at. */
+const CALLS_MAX = 10_000;
+const NAMES = Object.keys(hostCalls) as HostCallName[];
+
+export class ScriptedHost {
+  /** Host calls made so far. */
+  readonly calls: MadeCall[] = [];
+  readonly #granted: readonly string[];
+  readonly #answers: ReadonlyMap<string, Answer>;
+  #mistake: Error | null = null;
+
+  /** @throws Error: the script names no host call, or one that the plugin has no grant for */
+  constructor(granted: readonly string[], script: HostScript, secrets: Readonly<Record<string, string>>) {
+    this.#granted = granted;
+    this.#answers = new Map([...defaults(secrets), ...scripted(script, granted)]);
+  }
+
+  get members(): string[] {
+    return grantedMembers(this.#granted);
+  }
+
+  /** What the test did wrong since it was asked last, though the plugin may have caught it; null: nothing. */
+  takeMistake(): Error | null {
+    const mistake = this.#mistake;
+    this.#mistake = null;
+    return mistake;
+  }
+
+  /** @throws WireRefusal with what the plugin may read */
+  async answer({ member, args: given }: HostCall): Promise<unknown> {
+    const name = member as HostCallName;
+    const row: HostRow | undefined = Object.hasOwn(hostCalls, name) ? hostCalls[name] : undefined;
+    if (!row || !isGranted(row, this.#granted)) throw new WireRefusal('denied', `host.${member} is not granted`);
+    const args = read(() => checkArguments(name, row, given));
+    if (name === 'http.fetch') read(() => readTarget(String(args.url), this.#granted));
+    if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
+    const answer = this.#answers.get(name);
+    if (!answer) throw this.#blame(unscripted(name));
+    const result = await tried(name, () => answer(args));
+    try {
+      return checkResult(name, row, result);
+    } catch (error) {
+      const issue = row.result.safeParse(result).error?.issues[0];
+      const why = issue ? [issue.path.join('.'), issue.message].filter(Boolean).join(': ') : (error as Error).message;
+      throw this.#blame(`host.${name} is scripted with an answer that the service never gives: ${why}.`);
+    }
+  }
+
+  #blame(message: string): WireRefusal {
+    this.#mistake ??= new Error(message);
+    return new WireRefusal('failed', message);
+  }
+}
+
+function read<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new WireRefusal('failed', (error as Error).message);
+  }
+}
+
+/** What a scripted answer throws is the call's failure, which the plugin may catch. */
+async function tried(name: string, work: () => unknown): Promise<unknown> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new WireRefusal('failed', `host.${name}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function unscripted(name: HostCallName): string {
+  const [member, call] = name.split('.');
+  const { result } = hostExamples[name] as { result: unknown };
+  const example = result instanceof Object && !Array.isArray(result) ? `(${textOf(result)})` : textOf(result);
+  return `The plugin called host.${name}, and the test does not say what it answers: give { host: { ${member}: { ${call}: () => ${example} } } }.`;
+}
+
+function textOf(value: unknown): string {
+  if (value === undefined) return 'undefined';
+  if (value instanceof Uint8Array) return `new Uint8Array([${[...value].join(', ')}])`;
+  const json = JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? '…bytes' : part));
+  return json.replaceAll('"…bytes"', 'new Uint8Array()');
+}
+
+/** Secrets are those of the options; what is stored is kept as long as the plugin is open. */
+function defaults(secrets: Readonly<Record<string, string>>): [string, Answer][] {
+  const stored = new Map<string, unknown>();
+  return [
+    ['secrets.get', ({ name }) => (Object.hasOwn(secrets, String(name)) ? secrets[String(name)] : null)],
+    ['storage.get', ({ key }) => stored.get(String(key)) ?? null],
+    ['storage.set', ({ key, value }) => void stored.set(String(key), value)],
+    ['storage.delete', ({ key }) => void stored.delete(String(key))],
+    ['storage.list', ({ prefix = '' }) => [...stored.keys()].filter((key) => key.startsWith(String(prefix))).sort()],
+  ];
+}
+
+function scripted(script: HostScript, granted: readonly string[]): [string, Answer][] {
+  return Object.entries(script).flatMap(([member, calls]) =>
+    Object.entries(calls ?? {}).map(([call, answer]): [string, Answer] => {
+      const name = `${member}.${call}`;
+      if (!Object.hasOwn(hostCalls, name))
+        throw new Error(`host: there is no host.${name}; did you mean host.${closest(name, NAMES)}?`);
+      const row: HostRow = hostCalls[name as HostCallName];
+      if (!isGranted(row, granted)) throw new Error(ungranted(name, row));
+      return [name, typeof answer === 'function' ? (answer as Answer) : () => answer];
+    }),
+  );
+}
+
+function ungranted(name: string, row: HostRow): string {
+  const capability = row.capability === 'http' ? 'host.http:<host>' : `host.${row.capability}`;
+  return `host: host.${name} is scripted, but the plugin is not granted it: declare ${capability} in readme.md, and do not leave it out of grants.`;
+}

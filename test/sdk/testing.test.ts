@@ -1,0 +1,159 @@
+/** `@bulkhead/sdk/testing`: a package in a jailed process, with what a test says around it. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
+import t, { type Test } from 'tap';
+import { openPlugin } from '../../pack/testing.ts';
+import type { PluginOptions } from '../../sdk/testing.ts';
+import { temporaryFolder } from '../harness.ts';
+
+t.teardown(() => stopEsbuild());
+
+const HEAD = `---
+name: Kit
+description: For tests
+capabilities: [host.llm, host.storage, "host.http:api.example.com", "host.workspace:read"]
+settings: { tone: { default: dry, enum: [dry, warm] } }
+secrets: { key: {} }
+---
+`;
+
+async function write(test: Test, code: string, files: Readonly<Record<string, string>> = {}): Promise<string> {
+  const folder = join(await temporaryFolder(test), 'kit');
+  for (const [path, text] of Object.entries({ 'readme.md': HEAD, 'index.ts': code, ...files })) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), text);
+  }
+  return folder;
+}
+async function open(test: Test, code: string, options?: PluginOptions) {
+  const plugin = await openPlugin(await write(test, code), options);
+  test.teardown(() => plugin.close());
+  return plugin;
+}
+
+t.test('what a plugin reaches is what the test grants and scripts', async (t) => {
+  const plugin = await open(
+    t,
+    `tools.look = { description: 'Looks', parameters: {}, handler: async () => ({ content: [{ type: 'json', json: {
+       members: Object.keys(host).sort(), key: await host.secrets.get('key'), tone: host.settings.tone,
+       page: (await host.http.fetch('https://api.example.com/x')).bodyText,
+     } }] }) };
+     tools.keep = { description: 'Keeps', parameters: {}, handler: async ({ n }) => {
+       await host.storage.set('n', n); return String(await host.storage.get('n')); } };
+     tools.stray = { description: 'Strays', parameters: {}, handler: async () => {
+       try { await host.http.fetch('https://elsewhere.example.com/'); } catch (error) { return String(error.message); } } };`,
+    {
+      grants: ['host.storage', 'host.http:api.example.com'],
+      secrets: { key: 's3cret' },
+      settings: { tone: 'warm' },
+      host: {
+        http: {
+          fetch: ({ url }) => ({ status: 200, headers: {}, bodyText: `at ${url}`, bodyBytes: new Uint8Array() }),
+        },
+      },
+    },
+  );
+  const { content } = await plugin.tool('look');
+  t.match(content, [{ json: { key: 's3cret', tone: 'warm', page: 'at https://api.example.com/x' } }]);
+  t.notMatch(JSON.stringify(content), /"(llm|workspace)"/);
+  t.same(await plugin.tool('keep', { n: 7 }), { content: [{ type: 'text', text: '7' }], isError: false });
+  t.match((await plugin.tool('stray')).content, [{ text: /elsewhere\.example\.com is not a granted host/ }]);
+  t.same(
+    plugin.calls.map(({ name }) => name),
+    ['secrets.get', 'http.fetch', 'storage.set', 'storage.get'],
+  );
+  t.match(plugin.discovered, { tools: [{ name: 'look' }, { name: 'keep' }, { name: 'stray' }] });
+});
+
+t.test('hooks, events and webhooks follow the rules of the service', async (t) => {
+  const plugin = await open(
+    t,
+    `middleware.inboundMessage = (ctx) => {
+       host.log('heard ' + ctx.message.text, { from: ctx.message.from });
+       if (ctx.message.text === 'stop') ctx.cancel('not today');
+       if (ctx.message.text === 'wrong') return { message: { id: 'other' } };
+       if (ctx.message.text === 'throw') throw new TypeError('no such loaf');
+       return { message: { text: ctx.message.text + '!' } };
+     };
+     events.pluginUpdated = (event) => host.log.warn(event.type + ' ' + event.attempt + ' ' + event.data.toSemVer);
+     channel.receive = (request) => ({ messages: [{ conversationKey: request.channelId, from: request.headers['x-from'], text: request.bodyText + request.bodyBytes.length }] });
+     channel.handshake = (request) => request.query === 'ask' ? { status: 200, body: 'yes' } : undefined;`,
+  );
+  const say = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
+  t.match(await say('hi'), { action: 'continue', changed: true, context: { message: { text: 'hi!', id: 'm1' } } });
+  t.match(await say('stop'), { action: 'cancel', reason: 'not today', changed: false });
+  await t.rejects(say('wrong'), { name: 'PluginError', message: /message\.id cannot be changed/ });
+  await t.rejects(say('throw'), {
+    name: 'PluginError',
+    message: /middleware\.inboundMessage: .*no such loaf \(index\.ts:5:\d+\)/,
+    stack: /index\.ts:5:/,
+  });
+  await plugin.event('pluginUpdated', { toSemVer: '2.0.0' }, { attempt: 3 });
+  t.match(plugin.logs[0], {
+    ...{ level: 'info', message: 'heard hi', data: { from: 'ann' } },
+    source: 'middleware.inboundMessage',
+  });
+  t.match(plugin.logs.at(-1), { level: 'warn', message: 'pluginUpdated 3 2.0.0', source: 'events.pluginUpdated' });
+  const received = await plugin.receive({ body: 'grün', headers: { 'X-From': 'vendor' } });
+  t.same(received, { messages: [{ conversationKey: 'channel-1', from: 'vendor', text: 'grün5' }] });
+  t.same(await plugin.handshake({ query: 'ask' }), { status: 200, body: 'yes' });
+  t.equal(await plugin.handshake({}), undefined);
+});
+
+t.test('a hung plugin is ended, and says so', async (t) => {
+  const plugin = await open(t, 'middleware.systemPrompt = () => { for (;;); };');
+  await t.rejects(plugin.hook('systemPrompt'), { name: 'PluginError', message: /took longer than its 3000 ms/ });
+  await t.rejects(plugin.hook('systemPrompt'), { name: 'PluginError' });
+});
+
+t.test('what a test leaves unsaid or says wrongly is told in one sentence', async (t) => {
+  const code = `tools.ask = { description: 'Asks', parameters: {}, handler: async () => {
+    try { return (await host.llm.complete({ messages: [{ role: 'user', text: 'x' }] })).text; } catch { return 'caught'; } } };`;
+  const folder = await write(t, code);
+  await using silent = await openPlugin(folder);
+  await t.rejects(silent.tool('ask'), {
+    message: /called host\.llm\.complete, and the test does not say .*\{ host: \{ llm: \{ complete: \(\) => \(\{"text"/,
+  });
+  await t.rejects(silent.tool('aks'), { message: /does not register tools\.aks; it registers tools\.ask/ });
+  await t.rejects(silent.hook('middleware.systemPromt' as never), { message: /did you mean middleware\.systemPrompt/ });
+  await t.rejects(silent.hook('systemPrompt'), { message: /does not register middleware\.systemPrompt/ });
+  await t.rejects(silent.event('pluginInstaled' as never), { message: /did you mean pluginInstalled/ });
+  await t.rejects(silent.receive({}), { message: /does not register channel\.receive/ });
+  const wrong: readonly [PluginOptions, RegExp][] = [
+    [{ grants: ['host.ssh'] }, /host\.ssh is not among the capabilities in readme\.md/],
+    [{ settings: { tune: 'x' } }, /tune is not in readme\.md, which has tone/],
+    [{ settings: { tone: 'loud' } }, /tone cannot be “loud”: readme\.md allows dry, warm/],
+    [{ secrets: { token: 'x' } }, /token is not in readme\.md, which has key/],
+    [{ host: { llm: { compleet: 1 } } as never }, /no host\.llm\.compleet; did you mean host\.llm\.complete/],
+    [{ host: { ssh: { hosts: [] } } }, /host\.ssh\.hosts is scripted, but the plugin is not granted it/],
+    [{ grants: [], host: { llm: { complete: () => ({}) as never } } }, /host\.llm\.complete is scripted, but/],
+  ];
+  for (const [options, message] of wrong) await t.rejects(openPlugin(folder, options), { message });
+  await using odd = await openPlugin(folder, { host: { llm: { complete: { text: 1 } as never } } });
+  await t.rejects(odd.tool('ask'), { message: /scripted with an answer that the service never gives: text/ });
+  await using failing = await openPlugin(folder, {
+    host: {
+      llm: {
+        complete: () => {
+          throw new Error('no model');
+        },
+      },
+    },
+  });
+  t.match(
+    await failing.tool('ask'),
+    { content: [{ text: 'caught' }] },
+    'a failure that is scripted is the plugin’s to catch',
+  );
+});
+
+t.test('a package that no publish would take is refused with its words and places', async (t) => {
+  await t.rejects(openPlugin(join(await temporaryFolder(t), 'none')), { message: /There is no folder/ });
+  const misspelt = await write(t, 'middleware.systemPromt = () => "x";');
+  await t.rejects(openPlugin(misspelt), {
+    message: /index\.ts:1:\d+: “middleware\.systemPromt” is nothing .*systemPrompt/,
+  });
+  const broken = await write(t, 'const x: = 1;');
+  await t.rejects(openPlugin(broken), { message: /kit: index\.ts:1/ });
+});
