@@ -31,6 +31,11 @@ export function packAgentPlugin(
   addresses: Addresses,
 ): Readable {
   const zip = new ZipFile();
+  const output = zip.outputStream as unknown as Readable;
+  let source: Readable | null = null;
+  zip.on('error', (error: Error) => output.destroy(error));
+  // Whoever stops reading leaves no file open.
+  output.once('close', () => source?.destroy());
   // The same version packs to the same bytes.
   const options = { mtime: version.createdAt };
   const add = (name: string, value: object): void =>
@@ -40,11 +45,12 @@ export function packAgentPlugin(
   for (const { path, sha256, sizeBytes } of files) {
     if (!SKILL.test(path)) continue;
     zip.addReadStreamLazy(`${plugin.slug}/${path}`, { ...options, size: sizeBytes }, (give) => {
-      give(null, blobs.stream(sha256));
+      source = blobs.stream(sha256);
+      give(null, source);
     });
   }
   zip.end();
-  return zip.outputStream as unknown as Readable;
+  return output;
 }
 
 function manifestOf({ slug, description, author }: Named, semVer: string | null): object {
