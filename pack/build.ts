@@ -18,7 +18,11 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const COPIED = ['package.json', 'globals.d.ts', 'tsconfig.plugin.json', 'REFERENCE.md', 'README.md'];
 const ADAPTERS = ['ai-sdk', 'langchain', 'openai-agents'];
 /** Runs in Node only, with the host's own code inside. */
-const NODE_ENTRIES = { bulkhead: 'pack/bulkhead.ts' };
+const NODE_ENTRIES = {
+  ...{ bulkhead: 'pack/bulkhead.ts', testing: 'pack/testing.ts' },
+  // Started by the jail, which looks for it beside itself.
+  'spawner-process': 'supervisor/jail/spawner-process.ts',
+};
 /** Runs wherever there is `fetch`. */
 const PORTABLE_ENTRIES = {
   session: 'sdk/session.ts',

@@ -119,8 +119,8 @@ export interface OpenPlugin extends AsyncDisposable {
 }
 
 /** The plugin's own fault: it threw, took too long, answered what it may not, or vetoed where nothing can be vetoed. */
-export interface PluginError extends Error {
-  readonly name: 'PluginError';
+export declare class PluginError extends Error {
+  override readonly name: 'PluginError';
 }
 
 /**

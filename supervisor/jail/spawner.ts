@@ -13,7 +13,9 @@ import { fileURLToPath } from 'node:url';
 import { inheritedDescriptors } from './inherited-descriptors.ts';
 import type { FromSpawner, SpawnOrder, ToSpawner } from './spawn-orders.ts';
 
-const PROGRAM = fileURLToPath(new URL('spawner-process.ts', import.meta.url));
+/** Beside this file: its source in the repository, built in the SDK's package. */
+const ENDING = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+const PROGRAM = fileURLToPath(new URL(`spawner-process.${ENDING}`, import.meta.url));
 /** It starts processes one after another and holds nothing. */
 const FLAGS = ['--max-old-space-size=64', '--max-semi-space-size=1', '--single-threaded', '--no-warnings'];
 /** Without children it ends after this: starts one after another share it. Milliseconds. */

@@ -49,6 +49,8 @@ t.test('the tarball holds what authors need and nothing of the host', async (t) 
     'dist/bulkhead.js',
     'dist/sandbox-child.cjs',
     'dist/session.js',
+    'dist/spawner-process.js',
+    'dist/testing.js',
   ]);
   const own = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
   const sdk = JSON.parse(await readFile(join(root, 'sdk/package.json'), 'utf8'));
