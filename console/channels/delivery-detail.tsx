@@ -1,6 +1,6 @@
 /** One delivery: its way, its headers and its payload, exactly as they came. */
 
-import { Button, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Button, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useAction } from '../rest/action.ts';
 import { bodyOf, rest } from '../rest/client.ts';
@@ -50,9 +50,11 @@ export function DeliveryDetail({ installationId, deliveryId }: Shown) {
       </Title>
       <Payload>{visibleText(body)}</Payload>
       {bodyTruncated ? <Text size="sm">Only its beginning is shown.</Text> : null}
-      <Button variant="default" loading={replay.isPending} onClick={() => replay.mutate()}>
-        Replay
-      </Button>
+      <Group justify="flex-end">
+        <Button variant="default" loading={replay.isPending} onClick={() => replay.mutate()}>
+          Replay
+        </Button>
+      </Group>
     </Stack>
   );
 }

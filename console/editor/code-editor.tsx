@@ -56,6 +56,8 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: Edited) 
     made.addCommand(KeyMod.CtrlCmd | KeyCode.KeyS, () => latest.current.onSave());
     made.addCommand(KeyCode.Escape, () => latest.current.onLeave(), NOTHING_IS_OPEN);
     shown.current = made;
+    // Its typeface may come after it; places of the pointer are reckoned from the widths of letters.
+    void document.fonts.load(`13px ${FONT}`).then(() => editor.remeasureFonts());
     return () => {
       made.dispose();
       syncModels([]);

@@ -35,7 +35,7 @@ export function QueuesView({ queues, deadLetters }: components['schemas']['Queue
   return (
     <Stack>
       <Part title="Queues">
-        <HeadedTable label="Queues" titles={QUEUE_TITLES} rows={waiting} numeric={QUEUE_TITLES.slice(1)} />
+        <HeadedTable label="Queues" titles={QUEUE_TITLES} rows={waiting} numeric={QUEUE_TITLES.slice(1)} staysTable />
       </Part>
       <Part title="Dead letters">
         {letters.length === 0 ? (

@@ -19,8 +19,10 @@ const SCALE = 2;
 const QUALITY = 82;
 const EXAMPLES = ['house-style', 'message-guard', 'todo-policy', 'summarizer', 'ssh-guard', 'quiet-hours', 'weather'];
 /** Long enough for the charts to have a line. */
-const MESSAGES = 60;
-const PAUSE_MS = 2_000;
+const MESSAGES = 75;
+const PAUSE_MS = 1_500;
+/** Until the compiler is ready it explains nothing, milliseconds. */
+const HOVER_MS = 5_000;
 const SAID = ['Good morning', 'Where is my order 4711?', 'A forbidden thing', 'Thanks a lot'];
 
 const ends: (() => unknown)[] = [];
@@ -36,7 +38,8 @@ async function takeAll(): Promise<void> {
   ending.teardown(() => rm(folder, { recursive: true }));
   const service = await startService(ending, { DATA_DIR: join(folder, 'data') });
   const plugin = await publishFrontDesk(service);
-  for (const name of EXAMPLES) await publishExample(service, name);
+  const examples: string[] = [];
+  for (const name of EXAMPLES) examples.push(await publishExample(service, name));
   const desk = await install(service, 'front-desk');
   const session = await work(service);
   const browser = await startBrowser(ending);
@@ -51,11 +54,13 @@ async function takeAll(): Promise<void> {
     page.getByRole('table', { name: 'Handlers' }).waitFor(),
   );
   await show(`/playground/${session}`, 'playground', tryIt);
+  await show(`/plugins/${examples[0]}/edit`, 'editor', pointAtHook);
   await publish(service, plugin, '1.1.0', 'host.llm, "host.http:api.example.com"');
   await show(`/installations/${desk}`, 'consent', (page) => page.getByText('1.1.0 asks for more access').waitFor());
 }
 
-async function publishExample(service: RunningService, slug: string): Promise<void> {
+/** @returns the plugin's id */
+async function publishExample(service: RunningService, slug: string): Promise<string> {
   const { files } = await readPackage(slug);
   const texts = files.map(({ path, bytes }) => ({ path, contentText: bytes.toString('utf8') }));
   const readme = texts.find(({ path }) => path === 'readme.md')?.contentText ?? '';
@@ -64,6 +69,7 @@ async function publishExample(service: RunningService, slug: string): Promise<vo
   const published = await service.call('POST', `/api/plugins/${body.id}/versions`, { semVer: '1.0.0', files: texts });
   assert.equal(published.status, 201, JSON.stringify(published.body));
   await service.call('POST', `/api/plugins/${body.id}/listing`);
+  return body.id;
 }
 
 async function install(service: RunningService, slug: string): Promise<string> {
@@ -98,6 +104,19 @@ async function tryIt(page: Page): Promise<void> {
   await eventually(async () => (await page.locator('.said').count()) === 3);
 }
 
+/** The editor says what the SDK says of it. */
+async function pointAtHook(page: Page): Promise<void> {
+  const hover = page.locator('.monaco-hover').getByText('systemPrompt').first();
+  await eventually(async () => {
+    await page.mouse.move(0, 0);
+    await page.locator('.view-line').getByText('systemPrompt').first().hover();
+    return hover.waitFor({ timeout: HOVER_MS }).then(
+      () => true,
+      () => false,
+    );
+  });
+}
+
 async function openFine(browser: Browser, service: RunningService): Promise<Page> {
   const context = await browser.newContext({ viewport: VIEW, deviceScaleFactor: SCALE, reducedMotion: 'reduce' });
   const page = await context.newPage();
@@ -108,7 +127,6 @@ async function openFine(browser: Browser, service: RunningService): Promise<Page
 
 /** As WebP: a third of the PNG. */
 async function picture(page: Page, name: string): Promise<void> {
-  await page.mouse.move(0, 0);
   await page.evaluate('document.fonts.ready.then(() => 0)');
   const driver = await page.context().newCDPSession(page);
   const { data } = await driver.send('Page.captureScreenshot', { format: 'webp', quality: QUALITY });
