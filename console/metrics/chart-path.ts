@@ -29,10 +29,18 @@ function runsOf(values: Values, top: number): string[][] {
   return runs;
 }
 
-/** A line through the points that have a value; a gap where one has none, a dot where a point stands alone. */
+/** A line through the points that have a value; a gap where one has none. */
 export const pathOf = (values: Values, top: number): string =>
   runsOf(values, top)
-    .map((run) => (run.length === 1 ? `M${run[0]}h0.4` : `M${run.join('L')}`))
+    .filter((run) => run.length > 1)
+    .map((run) => `M${run.join('L')}`)
+    .join('');
+
+/** Points that stand alone: lines of no length, which a round pen shows as dots. */
+export const dotsOf = (values: Values, top: number): string =>
+  runsOf(values, top)
+    .filter((run) => run.length === 1)
+    .map((run) => `M${run[0]}h0`)
     .join('');
 
 /** What is under that line. */

@@ -1,7 +1,7 @@
 /** Lines over time, drawn as they are: no library for a few paths. Screen readers get the table beside it. */
 import { Group, Text } from '@mantine/core';
-import { type PointerEvent, useState } from 'react';
-import { areaOf, pathOf, scaleOf } from './chart-path.ts';
+import { type PointerEvent, type SVGProps, useState } from 'react';
+import { areaOf, dotsOf, pathOf, scaleOf } from './chart-path.ts';
 
 export interface Line {
   readonly label: string;
@@ -26,6 +26,11 @@ const GRID = [0, 0.5, 1];
 /** From here on what is said of a point stands to its left. */
 const RIGHT_SIDE = 0.6;
 const PERCENT = 100;
+const PEN: SVGProps<SVGPathElement> = {
+  ...{ fill: 'none', stroke: 'currentColor', vectorEffect: 'non-scaling-stroke' },
+  strokeLinejoin: 'round',
+  strokeLinecap: 'round',
+};
 
 export function LineChart({ title, unit = '', times, lines }: Drawn) {
   const top = scaleOf(lines.flatMap(({ values }) => values));
@@ -100,10 +105,8 @@ function Plot({ label, times, lines, top, unit }: Plotted) {
         {lines.toReversed().map(({ label, colour, values }) => (
           <g key={label} color={colourOf(colour)}>
             {label === lines[0]?.label ? <path d={areaOf(values, top)} fill="currentColor" opacity={0.1} /> : null}
-            <path
-              {...{ d: pathOf(values, top), fill: 'none', stroke: 'currentColor', strokeWidth: 1.75 }}
-              {...{ strokeLinejoin: 'round', strokeLinecap: 'round', vectorEffect: 'non-scaling-stroke' }}
-            />
+            <path d={pathOf(values, top)} {...PEN} strokeWidth={1.75} />
+            <path d={dotsOf(values, top)} {...PEN} strokeWidth={5} />
           </g>
         ))}
       </svg>

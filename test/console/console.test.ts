@@ -185,7 +185,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   });
 
   await t.test('allow what the chosen version asks for, not what the newest does', async () => {
-    await page.getByRole('link', { name: 'Catalog' }).click();
+    await page.getByRole('link', { name: 'Catalog', exact: true }).click();
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('button', { name: 'Install' }).click();
     const dialog = page.getByRole('dialog');
