@@ -80,7 +80,10 @@ function require(of: Package, path: string): PackageFile {
   if (file) return file;
   const near = of.files.find((candidate) => candidate.path.toLowerCase().split('/').at(-1) === path);
   const hint = near ? ` There is “${near.path}”: it must be called ${path} and lie at the top.` : '';
-  throw invalidAt({ path, message: `The file is missing.${hint}` });
+  throw invalidAt({
+    path,
+    message: `The file is missing; every package has readme.md and index.ts at its top.${hint}`,
+  });
 }
 
 async function checkTools(

@@ -27,8 +27,10 @@ export async function bundlePackage(run: RunTask, of: Package): Promise<Bundle> 
   if (result.outcome === 'died') result = await run<BuildResult>('build', task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
   if (result.outcome !== 'built') throw gaveUp();
-  if (Buffer.byteLength(JSON.stringify(result.bundle)) > BUNDLE_MAX_BYTES) {
-    throw invalidAt({ path: ENTRY, message: `The bundle of the package is larger than ${BUNDLE_MAX_BYTES} bytes.` });
+  const bytes = Buffer.byteLength(JSON.stringify(result.bundle));
+  if (bytes > BUNDLE_MAX_BYTES) {
+    const message = `The bundle of the package has ${bytes} bytes, and ${BUNDLE_MAX_BYTES} is the most: leave out data that the code need not carry.`;
+    throw invalidAt({ path: ENTRY, message });
   }
   return { text: result.bundle, sourceMap: result.sourceMap };
 }

@@ -41,7 +41,7 @@ export function readFrontmatter<Schema extends z.ZodType>(
     throw invalidAt({
       path: file.path,
       line: 1,
-      message: 'starts with a line ---, then name and description, then ---.',
+      message: 'must start with a line ---, then name: … and description: …, then a line ---.',
     });
   }
   const lines = new LineCounter();

@@ -55,8 +55,15 @@ function compileFault(schema: SchemaObject, nodes: readonly Subschema[]): CostFa
 
 const invalid = (error: ErrorObject | undefined): CostFault => ({
   at: error?.instancePath ?? '',
-  message: `is no JSON Schema 2020-12: it ${error?.message ?? 'is not valid'}`.slice(0, MESSAGE_MAX_CHARS),
+  message: `is no JSON Schema 2020-12: it ${reasonOf(error)}`.slice(0, MESSAGE_MAX_CHARS),
 });
+
+/** ajv does not say which values it would take. */
+function reasonOf(error: ErrorObject | undefined): string {
+  const allowed: unknown = error?.keyword === 'enum' ? error.params.allowedValues : undefined;
+  if (Array.isArray(allowed)) return `must be one of ${allowed.join(', ')}`;
+  return error?.message ?? 'is not valid';
+}
 
 /** @param missing the reference, made absolute where the schema has an `$id` */
 function remote(missing: string, nodes: readonly Subschema[]): CostFault {

@@ -3,7 +3,7 @@
 /** `{said}` is what the service said, `{url}` its address. */
 const advice: Readonly<Record<string, string>> = {
   unauthenticated: 'You are not signed in at {url}, or the sign-in ran out: run `bulkhead login`.',
-  slug_taken: '{said} Choose another slug with `--slug`.',
+  slug_taken: '{said} Give it with `--slug`.',
   version_exists: '{said} Leave `--version` out and the next free number is proposed.',
   away: 'Nothing answers at {url}: start Bulkhead there (`npm start`), or name another address with `--url`.',
   connection_lost: '{said} Look with `bulkhead status` before you try again.',

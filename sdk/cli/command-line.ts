@@ -125,8 +125,9 @@ function tell(output: Output, { code, message, errors, requestId }: Failure): vo
   const named = requestId ? { requestId } : {};
   output.answer({ error: { code, message, errors, ...named } });
   if (output.json) return;
-  // One place is in the message already.
-  if (errors.length > 1) for (const error of errors) output.note(placed(error));
-  output.note(`${output.paint.red('error')} ${message}`);
+  const mark = output.paint.red('error');
+  // The message of several faults is the first of them and a count; here each has its line.
+  if (errors.length > 1) for (const error of errors) output.note(`${mark} ${placed(error)}`);
+  else output.note(`${mark} ${message}`);
   if (code === 'internal' && requestId) output.note(`Name request ${requestId} to whoever runs the service.`);
 }

@@ -1,6 +1,6 @@
 /** A new author's folder: empty but for the packed SDK, installed by npm without a network; and its `bulkhead`. */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -36,11 +36,10 @@ export async function newAuthor(t: Teardown, env: Readonly<Record<string, string
   const { stdout } = await npm(['pack', '--json', join(scratch, 'sdk')]);
   const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
   await writeFile(join(folder, 'package.json'), '{ "private": true }');
-  // What npm would fetch is taken from where the tests' own npm put it.
-  const fetched = ['esbuild', 'zod'].map((name) => join(modules, name));
-  await npm(['install', '--ignore-scripts', '--install-links', '--omit=optional', ...fetched, `./${filename}`]);
-  const binary = `@esbuild/${process.platform}-${process.arch}`;
-  await cp(join(modules, binary), join(folder, 'node_modules', binary), { recursive: true });
+  // What npm would fetch lies there already, as links to where the tests' own npm put it.
+  await mkdir(join(folder, 'node_modules'));
+  for (const name of ['esbuild', 'zod']) await symlink(join(modules, name), join(folder, 'node_modules', name));
+  await npm(['install', '--ignore-scripts', '--omit=optional', `./${filename}`]);
   return {
     folder,
     async bulkhead(args, options = {}) {
@@ -53,6 +52,3 @@ export async function newAuthor(t: Teardown, env: Readonly<Record<string, string
     },
   };
 }
-
-/** What a file of the author holds. */
-export const read = (author: Author, path: string): Promise<string> => readFile(join(author.folder, path), 'utf8');
