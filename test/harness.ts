@@ -33,6 +33,12 @@ export interface TestDatabase {
   readonly pool: Pool;
 }
 
+/** SIGKILL to a process that was looked up. @throws where it was not found: 0 would be the whole test run */
+export function killProcess(pid: number | null | undefined): void {
+  if (!pid) throw new Error('there is no such process to kill');
+  process.kill(pid, 'SIGKILL');
+}
+
 /** A migrated, empty database. Dropped with the test, by force if somebody is still connected. */
 export async function testDatabase(test: Teardown): Promise<TestDatabase> {
   const server = await serverUrl();

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { connect } from '../../sdk/session.ts';
-import { temporaryFolder } from '../harness.ts';
+import { killProcess, temporaryFolder } from '../harness.ts';
 import { stillRunning } from './process-tree.ts';
 import { eventually, type RunningService, startService } from './running-service.ts';
 import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';
@@ -45,7 +45,7 @@ for (const [name, { pid, healed }] of Object.entries(victims)) {
     const victim = await pid(service);
     const dead = (await service.processes()).filter((seen) => seen.pid === victim);
     t.equal(dead.length, 1, 'the victim was running');
-    process.kill(victim, 'SIGKILL');
+    killProcess(victim);
     await service.line(healed);
     t.same(await stillRunning(dead), []);
     await check(t, workshop, before, queued);
@@ -66,7 +66,7 @@ t.test('an agent runtime with our client has every call answered, through a kill
   t.equal(await prompt(), 'Be brief. warm k3y');
   const victim = await byCommand('supervisor/main.ts')(service);
   for (let call = 0; call < 50; call += 1) {
-    if (call === 10) process.kill(victim, 'SIGKILL');
+    if (call === 10) killProcess(victim);
     // A plugin that is just starting again may be left out of its chain; the call is answered all the same.
     await prompt();
   }

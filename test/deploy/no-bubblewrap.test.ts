@@ -4,7 +4,7 @@ import { mkdir, readFile, symlink } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
 import { openIssuer } from '../../db/identity.ts';
-import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
+import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
 import { eventually, type RunningService, startOnly, startService } from './running-service.ts';
 
@@ -127,7 +127,7 @@ t.test('a plugin that loops dies with a supervisor that is killed', async (t) =>
   });
   isSeen = true;
   const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
-  process.kill(supervisor?.pid ?? 0, 'SIGKILL');
+  killProcess(supervisor?.pid);
   await eventually(async () => (await stillRunning([looping])).length === 0);
   t.same(await stillRunning([looping]), []);
   await calling;

@@ -5,7 +5,7 @@
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { temporaryFolder } from '../harness.ts';
+import { killProcess, temporaryFolder } from '../harness.ts';
 import { startService } from './running-service.ts';
 
 t.setTimeout(600_000);
@@ -58,7 +58,7 @@ t.test('requests go on through one replacement after another', async (t) => {
 
   const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
   const asking = Array.from({ length: 20 }, () => askAgain(urls[1] as string, service.token));
-  process.kill(supervisor?.pid ?? 0, 'SIGKILL');
+  killProcess(supervisor?.pid);
   asking.push(...Array.from({ length: 20 }, () => askAgain(urls[1] as string, service.token)));
   t.ok((await Promise.all(asking)).every((status) => status === 200));
 });

@@ -1,6 +1,7 @@
 /** `host.http.fetch` from a real plugin: what it is given, and that nothing stays open when it may not any more. */
 import t, { type Test } from 'tap';
 import { announceInstallation } from '../../db/notices.ts';
+import { killProcess } from '../harness.ts';
 import { connectionEnds } from '../open-ends.ts';
 import { startDns } from './dns-server.ts';
 import { serve, type Target } from './http-target.ts';
@@ -63,7 +64,7 @@ const ends: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; t
   'an uninstall': { what: (asking) => change(asking, `status = 'uninstalling'`), told: /not granted any more/ },
   'the death of its child': {
     what: async ({ world, installationId }) => {
-      process.kill(world.supervisor.fleet.pidOf(installationId) ?? 0, 'SIGKILL');
+      killProcess(world.supervisor.fleet.pidOf(installationId));
     },
     told: /ended|gone|died|killed|SIGKILL/i,
   },

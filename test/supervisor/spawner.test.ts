@@ -1,6 +1,7 @@
 /** The small process that starts the jails: it is one, passes everything on, and its end is everybody's, but not for long. */
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
+import { killProcess } from '../harness.ts';
 import { endings } from '../plugins/hostile-programs.ts';
 import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 import { eventually } from './world.ts';
@@ -47,7 +48,7 @@ t.test('killed, it takes its children along, and the next start has another one'
   const looping = callTool(idle, 'run');
   await looping;
   const [first] = spawners();
-  process.kill(first ?? 0, 'SIGKILL');
+  killProcess(first);
   const end = await idle.ended;
   t.match(end, { asked: false, signal: 'SIGKILL', gone: true });
   t.notOk(isAlive(idle.pid) && !isZombie(idle.pid));
