@@ -17,7 +17,11 @@ import type { FromSpawner, SpawnOrder, ToSpawner } from './spawn-orders.ts';
 const ENDING = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 const PROGRAM = fileURLToPath(new URL(`spawner-process.${ENDING}`, import.meta.url));
 /** It starts processes one after another and holds nothing. */
-const FLAGS = ['--max-old-space-size=64', '--max-semi-space-size=1', '--single-threaded', '--no-warnings'];
+const FLAGS = [
+  ...['--max-old-space-size=64', '--max-semi-space-size=1', '--single-threaded', '--no-warnings'],
+  // The signal would open the inspector.
+  '--disable-sigusr1',
+];
 /** Without children it ends after this: starts one after another share it. Milliseconds. */
 const LINGER_MS = 250;
 
