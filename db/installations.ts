@@ -41,6 +41,7 @@ export interface Installation {
   readonly lastExit: unknown;
   readonly startedAt: Date | null;
   readonly rssBytes: number | null;
+  readonly inspected: boolean | null;
   readonly channels: readonly Omit<Channel, 'installationId'>[];
   readonly createdAt: Date;
   readonly updatedAt: Date;
@@ -56,7 +57,7 @@ const SELECT = `
          n.capabilities AS "pendingCapabilities", i.granted_capabilities AS "grantedCapabilities", i.settings,
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
          i.status, i.status_reason AS "statusReason", i.hook_order AS "hookOrder", r.state AS "runtimeState",
-         r.restarts, r.last_exit AS "lastExit", r.started_at AS "startedAt", r.rss_bytes::float8 AS "rssBytes",
+         r.restarts, r.last_exit AS "lastExit", r.started_at AS "startedAt", r.rss_bytes::float8 AS "rssBytes", r.inspected,
          (SELECT coalesce(json_agg(json_build_object('id', h.id, 'name', h.name, 'routingId', h.routing_id,
                    'connectedAt', to_char(h.connected_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
                    ORDER BY h.id), '[]')

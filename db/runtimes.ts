@@ -16,6 +16,8 @@ export interface Runtime {
   readonly lastExit: LastExit | null;
   readonly startedAt: string | null;
   readonly rssBytes: number | null;
+  /** Whether its owner has its inspector open: budgets may stand still. */
+  readonly inspected: boolean;
 }
 
 /**
@@ -26,13 +28,16 @@ export interface Runtime {
 export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lease: number): Promise<void> {
   if (runtimes.length === 0) return;
   await pool.query(
-    `INSERT INTO installation_runtime (installation_id, state, restarts, last_exit, started_at, rss_bytes, lease)
-     SELECT r.*, $7::int FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[])
-       AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes)
+    `INSERT INTO installation_runtime (installation_id, state, restarts, last_exit, started_at, rss_bytes,
+       inspected, lease)
+     SELECT r.*, $8::int
+       FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[], $7::boolean[])
+         AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes, inspected)
       WHERE EXISTS (SELECT 1 FROM installations i WHERE i.id = r.installation_id)
      ON CONFLICT (installation_id) DO UPDATE
        SET state = excluded.state, restarts = excluded.restarts, last_exit = excluded.last_exit,
-           started_at = excluded.started_at, rss_bytes = excluded.rss_bytes, lease = excluded.lease, updated_at = now()`,
+           started_at = excluded.started_at, rss_bytes = excluded.rss_bytes, inspected = excluded.inspected,
+           lease = excluded.lease, updated_at = now()`,
     [
       runtimes.map((runtime) => runtime.installationId),
       runtimes.map((runtime) => runtime.state),
@@ -40,6 +45,7 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lea
       runtimes.map((runtime) => (runtime.lastExit === null ? null : JSON.stringify(runtime.lastExit))),
       runtimes.map((runtime) => runtime.startedAt),
       runtimes.map((runtime) => runtime.rssBytes),
+      runtimes.map((runtime) => runtime.inspected),
       lease,
     ],
   );
@@ -48,7 +54,8 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lea
 /** No child of a supervisor that is gone lives, whatever it wrote last. What living ones wrote stays. */
 export async function resetRuntimes(pool: Pool): Promise<void> {
   await pool.query(
-    `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, updated_at = now()
+    `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, inspected = false,
+            updated_at = now()
       WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isHeld('lease')})`,
   );
 }

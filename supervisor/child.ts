@@ -1,4 +1,5 @@
 /** One child as the fleet sees it: spawned, ready, loaded, draining, dead; its calls and its end. */
+import type { Duplex } from 'node:stream';
 import { limits } from '../sdk/limits.ts';
 import { control, type LogLevel, type Registrations, registrations, type Target } from '../sdk/protocol.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child/calls.ts';
@@ -66,6 +67,7 @@ const notices = { ready: control.ready.params, log: control.log.params };
 interface Line {
   readonly wire: Wire;
   readonly calls: ChildCalls;
+  readonly inspector: Duplex | null;
 }
 
 /** Starts a child. It is of use after `ready` and `load`. */
@@ -158,6 +160,16 @@ export class Child {
     this.#line?.calls.resume(invocationId);
   }
 
+  /** Where its inspector speaks; null in all but those that were started to be inspected. */
+  get inspector(): Duplex | null {
+    return this.#line?.inspector ?? null;
+  }
+
+  /** Stops the budgets of all handlers while somebody debugs them, or lets them run on. */
+  holdDeadlines(held: boolean): void {
+    this.#line?.calls.hold(held);
+  }
+
   /**
    * Takes no new calls, lets running ones finish within the grace, milliseconds, and asks the child to go, before it is
    * killed. Without a grace it is killed at once.
@@ -213,7 +225,7 @@ export class Child {
     this.#jailed.yieldProcessor(yields);
   }
 
-  #connect({ stdin, stdout }: Pipes, bounds: ChildBounds): void {
+  #connect({ stdin, stdout, inspector }: Pipes, bounds: ChildBounds): void {
     // Ended before: what it has said meanwhile concerns nobody.
     if (this.#state === 'dead') return;
     const handlers = {
@@ -222,7 +234,7 @@ export class Child {
       violation: (reason: string) => this.#onViolation(reason),
     };
     const wire = new Wire(stdout, stdin, handlers, bounds);
-    this.#line = { wire, calls: new ChildCalls(wire, (why) => this.kill(why), bounds) };
+    this.#line = { wire, calls: new ChildCalls(wire, (why) => this.kill(why), bounds), inspector };
   }
 
   async #become(): Promise<void> {
@@ -254,8 +266,8 @@ export class Child {
 
   /** What it left unread would hold them open for ever. */
   #closePipes(): void {
-    const close = ({ stdin, stdout, stderr }: Pipes) => {
-      for (const pipe of [stdin, stdout, stderr]) pipe.destroy();
+    const close = ({ stdin, stdout, stderr, inspector }: Pipes) => {
+      for (const pipe of [stdin, stdout, stderr, inspector]) pipe?.destroy();
     };
     this.#jailed.pipes.then(close, () => undefined);
   }

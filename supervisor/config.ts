@@ -18,6 +18,11 @@ export const supervisorSettings = {
     'no',
     'SANDBOX=off starts only with yes here, and only where no plugin of another account is installed.',
   ),
+  INSPECT: oneOf(
+    ['off', 'on'],
+    'off',
+    "on: authors may debug their own drafts (bulkhead dev --inspect). Who holds the inspector is past the locked realm of that one process and stopped by the operating system's wall only, so it needs bubblewrap.",
+  ),
   FRAME_BYTES: wholeNumber(64 * KIB, limits.frameBytes, limits.frameBytes, 'Largest message of a child.', 'bytes'),
   FRAMES_PER_SECOND: wholeNumber(
     100,

@@ -6,8 +6,10 @@ import type { LinkResult } from './chain.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import { Courtesy, LOOK_MS, type Neighbour } from './fleet/courtesy.ts';
 import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet/settings.ts';
-import { NoRoomError, Slot, type SlotDeps } from './fleet/slot.ts';
-import { type Spare, SpareChildren } from './fleet/spare-children.ts';
+import { Slot } from './fleet/slot.ts';
+import type { Inspector, SlotDeps } from './fleet/slot-deps.ts';
+import { makeSpare, type Spare, SpareChildren } from './fleet/spare-children.ts';
+import { NoRoomError } from './fleet/start-failure.ts';
 import type { Tenancy, TenancyDeps } from './fleet/tenancy.ts';
 import type { Metrics } from './metrics.ts';
 import type { PluginCall, Plugins } from './plugin-call.ts';
@@ -19,6 +21,8 @@ export interface FleetOptions extends TenancyDeps {
   readonly metrics: Metrics;
   /** Starts a jailed child. */
   start(handlers: ChildHandlers): Child;
+  /** Starts one that can be inspected; absent where there are none. */
+  startInspectable?: ((handlers: ChildHandlers) => Child) | undefined;
   /** Children at most, the spare not counted. */
   readonly childrenMax: number;
   /** Why other accounts' plugins may not run here; null: the sandbox is whole. */
@@ -61,7 +65,7 @@ export class Fleet implements Plugins {
       dispatch: options.dispatch,
       invocations: options.invocations,
       logs: options.logs,
-      takeChild: () => this.#takeChild(),
+      takeChild: (inspectable) => this.#takeChild(inspectable),
       onChange: (slot) => this.#save(slot),
       onServing: (slot) => options.onServing(slot.entry.accountId),
       onChildEnd: options.metrics.childEnded,
@@ -77,6 +81,17 @@ export class Fleet implements Plugins {
     const refused = this.refusalOf(entry);
     if (refused !== null) return this.#refuse(entry, refused);
     return this.#slotOf(entry).invoke(call);
+  }
+
+  /**
+   * Runs an installation in a child that can be inspected, for whoever checked that its caller may.
+   *
+   * @returns what ends it, or the sentence that says why it cannot be
+   */
+  async inspect(entry: RosterEntry, inspector: Inspector): Promise<(() => void) | string> {
+    if (this.#closed) return 'the supervisor is stopping';
+    const slot = this.#slotOf(entry);
+    return (await slot.inspect(inspector)) ?? (() => slot.endInspection(inspector));
   }
 
   /** Why this machine may not run a plugin; null: it may. */
@@ -201,11 +216,12 @@ export class Fleet implements Plugins {
     if (await isBlocked(this.#options.pool, installationId)) await this.retire(installationId, 0);
   }
 
-  async #takeChild(): Promise<Spare> {
+  async #takeChild(inspectable: boolean): Promise<Spare> {
     const count = this.#children();
     // The start that asks is not among those counted yet.
     if (count >= this.#options.childrenMax) await this.#makeRoom();
-    return this.#spares.take();
+    const { startInspectable } = this.#options;
+    return inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
   }
 
   *#tenancies(): Generator<Neighbour & Tenancy> {

@@ -41,6 +41,8 @@ export interface JailOptions {
   /** Absolute path of bubblewrap. */
   readonly bubblewrap?: string;
   readonly limiter?: Limiter;
+  /** Whether its children can be inspected, with the program of `buildInspectedChild`. Only behind wall L3. */
+  readonly inspectable?: boolean;
   /** What runs inside in place of this Node; tests put native code there. */
   readonly executable?: string;
 }
@@ -98,7 +100,9 @@ export function makeJail(options: JailOptions): Jail {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const programPath = keep(directory, 'sandbox-child.cjs', options.program);
   const filterPath = keep(directory, 'seccomp.bpf', seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'));
-  const flags = nodeFlags(options.heapMegabytes ?? limits.heapMegabytes, walls.node);
+  const { inspectable = false } = options;
+  if (inspectable && !walls.os) throw new Error('a child is inspected behind wall L3 only');
+  const flags = nodeFlags(options.heapMegabytes ?? limits.heapMegabytes, walls.node, inspectable);
   const identity = options.runAs == null ? {} : { uid: options.runAs, gid: options.runAs };
   const command = walls.os
     ? [
@@ -128,6 +132,7 @@ export function makeJail(options: JailOptions): Jail {
         args: ['-c', launch, 'jail', ...command],
         files: walls.os ? [filterPath, programPath] : [],
         tellsInside: walls.os,
+        inspectable,
       });
       const boxed = watchProcess(spawned, walls.os, group);
       // Ended before it was confined, on a machine so busy that this took long: its inner half may be waiting for ever.

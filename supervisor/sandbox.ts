@@ -17,6 +17,8 @@ export interface Sandbox {
   /** The host user children run as; null: the supervisor's own, as an unprivileged stranger in a user namespace. */
   readonly runAs: number | null;
   readonly jail: Jail;
+  /** For children whose owners debug them; null: there are none. */
+  readonly inspectable?: Jail | null;
 }
 export interface SandboxOptions
   extends Pick<
@@ -24,6 +26,8 @@ export interface SandboxOptions
     'directory' | 'program' | 'heapMegabytes' | 'residentMegabytes' | 'openFiles' | 'threads' | 'cpuWeight'
   > {
   readonly mode: SandboxMode;
+  /** The program of `buildInspectedChild`, where owners may debug their drafts. */
+  readonly inspectedProgram?: string | null;
   /** Absolute path; null looks along the search path. */
   readonly bubblewrap?: string | null;
 }
@@ -52,13 +56,26 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     for (const runAs of process.getuid?.() === 0 ? [NOBODYS_UID, null] : [null]) {
       const jail = makeJail({ ...options, limiter, bubblewrap, runAs });
       const failure = await tryOut(jail);
-      if (failure === null) return { state: 'full', missing: null, limiter: limiter.kind, runAs, jail };
+      if (failure === null) {
+        const inspectable = inspectableJail(options, { limiter, bubblewrap, runAs });
+        return { state: 'full', missing: null, limiter: limiter.kind, runAs, jail, inspectable };
+      }
       missing = remedy(failure);
     }
   }
   if (options.mode === 'require') throw new Error(`SANDBOX=require, and no sandbox can be built: ${missing}.`);
   const sentence = `${missing}: until then only your own plugins run, those of other accounts do not.`;
   return bare('degraded', sentence.charAt(0).toUpperCase() + sentence.slice(1));
+}
+
+/** The same walls with a door for the inspector. Without wall L3 there is none: it is what holds who has the inspector. */
+function inspectableJail(
+  { inspectedProgram, ...options }: SandboxOptions,
+  found: Pick<JailOptions, 'limiter' | 'runAs'> & { bubblewrap: string },
+): Jail | null {
+  if (!inspectedProgram) return null;
+  const directory = join(options.directory, 'inspected');
+  return makeJail({ ...options, ...found, directory, program: inspectedProgram, inspectable: true });
 }
 
 /** Why an installation may not start here, one sentence; null where it may. */

@@ -12,7 +12,7 @@ import { openSecretKeys } from '../db/secrets.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../db/settings.ts';
 import { openLogger } from '../db/telemetry/logger.ts';
 import { startTracing } from '../db/telemetry/tracing.ts';
-import { buildChild } from '../sandbox-child/build.ts';
+import { buildChild, buildInspectedChild } from '../sandbox-child/build.ts';
 import { SECOND } from '../sdk/limits.ts';
 import type { ChildBounds } from './child.ts';
 import type { SupervisorConfig } from './config.ts';
@@ -59,6 +59,7 @@ export async function serveSupervisor(
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
     callers: callers(config),
+    inspect: config.INSPECT === 'on',
     logCaps: logCaps(config),
   });
   let stopping = false;
@@ -136,12 +137,14 @@ function quotas(config: SupervisorConfig) {
 
 async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
   const program = await buildChild();
+  const inspectedProgram = config.INSPECT === 'on' ? await buildInspectedChild() : null;
   // esbuild keeps a service process for builds to come; there are none.
   await stopEsbuild();
   return openSandbox({
     mode: config.SANDBOX,
     directory: join(config.DATA_DIR, 'sandbox'),
     program,
+    inspectedProgram,
     heapMegabytes: config.HEAP_MEGABYTES,
     residentMegabytes: config.RESIDENT_MEGABYTES,
     openFiles: config.OPEN_FILES,

@@ -18,7 +18,7 @@ import { type Queues, startQueues } from '../db/queues.ts';
 import type { SecretKeys } from '../db/secrets.ts';
 import { openSignIn } from '../db/sign-in.ts';
 import { limits } from '../sdk/limits.ts';
-import { type ChildBounds, startChild } from './child.ts';
+import { type Child, type ChildBounds, type ChildHandlers, startChild } from './child.ts';
 import { createDispatch } from './dispatch.ts';
 import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
@@ -32,7 +32,9 @@ import { type ConnectionBounds, SshConnections } from './host/ssh/connections.ts
 import { SshGuards } from './host/ssh/guards.ts';
 import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
 import { sshCalls } from './host/ssh.ts';
+import { Inspections } from './inspector/inspections.ts';
 import { Invocations } from './invocations.ts';
+import type { Jail } from './jail.ts';
 import { type Jobs, startJobs } from './jobs.ts';
 import { createMetrics, type Gauges, type Metrics } from './metrics.ts';
 import { AuditSink } from './records/audit-sink.ts';
@@ -90,6 +92,8 @@ export interface SupervisorOptions {
   readonly now?: () => number;
   /** Told at each step of a delivery; a test's may end the process there. */
   readonly passes?: (step: string) => void;
+  /** Whether authors may debug their own drafts. */
+  readonly inspect?: boolean;
   /** Of the session API. */
   readonly callers?: SessionCallers;
 }
@@ -131,6 +135,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     signIn: openSignIn(pool, options.verifier),
     argumentChecks: new ArgumentChecks(),
     streams: openSessionStreams(listener),
+    inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
   const app = buildSessionApi(services, logger, options.callers);
@@ -201,13 +206,24 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
   });
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },
-    start: (handlers) => startChild(sandbox.jail, handlers, options.childBounds),
+    start: starter(sandbox.jail, options),
     ...{ childrenMax: options.childrenMax, idleStopMs: options.idleStopMs, now: options.now ?? Date.now },
+    startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     degraded: refusal(sandbox, { ownAccount: false }),
     onServing: (accountId) => rosters.drop(accountId),
   });
   const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
   return { fleet, rosters, logs, audit, rollups, metrics, stacks, llm, ssh };
+}
+
+const starter =
+  (jail: Jail, { childBounds }: SupervisorOptions) =>
+  (handlers: ChildHandlers): Child =>
+    startChild(jail, handlers, childBounds);
+
+function whyNotInspected({ inspect = false, sandbox }: SupervisorOptions): string | null {
+  if (!inspect) return 'The inspector is switched off here; who runs this Bulkhead switches it on with INSPECT=on.';
+  return sandbox.inspectable ? null : `The inspector needs the whole sandbox. ${sandbox.missing ?? ''}`.trim();
 }
 
 /** Those that are not the defaults. */

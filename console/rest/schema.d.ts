@@ -835,7 +835,7 @@ export interface components {
             title: string;
             status: number;
             /** @enum {string} */
-            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "already_installed" | "not_pending" | "no_draft" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
+            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "already_installed" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
             /** @description What is wrong, where, and what to do. */
             detail: string;
             /** @description Also the header x-request-id. Whoever runs the service finds the cause by it. */
@@ -1112,6 +1112,8 @@ export interface components {
                 lastExit: unknown | null;
                 startedAt: string | null;
                 rssBytes: number | null;
+                /** @description Its owner debugs it: budgets may stand still. */
+                inspected: boolean;
             };
             channels: components["schemas"]["Channel"][];
             hookOrder: number;

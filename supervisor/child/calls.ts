@@ -33,6 +33,8 @@ export class ChildCalls {
   readonly #slots: CallSlots;
   /** Sixteen at most: looking through them, which only host calls do, is cheaper than hashing every call's id. */
   readonly #running: Call[] = [];
+  /** Whether budgets stand still, because somebody looks into the child with a debugger. */
+  #held = false;
   #idle: (() => void) | null = null;
 
   /** `kill` ends the child: its code hangs, and nothing in it can be asked to stop. */
@@ -53,6 +55,16 @@ export class ChildCalls {
 
   resume(invocationId: string): void {
     this.#find(invocationId)?.deadline.resume();
+  }
+
+  /** Stops all budgets, or lets them run on. A call that still waits for its turn is held from its turn on. */
+  hold(held: boolean): void {
+    if (this.#held === held) return;
+    this.#held = held;
+    for (const { deadline } of this.#running) {
+      if (held) deadline.pause();
+      else deadline.resume();
+    }
   }
 
   #find(invocationId: string): Call | undefined {
@@ -81,6 +93,7 @@ export class ChildCalls {
 
   began(call: Call): void {
     this.#running.push(call);
+    if (this.#held) call.deadline.pause();
   }
 
   over(call: Call): void {

@@ -1,33 +1,17 @@
 /** One installation in the fleet: the child that serves it, the one being started, and when a dead one may start again. */
 import { randomInt } from 'node:crypto';
-import type { RosterEntry } from '../../db/rosters.ts';
+import { DRAFT_SEM_VER, type RosterEntry } from '../../db/rosters.ts';
 import type { LastExit, Runtime, RuntimeState } from '../../db/runtimes.ts';
 import type { LinkResult } from '../chain.ts';
 import type { ChildEnd } from '../child/end.ts';
-import { ChildError } from '../child/errors.ts';
 import { Standing } from '../host/standing.ts';
 import type { PluginCall } from '../plugin-call.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from '../restart-policy.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './settings.ts';
-import type { Spare } from './spare-children.ts';
-import { Tenancy, type TenancyDeps, type TenancyHandlers } from './tenancy.ts';
-
-export interface SlotDeps extends TenancyDeps {
-  /** What the restart policy reckons with, milliseconds since the epoch. */
-  readonly now: () => number;
-  /** A child for a start; throws with the sentence a caller reads when there is no room. */
-  takeChild(): Promise<Spare>;
-  /** The slot's state changed: write it down when convenient. */
-  onChange(slot: Slot): void;
-  /** Which entry serves changed: what the account's chains are made of. */
-  onServing(slot: Slot): void;
-  onChildEnd(reason: string): void;
-  onChildStart(seconds: number): void;
-  /** An end or a failed start that counts against the plugin. */
-  onRestart(slot: Slot, reason: string): void;
-  /** The installation fails for good, with the reason its user reads; null: it works again. */
-  onFailed(slot: Slot, reason: string | null): void;
-}
+import type { Inspector, SlotDeps } from './slot-deps.ts';
+import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
+import { sameConfiguration, startKey, versionKey } from './start-key.ts';
+import { Tenancy, type TenancyHandlers } from './tenancy.ts';
 
 type Acquired = { readonly tenancy: Tenancy } | { readonly refusal: string };
 const PERCENT = 100;
@@ -44,6 +28,7 @@ export class Slot {
   #chance = 0.5;
   /** The version whose start failed while another one served: not tried again until something changes. */
   #refused: string | null = null;
+  #inspector: Inspector | null = null;
   #failedShown = false;
   #restarts = 0;
   #lastExit: LastExit | null = null;
@@ -64,7 +49,8 @@ export class Slot {
     return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
   }
   get busy(): boolean {
-    return this.#starting !== null || (this.#serving?.running ?? 0) > 0;
+    // Who debugs it looks at a child that does nothing just now.
+    return this.#starting !== null || this.#inspector !== null || (this.#serving?.running ?? 0) > 0;
   }
   get lastUsedAt(): number {
     return this.#serving?.lastUsedAt ?? 0;
@@ -81,7 +67,7 @@ export class Slot {
 
   /** The entry whose code answers calls: the old version's while a new one does not start. */
   get effective(): RosterEntry {
-    if (!this.#serving || this.#refused !== versionKey(this.entry)) return this.entry;
+    if (!this.#serving || this.#refused !== this.#wanted) return this.entry;
     const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.entry;
     return { ...this.entry, versionId, semVer, registrations, texts, discovered, bundleSha256 };
   }
@@ -101,7 +87,42 @@ export class Slot {
 
   /** Whether it is well and runs what the row wants. */
   #serves(tenancy: Tenancy): boolean {
-    return this.#serving === tenancy && isWell(tenancy) && versionKey(tenancy.entry) === versionKey(this.entry);
+    return (
+      this.#serving === tenancy && isWell(tenancy) && startKey(tenancy.entry, tenancy.inspectable) === this.#wanted
+    );
+  }
+
+  /** What the row and its owner want to run. */
+  get #wanted(): string {
+    return startKey(this.entry, this.#inspector !== null);
+  }
+
+  get inspected(): boolean {
+    return this.#inspector !== null;
+  }
+
+  /**
+   * Runs it in a child that can be inspected, until `endInspection`.
+   *
+   * @returns why that cannot be had; null: it runs
+   */
+  async inspect(inspector: Inspector): Promise<string | null> {
+    this.#inspector = inspector;
+    this.#refused = null;
+    await this.#starting;
+    // What was being started may have been the ordinary child.
+    const started = this.#serving && this.#serves(this.#serving) ? null : await this.#start();
+    if (started !== null) this.endInspection(inspector);
+    return started;
+  }
+
+  /** Back to an ordinary child. Safe to call again. */
+  endInspection(inspector: Inspector): void {
+    if (this.#inspector !== inspector) return;
+    this.#inspector = null;
+    this.#refused = null;
+    if (this.#serving && !this.retired) this.#replace();
+    this.#deps.onChange(this);
   }
 
   /** Takes over what the row says now. */
@@ -113,9 +134,10 @@ export class Slot {
       this.#policy = fresh;
       this.#refused = null;
     }
+    if (entry.semVer !== DRAFT_SEM_VER) this.#inspector?.end('the installation has left its draft');
     const serving = this.#serving;
     if (!serving) return;
-    if (versionKey(serving.entry) !== versionKey(entry)) this.#replace();
+    if (startKey(serving.entry, serving.inspectable) !== this.#wanted) this.#replace();
     else if (!sameConfiguration(before, entry)) serving.configure(entry);
   }
 
@@ -123,6 +145,7 @@ export class Slot {
   withdraw(): void {
     this.retired = true;
     this.#standing.withdraw();
+    this.#inspector?.end('the plugin was stopped or uninstalled');
   }
 
   /** Stops the child; calls that run may end first. */
@@ -150,6 +173,7 @@ export class Slot {
       lastExit: this.#lastExit,
       startedAt: serving ? new Date(serving.startedAt).toISOString() : null,
       rssBytes: serving ? serving.child.rss() : null,
+      inspected: this.inspected,
     };
   }
 
@@ -192,7 +216,7 @@ export class Slot {
 
   /** Starts the wanted version beside the serving one, unless it was tried and failed. */
   #replace(): void {
-    if (this.#starting || this.#refused === versionKey(this.entry)) return;
+    if (this.#starting || this.#refused === this.#wanted) return;
     this.#start();
   }
 
@@ -208,16 +232,17 @@ export class Slot {
 
   async #tryStart(): Promise<string | null> {
     const { entry } = this;
+    const inspector = this.#inspector;
     const started = performance.now();
     this.#policy = afterStart(this.#policy);
     try {
-      const spare = await this.#deps.takeChild();
+      const spare = await this.#deps.takeChild(inspector !== null);
       const tenancy = await Tenancy.start(this.#deps, entry, spare, this.#handlers());
       this.#deps.onChildStart((performance.now() - started) / 1000);
       this.#serve(tenancy);
       return null;
     } catch (error) {
-      return this.#notStarted(entry, error);
+      return this.#notStarted(entry, inspector !== null, error);
     }
   }
 
@@ -231,13 +256,10 @@ export class Slot {
     this.#serving = tenancy;
     if (this.retired) void this.stop(0);
     else if (old) {
-      this.#deps.logs.system(
-        tenancy.entry,
-        'info',
-        `${tenancy.entry.semVer} is ready and takes over from ${old.entry.semVer}`,
-      );
+      if (versionKey(old.entry) !== versionKey(tenancy.entry)) this.#tellSuccession(old, tenancy);
       void this.#drain(old, DRAIN_MS);
     }
+    if (tenancy.inspectable) this.#inspector?.serve(tenancy.child);
     // Changed while it started.
     if (versionKey(tenancy.entry) === versionKey(this.entry) && !sameConfiguration(tenancy.entry, this.entry))
       tenancy.configure(this.entry);
@@ -248,6 +270,10 @@ export class Slot {
     if (before.versionId !== this.effective.versionId) this.#deps.onServing(this);
   }
 
+  #tellSuccession(old: Tenancy, { entry }: Tenancy): void {
+    this.#deps.logs.system(entry, 'info', `${entry.semVer} is ready and takes over from ${old.entry.semVer}`);
+  }
+
   async #drain(tenancy: Tenancy, graceMs: number): Promise<void> {
     this.#draining.add(tenancy);
     this.#deps.onChange(this);
@@ -256,11 +282,11 @@ export class Slot {
     this.#deps.onChange(this);
   }
 
-  #notStarted(entry: RosterEntry, error: unknown): string {
+  #notStarted(entry: RosterEntry, inspected: boolean, error: unknown): string {
     const reason = startFailure(error);
     const old = this.#serving;
     if (old) {
-      this.#refused = versionKey(entry);
+      this.#refused = startKey(entry, inspected);
       this.#deps.logs.system(entry, 'error', `${entry.semVer} does not start, ${old.entry.semVer} goes on: ${reason}`);
       this.#deps.onServing(this);
       return reason;
@@ -307,28 +333,7 @@ export class Slot {
 /** Stderr shown in a log line's data, characters. */
 const STDERR_MAX_CHARS = 4_000;
 
-/** No child can be had now: no fault of the plugin. */
-export class NoRoomError extends Error {
-  override readonly name = 'NoRoomError';
-}
-
 const isWell = (tenancy: Tenancy): boolean => tenancy.doubt === null && tenancy.child.state === 'loaded';
-
-/** What makes a restart necessary; everything else is configured while it runs. */
-const versionKey = (entry: RosterEntry): string => `${entry.versionId} ${entry.bundleSha256}`;
-
-const sameConfiguration = (a: RosterEntry, b: RosterEntry): boolean =>
-  JSON.stringify([a.settings, a.granted]) === JSON.stringify([b.settings, b.granted]);
-
-function startFailure(error: unknown): string {
-  if (error instanceof ChildError || error instanceof NoRoomError) return error.message;
-  // Text of our own errors stays inside, but for the one an operator must read.
-  if (error instanceof Error && error.message.includes('is damaged on disk')) return 'its stored bundle is damaged';
-  return 'its bundle cannot be read';
-}
-
-const stackOf = (error: unknown): { data?: unknown } =>
-  error instanceof ChildError && error.pluginStack ? { data: { stack: error.pluginStack } } : {};
 
 /** The value, or undefined when the time is over first. */
 async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {

@@ -55,23 +55,28 @@ export class SpareChildren {
   }
 
   #make(): Spare {
-    let owner: ChildHandlers | null = null;
-    let end: ChildEnd | null = null;
-    const child = this.#start({
-      // Before `load` there is no plugin's code in it: what speaks now is nobody.
-      onHostCall: (call) => owner?.onHostCall(call) ?? Promise.reject(new Error('nobody lives here yet')),
-      onLog: (line) => owner?.onLog(line),
-      onExit: (ended) => {
-        end = ended;
-        owner?.onExit(ended);
-      },
-    });
-    return {
-      child,
-      adopt(handlers) {
-        owner = handlers;
-        if (end) handlers.onExit(end);
-      },
-    };
+    return makeSpare(this.#start);
   }
+}
+
+/** Starts a child that nobody lives in yet. */
+export function makeSpare(start: (handlers: ChildHandlers) => Child): Spare {
+  let owner: ChildHandlers | null = null;
+  let end: ChildEnd | null = null;
+  const child = start({
+    // Before `load` there is no plugin's code in it: what speaks now is nobody.
+    onHostCall: (call) => owner?.onHostCall(call) ?? Promise.reject(new Error('nobody lives here yet')),
+    onLog: (line) => owner?.onLog(line),
+    onExit: (ended) => {
+      end = ended;
+      owner?.onExit(ended);
+    },
+  });
+  return {
+    child,
+    adopt(handlers) {
+      owner = handlers;
+      if (end) handlers.onExit(end);
+    },
+  };
 }

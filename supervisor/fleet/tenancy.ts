@@ -3,6 +3,7 @@ import type { Blobs } from '../../db/blobs.ts';
 import type { RosterEntry } from '../../db/rosters.ts';
 import { withLogIds, withOnlyLogIds } from '../../db/telemetry/log-ids.ts';
 import { currentTrace, isTracing, traced } from '../../db/telemetry/tracing.ts';
+import { MIB } from '../../sdk/limits.ts';
 import type { LinkResult } from '../chain.ts';
 import type { Outcome } from '../child/calls.ts';
 import type { ChildEnd } from '../child/end.ts';
@@ -46,6 +47,10 @@ export class Tenancy {
   leaving = false;
   /** Set after a timeout, until it is known whether the child was slow or hung. */
   doubt: Promise<unknown> | null = null;
+  /** Whether its child can be inspected. */
+  get inspectable(): boolean {
+    return this.child.inspector !== null;
+  }
   readonly #deps: TenancyDeps;
   readonly #gone = new AbortController();
 
@@ -78,7 +83,7 @@ export class Tenancy {
       // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
       const bundle = await deps.blobs.read(entry.bundleSha256);
       await tenancy.child.load({
-        bundle: bundle.toString('utf8'),
+        bundle: bundle.toString('utf8') + (tenancy.inspectable ? await sourceMapComment(deps.blobs, entry) : ''),
         sourceName: sourceNameOf(entry),
         members: deps.dispatch.members(entry.granted),
         settings: entry.settings,
@@ -204,6 +209,15 @@ export class Tenancy {
       line,
     );
   }
+}
+
+/** A larger one would crowd the bundle out of its frame, bytes. */
+const MAP_MAX_BYTES = 2 * MIB;
+/** So that a debugger shows the author's own files. */
+async function sourceMapComment(blobs: Blobs, { sourceMapSha256 }: RosterEntry): Promise<string> {
+  const map = sourceMapSha256 === null ? null : await blobs.read(sourceMapSha256);
+  if (map === null || map.byteLength > MAP_MAX_BYTES) return '';
+  return `\n//# sourceMappingURL=data:application/json;base64,${map.toString('base64')}`;
 }
 
 function fromOutcome(outcome: Outcome): LinkResult {

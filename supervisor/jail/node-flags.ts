@@ -45,11 +45,18 @@ const locked: readonly string[] = [
 ];
 
 /**
+ * What L2 gives up in a child whose owner debugs it: one thread, which drops the grant for more, and the inspector, which
+ * evaluates whatever its owner says in Node's own realm. L1 does not bind who holds the inspector; L3 does.
+ */
+const inspectable: readonly string[] = ['--allow-worker', '--allow-inspector'];
+
+/**
  * Node's arguments before the script.
  *
  * @param heapMegabytes cap of the JavaScript heap
  * @param wall whether L2 stands; false only in tests of the other walls
+ * @param inspected whether the child can be inspected
  */
-export function nodeFlags(heapMegabytes: number, wall: boolean): string[] {
-  return [...small(heapMegabytes), ...(wall ? locked : [])];
+export function nodeFlags(heapMegabytes: number, wall: boolean, inspected = false): string[] {
+  return [...small(heapMegabytes), ...(wall ? locked : []), ...(wall && inspected ? inspectable : [])];
 }

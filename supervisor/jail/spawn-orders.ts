@@ -1,5 +1,8 @@
 /** What supervisor and spawner say to each other: both are ours, on one machine and of one version. */
 
+/** Follows the numbers of the standard streams, whatever descriptor it is inside. */
+export const INSPECTOR = 3;
+
 /** One process to start. */
 export interface SpawnOrder {
   /** After `/bin/sh`. */
@@ -8,6 +11,8 @@ export interface SpawnOrder {
   readonly files: readonly string[];
   /** Whether bubblewrap says on the next descriptor what it has made; otherwise the process itself is the one inside. */
   readonly tellsInside: boolean;
+  /** Whether it gets a socket for its inspector, on the descriptor after that. */
+  readonly inspectable: boolean;
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -18,8 +23,8 @@ export type ToSpawner =
   | { readonly kind: 'kill'; readonly id: number };
 
 export type FromSpawner =
-  /** Comes with the socket of one of its three standard streams. */
-  | { readonly kind: 'stream'; readonly id: number; readonly fd: 0 | 1 | 2 }
+  /** Comes with the socket of one of its three standard streams, or of its inspector. */
+  | { readonly kind: 'stream'; readonly id: number; readonly fd: 0 | 1 | 2 | typeof INSPECTOR }
   /** Process id, on the host, of the one inside. */
   | { readonly kind: 'inside'; readonly id: number; readonly pid: number }
   /** The last of an order, also of one that could not be carried out: without code and signal. */

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import type { FromSpawner, SpawnOrder, ToSpawner } from './spawn-orders.ts';
+import { type FromSpawner, INSPECTOR, type SpawnOrder, type ToSpawner } from './spawn-orders.ts';
 
 /** Longest answer of bubblewrap about the child it made, characters. It is under 200. */
 const INFO_MAX = 4096;
@@ -40,6 +40,8 @@ function start(id: number, order: SpawnOrder): void {
     if (child.pid === undefined) return;
     const streams = letGo(child);
     for (const fd of [0, 1, 2] as const) tell({ kind: 'stream', id, fd }, unread(streams[fd] as Socket));
+    const last = streams.at(-1) as Socket;
+    if (order.inspectable) tell({ kind: 'stream', id, fd: INSPECTOR }, unread(last));
     if (order.tellsInside) void tellInside(id, streams[3 + order.files.length] as Readable);
     else tell({ kind: 'inside', id, pid: child.pid });
   } catch (error) {
@@ -48,7 +50,7 @@ function start(id: number, order: SpawnOrder): void {
   }
 }
 
-function launch({ args, files, tellsInside, ...identity }: SpawnOrder): ChildProcess {
+function launch({ args, files, tellsInside, inspectable, ...identity }: SpawnOrder): ChildProcess {
   const opened = files.map((path) => openSync(path, 'r'));
   try {
     return spawn('/bin/sh', args, {
@@ -57,12 +59,14 @@ function launch({ args, files, tellsInside, ...identity }: SpawnOrder): ChildPro
       detached: true,
       env: {},
       cwd: '/',
-      stdio: ['pipe', 'pipe', 'pipe', ...opened, ...(tellsInside ? (['pipe'] as const) : [])],
+      stdio: ['pipe', 'pipe', 'pipe', ...opened, ...pipes(tellsInside), ...pipes(inspectable)],
     });
   } finally {
     for (const file of opened) closeSync(file);
   }
 }
+
+const pipes = (wanted: boolean): readonly 'pipe'[] => (wanted ? ['pipe'] : []);
 
 /** Its streams, which it would close and drain at its end: by then they may still wait for their passage. */
 function letGo(child: ChildProcess): readonly unknown[] {

@@ -8,7 +8,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import type { Readable, Writable } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { inheritedDescriptors } from './inherited-descriptors.ts';
 import type { FromSpawner, SpawnOrder, ToSpawner } from './spawn-orders.ts';
@@ -29,6 +29,8 @@ export interface Pipes {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
+  /** Where its inspector speaks; null where it was not asked for one. */
+  readonly inspector: Duplex | null;
 }
 export interface Exit {
   readonly code: number | null;
@@ -72,7 +74,7 @@ class Helper {
   spawn(order: SpawnOrder): Spawned {
     this.#serial += 1;
     const id = this.#serial;
-    const running = new Running();
+    const running = new Running(order.inspectable);
     this.#orders.set(id, running);
     this.#keep(true);
     this.#send({ kind: 'spawn', id, order });
@@ -136,8 +138,10 @@ class Running {
   readonly inside = Promise.withResolvers<number>();
   readonly ended = Promise.withResolvers<Exit>();
   readonly #streams: Socket[] = [];
+  readonly #inspectable: boolean;
 
-  constructor() {
+  constructor(inspectable: boolean) {
+    this.#inspectable = inspectable;
     // Told by `ended` too: who waits for less need not know.
     this.pipes.promise.catch(() => undefined);
     this.inside.promise.catch(() => undefined);
@@ -148,8 +152,9 @@ class Running {
     // A broken pipe is the end of the child, which is told apart.
     socket.on('error', () => undefined);
     this.#streams[fd] = socket;
-    const [stdin, stdout, stderr] = this.#streams;
-    if (stdin && stdout && stderr) this.pipes.resolve({ stdin, stdout, stderr });
+    const [stdin, stdout, stderr, inspector = null] = this.#streams;
+    if (!stdin || !stdout || !stderr || (this.#inspectable && !inspector)) return;
+    this.pipes.resolve({ stdin, stdout, stderr, inspector });
   }
 
   end({ code, signal }: Exit): void {

@@ -8,6 +8,7 @@ import type { SignIn } from '../../db/sign-in.ts';
 import { openStrangers } from '../../db/strangers.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { MIB } from '../../sdk/limits.ts';
+import { installInspector, isInspectorPath } from '../inspector/route.ts';
 import { installMcp } from '../mcp/route.ts';
 import { installCommands } from './commands.ts';
 import { installHooks } from './hooks.ts';
@@ -70,6 +71,7 @@ export function buildSessionApi(
     // `forceCloseConnections: idle` lets a drain end as soon as the running calls have.
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 500 },
+    ...(services.inspections.allowed ? { http: { shouldUpgradeCallback: isInspectorPath } } : {}),
   });
   installProblems(app);
   if (consoleOrigin !== undefined) {
@@ -95,6 +97,7 @@ export function buildSessionApi(
   installProviders(app, services);
   installMedia(app, services);
   installMcp(app, services, RELEASE);
+  installInspector(app, services.inspections);
   return app;
 }
 

@@ -8,6 +8,7 @@ import type { SignIn } from '../../db/sign-in.ts';
 import type { SessionRecord } from '../../sdk/session/answers.ts';
 import type { ChainDeps } from '../chain-runner.ts';
 import type { RosterCache } from '../fleet/roster-cache.ts';
+import type { Inspections } from '../inspector/inspections.ts';
 import type { Plugins } from '../plugin-call.ts';
 import type { ArgumentChecks } from './argument-checks.ts';
 import type { SessionCache } from './session-cache.ts';
@@ -24,6 +25,7 @@ export interface SessionServices extends ChainDeps {
   readonly streams: RowStreams;
   /** Told at each step; a test's may end the process there. */
   passes(step: string): void;
+  readonly inspections: Inspections;
   /** Largest answer of a tool, as JSON. */
   readonly toolResultBytes: number;
 }

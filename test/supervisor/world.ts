@@ -11,7 +11,7 @@ import { type Blobs, openBlobs } from '../../db/blobs.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../db/identity.ts';
 import { announceInstallation } from '../../db/notices.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/secrets.ts';
-import { buildChild } from '../../sandbox-child/build.ts';
+import { buildChild, buildInspectedChild } from '../../sandbox-child/build.ts';
 import { registeredCapabilities } from '../../sdk/capabilities.ts';
 import { introspect } from '../../supervisor/introspection.ts';
 import { openSandbox, type Sandbox } from '../../supervisor/sandbox.ts';
@@ -76,10 +76,10 @@ let sandbox: Promise<Sandbox> | undefined;
 function theSandbox(): Promise<Sandbox> {
   sandbox ??= (async () => {
     const directory = join(await temporaryFolder(t), 'sandbox');
-    const program = await buildChild();
+    const [program, inspectedProgram] = [await buildChild(), await buildInspectedChild()];
     // Its service process would outlive the test.
     await stop();
-    return openSandbox({ mode: 'auto', directory, program });
+    return openSandbox({ mode: 'auto', directory, program, inspectedProgram });
   })();
   return sandbox;
 }

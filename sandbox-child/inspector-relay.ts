@@ -1,0 +1,76 @@
+/**
+ * A thread beside an inspected plugin: hands the inspector's messages in and out, also while the plugin's own thread
+ * stands at a breakpoint. It speaks over a descriptor of its own; what comes is the supervisor's, and needs no suspicion.
+ */
+import { Session } from 'node:inspector';
+import { Socket } from 'node:net';
+
+/** The jail's descriptor for it: after the two files and the description of itself that bubblewrap reads and closes. */
+const DESCRIPTOR = 6;
+/** u32 length, then JSON. An empty frame from the supervisor: another client begins, or none is there. */
+const HEADER_BYTES = 4;
+/** What may wait for a client that does not read, bytes. Over it the client is let go. */
+const BACKLOG_MAX_BYTES = 33_554_432;
+
+interface Request {
+  readonly id: number;
+  readonly method: string;
+  readonly params?: object;
+}
+
+const socket = new Socket({ fd: DESCRIPTOR, readable: true, writable: true });
+let session: Session | null = null;
+let received: Buffer[] = [];
+
+/** Breakpoints and pauses end with the session that made them. */
+function begin(): void {
+  session?.disconnect();
+  const fresh = new Session();
+  fresh.connectToMainThread();
+  fresh.on('inspectorNotification', (message: object) => {
+    if (session === fresh) send(message);
+  });
+  session = fresh;
+}
+
+function send(message: object): void {
+  if (socket.writableLength > BACKLOG_MAX_BYTES) {
+    begin();
+    return;
+  }
+  const text = Buffer.from(JSON.stringify(message));
+  const frame = Buffer.allocUnsafe(HEADER_BYTES + text.byteLength);
+  frame.writeUInt32LE(text.byteLength, 0);
+  text.copy(frame, HEADER_BYTES);
+  socket.write(frame);
+}
+
+function ask(text: string): void {
+  const asked = session;
+  const { id, method, params } = JSON.parse(text) as Request;
+  const answer = (error: Error | null, result?: object): void => {
+    if (session !== asked) return;
+    send(error ? { id, error: { code: -32_000, message: error.message } } : { id, result: result ?? {} });
+  };
+  try {
+    asked?.post(method, params, answer as never);
+  } catch (error) {
+    answer(error as Error);
+  }
+}
+
+function read(chunk: Buffer): void {
+  let bytes = Buffer.concat([...received, chunk]);
+  for (;;) {
+    const end = bytes.byteLength < HEADER_BYTES ? Number.POSITIVE_INFINITY : HEADER_BYTES + bytes.readUInt32LE(0);
+    if (end > bytes.byteLength) break;
+    if (end === HEADER_BYTES) begin();
+    else ask(bytes.toString('utf8', HEADER_BYTES, end));
+    bytes = bytes.subarray(end);
+  }
+  received = bytes.byteLength > 0 ? [bytes] : [];
+}
+
+socket.on('data', read);
+// The supervisor has gone, and the whole child goes by its other pipe.
+socket.on('error', () => undefined);
