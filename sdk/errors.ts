@@ -17,7 +17,7 @@ export const problems = {
   already_installed: { status: 409, title: 'The plugin is installed already' },
   not_pending: { status: 409, title: 'That version is not pending' },
   no_draft: { status: 409, title: 'No draft is saved yet' },
-  not_a_draft: { status: 409, title: 'Only a draft can be inspected' },
+  not_a_draft: { status: 409, title: 'This is for your own draft' },
   inspector_open: { status: 409, title: 'The inspector is open already' },
   not_running: { status: 409, title: 'The installation is not running' },
   no_channel: { status: 409, title: 'There is no channel' },

@@ -1,11 +1,11 @@
 /** All open inspectors of this supervisor, by the token that stands for each. */
 import type { Pool } from 'pg';
-import { findInstallation } from '../../db/installations.ts';
-import { loadRosterEntry, mayRun, type RosterEntry } from '../../db/rosters.ts';
+import type { RosterEntry } from '../../db/rosters.ts';
 import { Problem } from '../../sdk/errors.ts';
 import type { Fleet } from '../fleet.ts';
 import type { AuditSink } from '../records/audit-sink.ts';
 import type { LogSink } from '../records/log-sink.ts';
+import { requireOwnDraft } from '../sessions/own-draft.ts';
 import { Inspection, type InspectionEvent } from './inspection.ts';
 
 /** At once in one supervisor: each keeps a child from being stopped. */
@@ -82,13 +82,7 @@ export class Inspections {
   async #admit(accountId: string, installationId: string): Promise<RosterEntry> {
     const { pool, off } = this.#deps;
     if (off !== null) throw new Problem('inspector_off', off);
-    const installation = await findInstallation(pool, accountId, installationId);
-    const entry = installation && (await loadRosterEntry(pool, installationId));
-    if (!entry) throw new Problem('not_found', 'You have no installation with this id.');
-    if (installation.versionPolicy !== 'Draft' || entry.pluginOwnerId !== accountId)
-      throw new Problem('not_a_draft', 'Only your own draft can be inspected. Install it with the policy Draft.');
-    if (!mayRun(entry) || entry.blockedReason !== null)
-      throw new Problem('not_running', 'The installation does not run. Its status says why.');
+    const entry = await requireOwnDraft(pool, accountId, installationId);
     if (this.#inspected.has(installationId))
       throw new Problem('inspector_open', 'The inspector of this draft is open already. Close the other one first.');
     if (this.#open.size >= INSPECTIONS_MAX)

@@ -1,0 +1,57 @@
+/** `POST /installations/{id}/fire`: an author sends their own draft an event, and is told at once what came of it. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import type { RosterEntry } from '../../db/rosters.ts';
+import { Problem } from '../../sdk/errors.ts';
+import { json } from '../../sdk/payloads.ts';
+import { type EventName, events } from '../../sdk/protocol.ts';
+import { stackOf } from '../plugin-call.ts';
+import { read, readBody } from './input.ts';
+import { requireOwnDraft } from './own-draft.ts';
+import type { SessionServices } from './services.ts';
+
+const names = Object.keys(events) as [EventName, ...EventName[]];
+const fireBody = z.object({
+  event: z.enum(names, `must be one of ${names.join(', ')}`),
+  /** Over the example of the event's row. */
+  data: z.record(z.string(), json).default({}),
+});
+
+/** Installs the route. */
+export function installFire(app: FastifyInstance, services: SessionServices): void {
+  app.post<{ Params: { id: string } }>('/installations/:id/fire', async (request) => {
+    const entry = await requireOwnDraft(services.pool, request.accountId, request.params.id);
+    const { event, data } = readBody(fireBody, request.body);
+    if (!entry.registrations.events.includes(event))
+      throw new Problem('not_found', `The draft has no handler events.${event}. It has ${handlersOf(entry)}.`);
+    const { example, data: schema } = events[event];
+    return fire(services, entry, event, read(schema as z.ZodType<object>, { ...example, ...data }, 'data'));
+  });
+}
+
+const handlersOf = ({ registrations }: RosterEntry): string =>
+  registrations.events.map((name) => `events.${name}`).join(', ') || 'none at all';
+
+/** One attempt, kept nowhere: it is the author's to try again. */
+async function fire({ plugins, logs }: SessionServices, entry: RosterEntry, event: EventName, data: object) {
+  const [id, invocationId, started] = [randomUUIDv7(), randomUUIDv7(), performance.now()];
+  const { installationId, pluginId, versionId, semVer } = entry;
+  const result = await plugins.invoke(entry, {
+    target: { kind: 'event', name: event },
+    invocationId,
+    session: null,
+    deadlineAt: Date.now() + events[event].budgetMs,
+    context: {
+      ...{ id, type: event, occurredAt: new Date().toISOString(), attempt: 1 },
+      ...{ installationId, pluginId, versionId, semVer, data },
+    },
+  });
+  const ms = Math.round(performance.now() - started);
+  const error = 'message' in result ? result.message : null;
+  if (error !== null) {
+    const detail = { invocationId, data: { eventId: id, ...stackOf(result) } };
+    logs.system(entry, 'error', `events.${event}, fired by its author: ${error}`, detail);
+  }
+  return { id, event, outcome: error === null ? 'delivered' : 'failed', error, ms };
+}

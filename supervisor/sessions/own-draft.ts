@@ -1,0 +1,21 @@
+/** What an author may do with a draft and with nothing else: it has to be theirs, and follow the draft. */
+import type { Pool } from 'pg';
+import { findInstallation } from '../../db/installations.ts';
+import { loadRosterEntry, mayRun, type RosterEntry } from '../../db/rosters.ts';
+import { Problem } from '../../sdk/errors.ts';
+
+/**
+ * The caller's own installation of their own draft, running or ready to.
+ *
+ * @throws Problem `not_found`, `not_a_draft`, `not_running`
+ */
+export async function requireOwnDraft(pool: Pool, accountId: string, installationId: string): Promise<RosterEntry> {
+  const installation = await findInstallation(pool, accountId, installationId);
+  const entry = installation && (await loadRosterEntry(pool, installationId));
+  if (!entry) throw new Problem('not_found', 'You have no installation with this id.');
+  if (installation.versionPolicy !== 'Draft' || entry.pluginOwnerId !== accountId)
+    throw new Problem('not_a_draft', 'This is for your own draft only. Install it with the policy Draft.');
+  if (!mayRun(entry) || entry.blockedReason !== null)
+    throw new Problem('not_running', 'The installation does not run. Its status says why.');
+  return entry;
+}
