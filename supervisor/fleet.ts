@@ -83,6 +83,11 @@ export class Fleet implements Plugins {
     return this.#slotOf(entry).invoke(call);
   }
 
+  /** Sees to it that an entry read just now serves. @returns why it does not; null: it does */
+  async wake(entry: RosterEntry): Promise<string | null> {
+    return this.#closed ? 'the supervisor is stopping' : this.#slotOf(entry).wake();
+  }
+
   /**
    * Runs an installation in a child that can be inspected, for whoever checked that its caller may.
    *

@@ -135,6 +135,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     signIn: openSignIn(pool, options.verifier),
     argumentChecks: new ArgumentChecks(),
     streams: openSessionStreams(listener),
+    wake: (entry) => fleet.wake(entry),
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };

@@ -7,6 +7,7 @@
  * with `output.item(value, line)`, and returns what `--json` prints. It throws `CommandError` (failure.ts) or lets errors
  * of the clients through; here they become one sentence on standard error and an exit code.
  */
+import type { Readable } from 'node:stream';
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';
 import { type Command, Given } from './command.ts';
 import { Context } from './context.ts';
@@ -16,6 +17,8 @@ import { commands } from './table.ts';
 import type { Toolbox } from './toolbox.ts';
 
 export interface Surroundings {
+  /** Absent: nobody types. */
+  readonly stdin?: Readable | undefined;
   readonly stdout: Sink;
   readonly stderr: Sink;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -1,4 +1,6 @@
 /** What every command gets: where it was typed, whom it talks to, how it answers. */
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
 import { Transport } from '../session/transport.ts';
 import { Accounts, serviceUrl } from './accounts.ts';
@@ -13,6 +15,8 @@ export interface ContextOptions {
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly toolbox: Toolbox;
+  /** What is typed, or piped in. */
+  readonly stdin?: Readable | undefined;
   /** Aborts at Ctrl-C. */
   readonly signal: AbortSignal;
   /** `--url` as it was typed. */
@@ -29,6 +33,7 @@ export class Context {
   readonly version: string;
   readonly accounts: Accounts;
   readonly #url: string | undefined;
+  readonly #stdin: Readable | undefined;
 
   constructor(options: ContextOptions) {
     this.output = options.output;
@@ -39,6 +44,21 @@ export class Context {
     this.version = options.version;
     this.accounts = new Accounts(options.env);
     this.#url = options.url;
+    this.#stdin = options.stdin;
+  }
+
+  /** The lines that are typed or piped in, until they end or the command does. */
+  async *lines(): AsyncGenerator<string> {
+    if (!this.#stdin) return;
+    const input = createInterface({ input: this.#stdin, crlfDelay: Number.POSITIVE_INFINITY });
+    const close = () => input.close();
+    this.signal.addEventListener('abort', close, { once: true });
+    try {
+      yield* input;
+    } finally {
+      this.signal.removeEventListener('abort', close);
+      input.close();
+    }
   }
 
   /** The service that is talked to: `--url`, else `BULKHEAD_URL`, else the one of the last `login`. */

@@ -1,23 +1,30 @@
 /** All commands, in the order of `bulkhead --help`. A new one is a file in `commands/` and a line here. */
 import type { Command } from './command.ts';
 import { accept } from './commands/accept.ts';
+import { call } from './commands/call.ts';
 import { check } from './commands/check.ts';
 import { completionOf } from './commands/completion.ts';
 import { configure } from './commands/configure.ts';
 import { delist } from './commands/delist.ts';
+import { dev } from './commands/dev.ts';
+import { fire } from './commands/fire.ts';
 import { init } from './commands/init.ts';
 import { install } from './commands/install.ts';
 import { list } from './commands/list.ts';
 import { login } from './commands/login.ts';
 import { logout } from './commands/logout.ts';
+import { logs } from './commands/logs.ts';
+import { mcp } from './commands/mcp.ts';
 import { publish } from './commands/publish.ts';
+import { replay } from './commands/replay.ts';
 import { status } from './commands/status.ts';
 import { whoami } from './commands/whoami.ts';
 import { yank } from './commands/yank.ts';
 
 export const commands: readonly Command[] = [
-  ...[init, check, publish, list, delist, yank],
+  ...[init, check, dev, publish, list, delist, yank],
   ...[install, configure, accept, status],
+  ...[logs, call, fire, replay, mcp],
   ...[login, logout, whoami],
   completionOf(() => commands),
 ];

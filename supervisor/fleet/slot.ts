@@ -109,11 +109,20 @@ export class Slot {
   async inspect(inspector: Inspector): Promise<string | null> {
     this.#inspector = inspector;
     this.#refused = null;
-    await this.#starting;
-    // What was being started may have been the ordinary child.
-    const started = this.#serving && this.#serves(this.#serving) ? null : await this.#start();
+    const started = await this.wake();
     if (started !== null) this.endInspection(inspector);
     return started;
+  }
+
+  /**
+   * Sees to it that what the row wants serves, for its author.
+   *
+   * @returns why it does not; null: it does
+   */
+  async wake(): Promise<string | null> {
+    // What is being started may be what was wanted before.
+    await this.#starting;
+    return this.#serving && this.#serves(this.#serving) ? null : this.#start();
   }
 
   /** Back to an ordinary child. Safe to call again. */

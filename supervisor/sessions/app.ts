@@ -11,7 +11,7 @@ import { MIB } from '../../sdk/limits.ts';
 import { installInspector, isInspectorPath } from '../inspector/route.ts';
 import { installMcp } from '../mcp/route.ts';
 import { installCommands } from './commands.ts';
-import { installFire } from './fire.ts';
+import { installOwnDraft } from './draft-trials.ts';
 import { installHooks } from './hooks.ts';
 import { installLifecycle } from './lifecycle.ts';
 import { installMedia } from './media.ts';
@@ -98,7 +98,7 @@ export function buildSessionApi(
   installProviders(app, services);
   installMedia(app, services);
   installMcp(app, services, RELEASE);
-  installFire(app, services);
+  installOwnDraft(app, services);
   installInspector(app, services.inspections);
   return app;
 }

@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import type { Blobs } from '../../db/blobs.ts';
 import type { Queues } from '../../db/queues.ts';
+import type { RosterEntry } from '../../db/rosters.ts';
 import type { RowStreams } from '../../db/row-streams.ts';
 import type { Session } from '../../db/sessions.ts';
 import type { SignIn } from '../../db/sign-in.ts';
@@ -26,6 +27,8 @@ export interface SessionServices extends ChainDeps {
   /** Told at each step; a test's may end the process there. */
   passes(step: string): void;
   readonly inspections: Inspections;
+  /** Sees to it that a version serves; answers why it does not, or null. */
+  wake(entry: RosterEntry): Promise<string | null>;
   /** Largest answer of a tool, as JSON. */
   readonly toolResultBytes: number;
 }

@@ -1,4 +1,7 @@
-/** `POST /installations/{id}/fire`: an author sends their own draft an event, and is told at once what came of it. */
+/**
+ * What the author of a draft does with their own installation of it while they write: `POST /installations/{id}/wake`
+ * answers when what was saved last serves, `POST /installations/{id}/fire` sends it an event and tells what came of it.
+ */
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
@@ -18,8 +21,16 @@ const fireBody = z.object({
   data: z.record(z.string(), json).default({}),
 });
 
-/** Installs the route. */
-export function installFire(app: FastifyInstance, services: SessionServices): void {
+/** Installs the routes. */
+export function installOwnDraft(app: FastifyInstance, services: SessionServices): void {
+  app.post<{ Params: { id: string } }>('/installations/:id/wake', async (request) => {
+    const entry = await requireOwnDraft(services.pool, request.accountId, request.params.id);
+    const started = performance.now();
+    const reason = await services.wake(entry);
+    if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
+    return { versionId: entry.versionId, ms: Math.round(performance.now() - started) };
+  });
+
   app.post<{ Params: { id: string } }>('/installations/:id/fire', async (request) => {
     const entry = await requireOwnDraft(services.pool, request.accountId, request.params.id);
     const { event, data } = readBody(fireBody, request.body);
