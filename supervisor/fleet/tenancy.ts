@@ -82,6 +82,7 @@ export class Tenancy {
     try {
       // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
       const bundle = await deps.blobs.read(entry.bundleSha256);
+      await tenancy.child.ready;
       await tenancy.child.load({
         bundle: bundle.toString('utf8') + (tenancy.inspectable ? await sourceMapComment(deps.blobs, entry) : ''),
         sourceName: sourceNameOf(entry),
