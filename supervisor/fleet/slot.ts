@@ -12,6 +12,7 @@ import type { Inspector, SlotDeps } from './slot-deps.ts';
 import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 import { Tenancy, type TenancyHandlers } from './tenancy.ts';
+import { within } from './within.ts';
 
 type Acquired = { readonly tenancy: Tenancy } | { readonly refusal: string };
 const PERCENT = 100;
@@ -343,14 +344,3 @@ export class Slot {
 const STDERR_MAX_CHARS = 4_000;
 
 const isWell = (tenancy: Tenancy): boolean => tenancy.doubt === null && tenancy.child.state === 'loaded';
-
-/** The value, or undefined when the time is over first. */
-async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => resolve(undefined), Math.max(0, ms));
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -87,6 +87,11 @@ export function buildSessionApi(
     if (method !== 'GET') services.passes('session.answering');
   });
   traceRequests(app);
+  installRoutes(app, services);
+  return app;
+}
+
+function installRoutes(app: FastifyInstance, services: SessionServices): void {
   installLifecycle(app, services);
   installStream(app, services);
   installTranscripts(app, services);
@@ -100,7 +105,6 @@ export function buildSessionApi(
   installMcp(app, services, RELEASE);
   installOwnDraft(app, services);
   installInspector(app, services.inspections);
-  return app;
 }
 
 /** Every request acts as the account of its token; unknown callers are counted by address before it is looked at. */

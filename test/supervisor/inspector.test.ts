@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { accountOf, setOperator } from '../../db/accounts.ts';
 import { DRAFT_SEM_VER } from '../../db/rosters.ts';
 import { readEvents, type ServerSentEvent } from '../../sdk/session/event-stream.ts';
-import { eventually, type Installed, type PluginSource, startWorld } from './world.ts';
+import { eventually, type Installed, type PluginSource, type Reply, startWorld } from './world.ts';
 
 const world = await startWorld(t, { inspect: true });
 await world.app.listen({ port: 0, host: '127.0.0.1' });
@@ -67,6 +67,15 @@ interface Paused {
 const call = async (session: string, { slug }: Installed, args: object) =>
   world.call('POST', `/sessions/${session}/tools/${slug}__add`, { arguments: args });
 
+/** What happens first: an answer without a pause says why there is none. */
+async function orRefused<T>(paused: Promise<T>, answer: Promise<Reply>): Promise<T> {
+  const early = answer.then(({ status, body }) => {
+    throw new Error(`it was not paused: ${status} ${JSON.stringify(body)}`);
+  });
+  early.catch(() => undefined);
+  return Promise.race([paused, early]);
+}
+
 t.test('a breakpoint is hit, looked at and left, while the deadline stands still', async (t) => {
   const draft = await installDraft();
   const session = await world.session();
@@ -83,7 +92,7 @@ t.test('a breakpoint is hit, looked at and left, while the deadline stands still
 
   const paused = new Promise<Paused>((resolve) => client.Debugger.paused(resolve));
   const answer = call(session, draft, { a: 40 });
-  const { callFrames } = await paused;
+  const { callFrames } = await orRefused(paused, answer);
   const frame = callFrames[0]?.callFrameId ?? '';
   const { result } = await client.Debugger.evaluateOnCallFrame({ callFrameId: frame, expression: 'a' });
   t.equal(result.value, 40);
@@ -109,7 +118,7 @@ t.test('a budget that would be used up is not, until the debugger goes', async (
   const paused = new Promise<Paused>((resolve) => client.Debugger.paused(resolve));
   const context = { systemPrompt: 'Hi', model: 'm' };
   const answer = world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
-  await paused;
+  await orRefused(paused, answer);
   // Longer than the 3 seconds a prompt hook has.
   await new Promise((resolve) => setTimeout(resolve, 3_300));
   // Whoever just goes away leaves a running plugin behind.
