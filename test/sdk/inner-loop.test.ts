@@ -1,0 +1,149 @@
+/** The author's inner loop from the command line: a save is live, its log and its errors are seen, everything can be tried. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import CDP from 'chrome-remote-interface';
+import t, { type Test } from 'tap';
+import { runCommandLine } from '../../sdk/cli/command-line.ts';
+import { startApi } from '../api/api-service.ts';
+import { temporaryFolder } from '../harness.ts';
+import { eventually, startWorld } from '../supervisor/world.ts';
+
+const SAVES = 7;
+const world = await startWorld(t, { inspect: true });
+const api = await startApi(t, { beside: world });
+const ann = await api.user('ann');
+const listening = async (app: typeof world.app): Promise<string> => {
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+};
+const [url, sessionUrl] = [await listening(api.app as never), await listening(world.app)];
+const home = await temporaryFolder(t);
+const env = { HOME: home, BULKHEAD_URL: url, BULKHEAD_SESSION_URL: sessionUrl, BULKHEAD_TOKEN: ann.token };
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of any shape
+type Item = any;
+interface Running {
+  readonly stdin: PassThrough;
+  readonly code: Promise<number>;
+  readonly items: readonly Item[];
+  /** The next item that fits, from the last one found on. */
+  next(fits: (item: Item) => boolean): Promise<Item>;
+  interrupt(): void;
+}
+
+function start(test: Test, argv: readonly string[], folder = home): Running {
+  const [stop, stdin, items] = [new AbortController(), new PassThrough(), [] as Item[]];
+  const faults: string[] = [];
+  test.teardown(() => stop.abort());
+  let rest = '';
+  let said = '';
+  const write = (text: string): void => {
+    said += text;
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) if (/^\{.*\}$/.test(line)) items.push(JSON.parse(line));
+  };
+  const code = runCommandLine([...argv, '--json'], {
+    ...{ stdin, env, folder, version: '0.0.0', signal: stop.signal, toolbox: { check: () => Promise.reject() } },
+    ...{ stdout: { write }, stderr: { write: (text: string) => void faults.push(text) } },
+  });
+  let at = 0;
+  const next = (fits: (item: Item) => boolean): Promise<Item> =>
+    eventually(async () => {
+      while (at < items.length) {
+        at += 1;
+        if (fits(items[at - 1])) return items[at - 1];
+      }
+      return null;
+    }, 30_000).catch(() => {
+      throw new Error(`it did not say that: ${said}${faults.join('')}`);
+    });
+  return { stdin, code, items, next, interrupt: () => stop.abort() };
+}
+
+const readme = '---\nname: Adder\ndescription: Adds\n---\n';
+const source = (more: number) => `tools.add = {
+  description: 'Adds',
+  parameters: { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] },
+  handler: ({ a }: { a: number }) => { host.log('adding'); return String(a + ${more}); },
+};
+events.sessionStarted = (event) => { host.log('began ' + event.data.sessionId); };
+`;
+const folder = join(home, 'adder');
+await mkdir(folder);
+await writeFile(join(folder, 'readme.md'), readme);
+const save = (text: string) => writeFile(join(folder, 'index.ts'), text);
+
+t.test('dev: a save is live within a second, faults are placed, and everything can be tried', async (t) => {
+  await save(source(0));
+  const dev = start(t, ['dev', '--inspect', '--inspect-port', '0'], folder);
+  await dev.next(({ saved }) => saved === 'adder');
+  const { inspector } = await dev.next(({ inspector }) => String(inspector).startsWith('ws:'));
+  const times: number[] = [];
+  for (let more = 1; more <= SAVES; more += 1) {
+    await save(source(more));
+    times.push((await dev.next(({ saved }) => saved === 'adder')).liveMs);
+    dev.stdin.write('tool add {"a":1}\n');
+    const { answer } = await dev.next(({ played }) => String(played).startsWith('tool'));
+    t.match(answer, { content: [{ text: String(1 + more) }] }, `save ${more} answers`);
+  }
+  times.sort((a, b) => a - b);
+  t.comment(`save to live: p50 ${times[Math.floor(SAVES / 2)]} ms of ${times.join(', ')}`);
+  await dev.next(({ message }) => message === 'adding');
+
+  dev.stdin.write('fire sessionStarted {"sessionId":"s9"}\n');
+  t.match(await dev.next(({ played }) => String(played).startsWith('fire')), { answer: { outcome: 'delivered' } });
+  await dev.next(({ message }) => message === 'began s9');
+  dev.stdin.write('fire nonsense\n');
+  t.match(await dev.next(({ played }) => played === 'fire nonsense'), { error: { message: /sessionStarted/ } });
+
+  await save('tools.add = {\n  oops oops\n};\n');
+  const { error } = await dev.next(({ error }) => error?.code === 'invalid_package');
+  t.match(error.errors, [{ path: 'index.ts', line: 2 }]);
+  await save(source(40));
+  await dev.next(({ saved }) => saved === 'adder');
+
+  const debuggerClient = await CDP({ target: inspector, local: true });
+  const { result } = await debuggerClient.Runtime.evaluate({ expression: '6 * 7' });
+  t.equal(result.value, 42, 'a local debugger reaches the draft');
+  await debuggerClient.close();
+
+  dev.interrupt();
+  t.equal(await dev.code, 0, 'Ctrl-C is how it ends');
+});
+
+t.test('call, fire, logs and replay', async (t) => {
+  const called = start(t, ['call', 'adder__add', '{"a":2}']);
+  t.equal(await called.code, 0);
+  t.equal(await start(t, ['call', 'adder__nothing']).code, 1);
+  t.equal(await start(t, ['call', 'adder__add', 'no json']).code, 2);
+  t.equal(await start(t, ['fire', 'sessionStarted', '--slug', 'adder']).code, 0);
+  t.equal(await start(t, ['replay', 'nothing']).code, 1);
+  const logs = start(t, ['logs', 'adder', '-f', '--level', 'info']);
+  await logs.next(({ message }) => message === 'began s1');
+  await start(t, ['call', 'adder__add', '{"a":3}']).code;
+  await logs.next(({ message }) => message === 'adding');
+  logs.interrupt();
+  t.equal(await logs.code, 130);
+});
+
+t.test('mcp: the official client over a command’s standard input and output', async (t) => {
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url)), 'mcp'],
+    env,
+  });
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  t.teardown(() => client.close());
+  await client.connect(transport as never);
+  const { tools } = await client.listTools();
+  t.ok(tools.some(({ name }) => name === 'adder__add'));
+  const answer = await client.callTool({ name: 'adder__add', arguments: { a: 2 } });
+  t.match(answer, { content: [{ text: '42' }] });
+  await client.close();
+});
