@@ -8,6 +8,7 @@ import { configure } from './commands/configure.ts';
 import { delist } from './commands/delist.ts';
 import { dev } from './commands/dev.ts';
 import { fire } from './commands/fire.ts';
+import { importSkills } from './commands/import-skills.ts';
 import { init } from './commands/init.ts';
 import { install } from './commands/install.ts';
 import { list } from './commands/list.ts';
@@ -22,7 +23,7 @@ import { whoami } from './commands/whoami.ts';
 import { yank } from './commands/yank.ts';
 
 export const commands: readonly Command[] = [
-  ...[init, check, dev, publish, list, delist, yank],
+  ...[init, importSkills, check, dev, publish, list, delist, yank],
   ...[install, configure, accept, status],
   ...[logs, call, fire, replay, mcp],
   ...[login, logout, whoami],

@@ -46,6 +46,19 @@ t.test('init writes over nothing', async (t) => {
   t.equal(await readFile(join(folder, 'index.ts'), 'utf8'), '// mine');
 });
 
+t.test('skills of a folder become a package, over nothing that is there', async (t) => {
+  const folder = await temporaryFolder(t);
+  const skill = join(folder, 'skills', 'hello');
+  await mkdir(skill, { recursive: true });
+  await writeFile(join(skill, 'SKILL.md'), '---\nname: hello\ndescription: Says hello\n---\nSay hello.\n');
+  const made = await bulkhead(['import-skills', 'skills', 'mine', '--json'], { folder });
+  t.match(JSON.parse(made.stdout), { folder: join(folder, 'mine'), skills: ['hello'], notes: [] });
+  const checked = await bulkhead(['check', '--json'], { folder: join(folder, 'mine'), toolbox: localToolbox });
+  t.equal(checked.code, 0, checked.stderr);
+  t.match(await bulkhead(['import-skills', 'skills', 'mine'], { folder }), { code: 1, stderr: /mine is not empty/ });
+  t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is no folder/ });
+});
+
 t.test('the next number follows from what changed', async (t) => {
   const tool = (properties: object, required: string[] = []) => ({
     ...{ commands: [], skills: [], middleware: [], lifecycle: [], providers: [], channel: null },
