@@ -92,6 +92,9 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'GET /plugins/{id}/versions/{versionId}/files': {
     not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/files`),
   },
+  'GET /plugins/{id}/versions/{versionId}/agent-plugin': {
+    not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/agent-plugin`),
+  },
   'DELETE /plugins/{id}': {
     not_owner: () => ben.delete(`/plugins/${shown}`),
     published_version_exists: () => ann.delete(`/plugins/${shown}`),

@@ -1,11 +1,10 @@
 /** From nothing to a published plugin, as a new author does it: the packed command line in an empty folder. */
-import { stat } from 'node:fs/promises';
+import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { connect } from '../../sdk/session.ts';
 import { listen, startApi } from '../api/api-service.ts';
-import { startWorld } from '../supervisor/world.ts';
+import { eventually, startWorld } from '../supervisor/world.ts';
 import { newAuthor, type Said } from './author.ts';
 
 t.setTimeout(400_000);
@@ -43,6 +42,30 @@ t.test('login keeps the token where nobody else reads it', async (t) => {
   t.match(answer(await author.bulkhead(['whoami', '--json'])), { name: 'ann', url });
 });
 
+t.test('dev: what is saved is live, and is tried at once', async (t) => {
+  const dev = author.start(['dev'], 'word-count');
+  const says = (words: RegExp) =>
+    eventually(async () => words.test(dev.said()), 60_000).catch(() => t.fail(`no ${words} in: ${dev.said()}`));
+  await says(/live word-count in \d+ ms/);
+  dev.type('tool count {"text":"a b c"}');
+  await says(/3 words/);
+  const source = join(author.folder, 'word-count/index.ts');
+  const first = await readFile(source, 'utf8');
+  await writeFile(source, first.replace('} words', '} words!'));
+  await says(/live[\s\S]*live word-count in \d+ ms/);
+  dev.type('tool count {"text":"a b c d"}');
+  await says(/4 words!/);
+  await writeFile(source, first);
+  await says(/live[\s\S]*live[\s\S]*live word-count in \d+ ms/);
+  t.equal(await dev.interrupt(), 0, dev.said());
+  t.comment(
+    dev
+      .said()
+      .match(/live .*/g)
+      ?.join('; '),
+  );
+});
+
 t.test('publish, install and call', async (t) => {
   const dry = answer(await author.bulkhead(['publish', '--dry-run', '--json'], here));
   t.match(dry, { dryRun: true, semVer: '1.0.0', files: ['index.ts', 'readme.md'] });
@@ -53,9 +76,9 @@ t.test('publish, install and call', async (t) => {
   t.match(again, { code: 1, stderr: /Nothing changed since 1\.0\.0/ });
   const installed = await author.bulkhead(['install', 'word-count']);
   t.match(installed, { code: 0, stdout: /installed word-count 1\.0\.0, ready/ }, installed.stderr);
-  const session = await connect({ url: sessionUrl, token }).start({ agentId: 'agent-1' });
-  const result = await session.callTool('word-count__count', { text: 'five words in this sentence' });
-  t.match(result, { isError: false, content: [{ type: 'text', text: '5 words' }] });
+  t.match(answer(await author.bulkhead(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
+  const called = await author.bulkhead(['call', 'word-count__count', '{"text":"five words in this sentence"}']);
+  t.match(called, { code: 0, stdout: /5 words/ }, called.stderr);
 });
 
 t.test('list, delist, yank and status', async (t) => {

@@ -1,5 +1,6 @@
 /** A new author's folder: empty but for the packed SDK, installed by npm without a network; and its `bulkhead`. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,6 +22,15 @@ export interface Author {
   readonly folder: string;
   /** Runs the installed command, below `folder`. */
   bulkhead(args: readonly string[], options?: { in?: string; env?: Readonly<Record<string, string>> }): Promise<Said>;
+  /** Starts one that goes on until it is interrupted. */
+  start(args: readonly string[], folder: string): Going;
+}
+export interface Going {
+  /** All that it has said so far. */
+  said(): string;
+  type(line: string): void;
+  /** Ctrl-C. @returns the exit code */
+  interrupt(): Promise<number>;
 }
 
 /** Packs and installs. @param env what every command of this author is run with */
@@ -40,12 +50,34 @@ export async function newAuthor(t: Teardown, env: Readonly<Record<string, string
   await mkdir(join(folder, 'node_modules'));
   for (const name of ['esbuild', 'zod']) await symlink(join(modules, name), join(folder, 'node_modules', name));
   await npm(['install', '--ignore-scripts', '--omit=optional', `./${filename}`]);
+  const program = join(folder, 'node_modules/.bin/bulkhead');
+  const own = { PATH: path, HOME: join(scratch, 'home'), ...env };
   return {
     folder,
+    start(args, within) {
+      const child = spawn(program, [...args], { cwd: join(folder, within), env: own });
+      let said = '';
+      for (const stream of [child.stdout, child.stderr])
+        stream.setEncoding('utf8').on('data', (text: string) => {
+          said += text;
+        });
+      const ended = once(child, 'close');
+      t.teardown(async () => {
+        child.kill('SIGKILL');
+        await ended;
+      });
+      return {
+        said: () => said,
+        type: (line) => void child.stdin.write(`${line}\n`),
+        async interrupt() {
+          child.kill('SIGINT');
+          return (await ended)[0] as number;
+        },
+      };
+    },
     async bulkhead(args, options = {}) {
-      const own = { PATH: path, HOME: join(scratch, 'home'), ...env, ...options.env };
       const cwd = join(folder, options.in ?? '.');
-      return run(join(folder, 'node_modules/.bin/bulkhead'), [...args], { cwd, env: own }).then(
+      return run(program, [...args], { cwd, env: { ...own, ...options.env } }).then(
         ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
         ({ code, stdout, stderr }: Said) => ({ code, stdout, stderr }),
       );

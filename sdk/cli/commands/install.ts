@@ -6,7 +6,10 @@ import { requirePlugin, requireVersion } from '../own-plugins.ts';
 import type { CatalogEntry, Installation } from '../records.ts';
 import type { Rest } from '../rest.ts';
 
-const POLICIES = ['Latest', 'Pinned', 'Draft'];
+interface Policy {
+  readonly versionPolicy: Installation['versionPolicy'];
+  readonly pinnedVersionId?: string;
+}
 
 export const install: Command = {
   name: 'install',
@@ -21,12 +24,12 @@ export const install: Command = {
   async run(context, given) {
     const slug = given.args[0] ?? '';
     const rest = await context.rest();
-    const consent = given.flag('draft') ? {} : await shown(context, given, rest, slug);
-    const made = await rest.post<Installation>('/installations', {
-      slug,
-      ...(await policyOf(given, rest, slug)),
-      ...consent,
-    });
+    const entry = given.flag('draft') ? null : await shown(context, given, rest, slug);
+    const policy = await policyOf(given, rest, slug);
+    const versionId = policy.versionPolicy === 'Latest' ? entry?.latest?.versionId : undefined;
+    const made =
+      (entry && (await leaveDraft(rest, entry, policy))) ??
+      (await rest.post<Installation>('/installations', { slug, ...policy, ...(versionId && { versionId }) }));
     const { output } = context;
     output.say(
       `${output.paint.green('installed')} ${slug} ${made.currentSemVer ?? 'draft'}, ${made.status.replaceAll('_', ' ')}`,
@@ -38,16 +41,31 @@ export const install: Command = {
   },
 };
 
-async function policyOf(given: Given, rest: Rest, slug: string) {
-  if (given.flag('draft')) return { versionPolicy: POLICIES[2] };
+async function policyOf(given: Given, rest: Rest, slug: string): Promise<Policy> {
+  if (given.flag('draft')) return { versionPolicy: 'Draft' };
   const pin = given.text('pin');
-  if (pin === undefined) return { versionPolicy: POLICIES[0] };
+  if (pin === undefined) return { versionPolicy: 'Latest' };
   const version = requireVersion(await requirePlugin(rest, slug), pin);
-  return { versionPolicy: POLICIES[1], pinnedVersionId: version.id };
+  return { versionPolicy: 'Pinned', pinnedVersionId: version.id };
 }
 
-/** @returns the version that was shown, so that a later publish cannot ride on this consent */
-async function shown(context: Context, given: Given, rest: Rest, slug: string): Promise<{ versionId?: string }> {
+/**
+ * What `bulkhead dev` installed follows published versions from now on. @returns null where it is installed otherwise, or
+ * not at all
+ */
+async function leaveDraft(rest: Rest, { installationId, latest }: CatalogEntry, policy: Policy) {
+  if (installationId === null) return null;
+  const path = `/installations/${installationId}`;
+  if ((await rest.get<Installation>(path)).versionPolicy !== 'Draft') return null;
+  const moved = await rest.patch<Installation>(path, policy);
+  const asked = moved.pendingUpdate?.versionId;
+  // Accepted is what was shown, and nothing that was published since.
+  if (asked === undefined || asked !== (policy.pinnedVersionId ?? latest?.versionId)) return moved;
+  return await rest.post<Installation>(`${path}/accept-update`, { versionId: asked });
+}
+
+/** Shows what it can reach and asks. @returns what was shown: a later publish cannot ride on this consent */
+async function shown(context: Context, given: Given, rest: Rest, slug: string): Promise<CatalogEntry> {
   const entry = await rest.get<CatalogEntry>(`/marketplace/${encodeURIComponent(slug)}`).catch((error: unknown) => {
     if ((error as { code?: string }).code !== 'not_found') throw error;
     throw new CommandError(
@@ -65,5 +83,5 @@ async function shown(context: Context, given: Given, rest: Rest, slug: string): 
       throw new CommandError('interrupted', 'Nothing was installed.', { exit: 'interrupted' });
     }
   }
-  return entry.latest && given.text('pin') === undefined ? { versionId: entry.latest.versionId } : {};
+  return entry;
 }
