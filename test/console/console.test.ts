@@ -247,7 +247,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('heading', { name: 'Bulkhead documentation' }).waitFor();
     await page.getByRole('link', { name: 'REST interface' }).first().click();
     await page.waitForURL(/\/api\/docs$/);
-    await page.getByRole('link', { name: 'Documentation' }).click();
+    await page.locator('a[href="/docs"]').click();
     await page.getByRole('link', { name: 'Console' }).click();
     await page.getByRole('link', { name: 'Installations' }).waitFor();
     t.equal(new URL(page.url()).pathname, '/catalog');
