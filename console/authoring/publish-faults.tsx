@@ -8,13 +8,19 @@ import { visibleText } from '../style/visible-text.ts';
 export type OnPlace = (place: { readonly path: string; readonly line: number; readonly column: number }) => void;
 
 export function PublishFaults({ error, onPlace }: { readonly error: Error; readonly onPlace?: OnPlace }) {
+  const faults = faultsOf(error);
+  const sentence = sentenceOf(error);
+  // One fault is the sentence, but for the way to its place.
+  const isSaidBelow = faults.length === 1 && sentence.endsWith(faults[0]?.message ?? '');
   return (
     <Alert color="red" role="alert" title="Not accepted">
-      <Text size="sm" className="foreign">
-        {visibleText(sentenceOf(error))}
-      </Text>
+      {!isSaidBelow && (
+        <Text size="sm" className="foreign">
+          {visibleText(sentence)}
+        </Text>
+      )}
       <List size="sm">
-        {faultsOf(error).map((fault) => (
+        {faults.map((fault) => (
           <List.Item key={`${placeOf(fault)} ${fault.message}`} className="foreign">
             <FaultPlace fault={fault} onPlace={onPlace} /> {visibleText(fault.message)}
           </List.Item>

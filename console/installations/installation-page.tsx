@@ -94,6 +94,14 @@ function Warnings({ installation }: { readonly installation: Installation }) {
   );
 }
 
+/** Scrolls the list of tabs, and nothing else, until the chosen one is seen: on a phone not all fit. */
+function intoList(tab: HTMLElement | null): void {
+  const list = tab?.parentElement;
+  if (!tab || !list) return;
+  const [{ left, right }, seen] = [tab.getBoundingClientRect(), list.getBoundingClientRect()];
+  list.scrollLeft += Math.max(0, right - seen.right) - Math.max(0, seen.left - left);
+}
+
 function Parts({ installation }: { readonly installation: Installation }) {
   const { tab = 'overview' } = useSearch({ from: '/installations/$id' });
   const navigate = useNavigate({ from: '/installations/$id' });
@@ -115,7 +123,7 @@ function Parts({ installation }: { readonly installation: Installation }) {
     <Tabs value={tab} onChange={show} keepMounted={false}>
       <Tabs.List aria-label="Parts of the installation">
         {tabs.map(({ name, label }) => (
-          <Tabs.Tab key={name} value={name}>
+          <Tabs.Tab key={name} value={name} ref={name === tab ? intoList : undefined}>
             {label}
           </Tabs.Tab>
         ))}
