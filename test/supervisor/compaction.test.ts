@@ -37,7 +37,9 @@ t.test('the first is asked alone, with a minute’s time', async (t) => {
   const { rows } = await world.pool.query('SELECT data FROM plugin_logs WHERE installation_id = $1', [
     first.installationId,
   ]);
-  t.equal(Date.parse(rows[0].data.deadlineAt) - Date.parse(rows[0].data.at), 60 * SECOND);
+  const { at, deadlineAt } = rows[0].data;
+  const late = 60 * SECOND - (Date.parse(deadlineAt) - Date.parse(at));
+  t.ok(late >= 0 && late < SECOND, `a minute but ${late} ms`);
 });
 
 const wrong: Readonly<Record<string, RegExp>> = {

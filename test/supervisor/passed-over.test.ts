@@ -49,11 +49,16 @@ t.test('blocked: one line', async (t) => {
   const made = await world.install({ slug: 'spy', code: CODE });
   const session = await world.session();
   await blockPlugin(world.pool, 'spy', 'it phones home');
-  await eventually(async () => (await ask(world, session)).trace[0]?.outcome === 'skipped_unavailable');
+  // A call that meets the block in the middle of a start is told by another line, and this one not at once after it.
+  const { accountId } = made;
+  const { rosters } = world.supervisor;
+  await eventually(
+    async () => (await rosters.get(accountId)).byHook.get('middleware.systemPrompt')?.[0]?.blockedReason,
+  );
+  t.match((await ask(world, session)).trace, [{ outcome: 'skipped_unavailable' }]);
   for (let n = 0; n < CALLS; n += 1) await ask(world, session);
   const message = /systemPrompt was not asked: the operator blocked this plugin: it phones home/;
-  // A first call may have met the block while the child was starting, which is told by a line of its own.
-  const said = (await lines(world, made)).filter(({ level }) => level === 'warn');
+  const said = await lines(world, made);
   t.equal(said.length, 1);
   t.match(said, [{ level: 'warn', message }]);
 });
