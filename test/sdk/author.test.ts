@@ -107,3 +107,12 @@ t.test('configure asks for what is missing, accept shows what is asked', async (
   t.match(set, { code: 0, stdout: 'inbox is ready\n' }, set.stderr);
   t.match(await author.bulkhead(['accept', 'inbox']), { code: 1, stderr: /No update of “inbox” waits/ });
 });
+
+t.test('an update that asks for more is shown, and accepted by one word', async (t) => {
+  const source = join(author.folder, 'word-count/index.ts');
+  await writeFile(source, `${await readFile(source, 'utf8')}\nevents.sessionStarted = () => {};\n`);
+  const next = await author.bulkhead(['publish', '--json'], here);
+  t.match(answer(next).version, { semVer: '1.1.0' }, 'what it may do grew');
+  const accepted = await author.bulkhead(['accept', 'word-count']);
+  t.match(accepted, { code: 0, stdout: /1\.1\.0 asks for events\.sessionStarted[\s\S]*runs 1\.1\.0/ }, accepted.stderr);
+});
