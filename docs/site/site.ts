@@ -41,7 +41,7 @@ export function makeSite(pictureAddress: (file: string) => string = (file) => `/
   const render = (file: string, text = readText(file)): Rendered =>
     renderMarkdown(text, (target) => {
       const place = splitTarget(file, target);
-      if (/\.(png|svg)$/.test(place.file)) pictures.add(place.file);
+      if (isPicture(place.file)) pictures.add(place.file);
       return place.file === '' ? localAddress(target) : resolve(place, pictureAddress);
     });
   const pages = [
@@ -67,6 +67,8 @@ const recipes = (section: string, render: (file: string, text: string) => Render
     return page({ title, description, section, href: `/docs/cookbook/${name}`, file }, render(file, text));
   });
 
+const isPicture = (file: string): boolean => /\.(png|svg|webp)$/.test(file);
+
 interface TargetPlace {
   /** From the root of the project; empty: an address elsewhere. */
   readonly file: string;
@@ -81,7 +83,7 @@ function splitTarget(from: string, target: string): TargetPlace {
 }
 
 function resolve({ file, fragment }: TargetPlace, pictureAddress: (file: string) => string): string | null {
-  if (/\.(png|svg)$/.test(file)) return pictureAddress(file);
+  if (isPicture(file)) return pictureAddress(file);
   const address = addressOf(file);
   return address === null ? null : `${address}${fragment === '' ? '' : `#${fragment}`}`;
 }

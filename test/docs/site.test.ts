@@ -15,6 +15,15 @@ t.test('all pages are listed in docs/README.md, and all links and anchors lead s
   t.ok(site.pages.every(({ headings }) => headings[0]?.level === 1));
 });
 
+t.test('every picture is brought along', async (t) => {
+  const shown = site.pages.flatMap(({ html }) => [...html.matchAll(/<img src="([^"]*)"/g)].map(([, src]) => src));
+  t.ok(shown.length > 0);
+  t.same(
+    shown.filter((src) => !site.pictures.has((src ?? '').slice(1))),
+    [],
+  );
+});
+
 t.test('links in files that are no pages lead somewhere, too', async (t) => {
   const files = globSync(['examples/*/readme.md', 'examples/*.md', 'sdk/**/*.md', 'deploy/**/*.md'], { cwd: root });
   const dead = files.flatMap((file) => {
