@@ -128,10 +128,21 @@ class IssuerCache {
 }
 
 async function fetchKeys(address: string): Promise<Omit<Known, 'at'>> {
-  const { issuer, jwks_uri } = discovery.parse(await fetchJson(`${address}/.well-known/openid-configuration`));
+  const { issuer, jwks_uri } = await discoverIssuer(address, discovery);
   if (issuer.replace(/\/+$/, '') !== address) throw new Error(`discovery is that of ${issuer}`);
   const keys = keySet.parse(await fetchJson(jwks_uri));
   return { issuer, find: createLocalJWKSet(keys as JSONWebKeySet) };
+}
+
+/**
+ * What an issuer says of itself.
+ *
+ * @param issuer its address
+ * @param facts those that are wanted
+ * @throws Error that it did not answer, or not with them
+ */
+export async function discoverIssuer<Facts>(issuer: string, facts: z.ZodType<Facts>): Promise<Facts> {
+  return facts.parse(await fetchJson(`${issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`));
 }
 
 async function fetchJson(url: string): Promise<unknown> {

@@ -1,8 +1,7 @@
 /** Where an issuer's token endpoint is: some have it on another host, which the console's page must be let call, too. */
 import { z } from 'zod';
+import { discoverIssuer } from '../../db/oidc.ts';
 
-/** The issuer answers in this time or is asked again when the next page is served, milliseconds. */
-const ANSWER_TIMEOUT_MS = 5_000;
 const discovery = z.object({ token_endpoint: z.url({ protocol: /^https?$/ }) });
 
 /**
@@ -18,7 +17,8 @@ export function watchIssuer(issuer: string, onError: (error: Error) => void): ()
   const ask = async (): Promise<void> => {
     isAsking = true;
     try {
-      found = [own, await tokenOrigin(issuer)];
+      const { token_endpoint } = await discoverIssuer(issuer, discovery);
+      found = [own, new URL(token_endpoint).origin];
     } catch (error) {
       onError(error instanceof Error ? error : new Error(String(error)));
     } finally {
@@ -31,11 +31,4 @@ export function watchIssuer(issuer: string, onError: (error: Error) => void): ()
   };
   origins();
   return origins;
-}
-
-async function tokenOrigin(issuer: string): Promise<string> {
-  const address = `${issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`;
-  const response = await fetch(address, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
-  if (!response.ok) throw new Error(`${address} answered ${response.status}`);
-  return new URL(discovery.parse(await response.json()).token_endpoint).origin;
 }
