@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import type { Blobs } from '../db/blobs.ts';
 import { findVersion, listVersions, type Version, type VersionFile } from '../db/versions.ts';
 import { MIB } from '../sdk/limits.ts';
-import { decodeText } from './package/files.ts';
+import { decodeText } from '../sdk/text-bytes.ts';
 import type { FileResource } from './plugin-resource.ts';
 
 /** A longer file is named but not sent: nobody reads it in an editor. Bytes. */

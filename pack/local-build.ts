@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { type BuildServices, buildPackage, type StagedBuild } from '../api/package/builder.ts';
 import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
 import * as bundling from '../api/package/bundler-worker.ts';
-import { decodeText } from '../api/package/files.ts';
 import type { PackageSource } from '../api/package/reader.ts';
 import { openBlobs } from '../db/blobs.ts';
 import type { FolderFile } from '../sdk/cli/toolbox.ts';
 import { writeZip } from '../sdk/cli/zip.ts';
+import { decodeText } from '../sdk/text-bytes.ts';
 import type { Introspector } from './local-introspection.ts';
 
 export interface LocalBuild extends StagedBuild {

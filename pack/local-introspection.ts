@@ -6,9 +6,7 @@ import { type Child, startChild } from '../supervisor/child.ts';
 import { makeJail } from '../supervisor/jail.ts';
 import { WireRefusal } from '../supervisor/wire.ts';
 import { childProgram } from './child-program.ts';
-
-/** The first Node whose switches wall L2 is written for. */
-const NODE_WITH_WALL = 26;
+import { isPluginNode } from './node-version.ts';
 
 export interface Introspector {
   introspect(bundle: string, sourceName: string): Promise<Introspection>;
@@ -47,9 +45,8 @@ export function startIntrospector(directory: string): Introspector {
 }
 
 async function start(directory: string): Promise<Child> {
-  const hasWall = Number.parseInt(process.versions.node, 10) >= NODE_WITH_WALL;
   const jail = makeJail({
-    ...{ directory, program: await childProgram(), walls: { node: hasWall, os: false } },
+    ...{ directory, program: await childProgram(), walls: { node: isPluginNode(), os: false } },
     limiter: { kind: 'rlimit', group: () => null },
   });
   return startChild(jail, {

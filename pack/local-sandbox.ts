@@ -4,9 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openSandbox, type Sandbox } from '../supervisor/sandbox.ts';
 import { childProgram } from './child-program.ts';
-
-/** Plugins run on this Node: wall L2 is made of its switches. */
-const NODE_MAJOR = 26;
+import { isPluginNode, NODE_MAJOR } from './node-version.ts';
 
 interface Shared {
   users: number;
@@ -24,7 +22,7 @@ export interface BorrowedSandbox {
 
 /** Builds the walls, or takes those that another open plugin has. @throws Error on an older Node than plugins run on */
 export async function borrowSandbox(): Promise<BorrowedSandbox> {
-  if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR)
+  if (!isPluginNode())
     throw new Error(
       `Plugins run on Node ${NODE_MAJOR} and this is ${process.version}: run the tests with Node ${NODE_MAJOR}.`,
     );

@@ -1,5 +1,6 @@
 /** `@bulkhead/sdk/testing`, whose types are in sdk/testing.ts: opens a package in a jailed process, without a service. */
 import { basename, resolve } from 'node:path';
+import { placed } from '../sdk/cli/failure.ts';
 import { openFolder } from '../sdk/cli/package-folder.ts';
 import type { FolderFile } from '../sdk/cli/toolbox.ts';
 import { Problem } from '../sdk/errors.ts';
@@ -42,15 +43,8 @@ async function buildIn(
 }
 
 /** Every fault on a line of its own, as a compiler says them. */
-function faultsOf({ message, errors = [] }: Problem): string {
-  if (errors.length < 2) return message;
-  return errors
-    .map(({ path, line, column, field, message: what }) => {
-      const place = [path, line, column].filter((part) => part !== undefined).join(':');
-      return [place, field, what].filter((part) => part !== undefined && part !== '').join(': ');
-    })
-    .join('\n');
-}
+const faultsOf = ({ message, errors = [] }: Problem): string =>
+  errors.length < 2 ? message : errors.map(placed).join('\n');
 
 function grantsOf({ capabilities }: Manifest, { grants = capabilities }: PluginOptions): readonly string[] {
   const undeclared = grants.find((grant) => !capabilities.includes(grant));

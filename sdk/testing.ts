@@ -1,5 +1,5 @@
 /**
- * `@bulkhead/sdk/testing`: what a plugin's own tests import. Types only; the code comes from `authoring/testing.ts`, which
+ * `@bulkhead/sdk/testing`: what a plugin's own tests import. Types only; the code comes from `pack/testing.ts`, which
  * the package is built with, since it runs what the service runs.
  */
 import type { z } from 'zod';

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/blobs.ts';
 import { MIB } from '../../sdk/limits.ts';
+import { decodeText } from '../../sdk/text-bytes.ts';
 import { invalidAt } from './faults.ts';
 
 /** Most files of one package. Bounds the rows of a version and the work of reading it. */
@@ -41,16 +42,6 @@ export async function readText(file: PackageFile): Promise<string> {
   const text = decodeText(await readFile(file.stagedAt));
   if (text === null) throw invalidAt({ path: file.path, message: 'is not UTF-8 text without NUL' });
   return text;
-}
-
-/** The text of bytes, or null where they are no UTF-8 or hold NUL, which Postgres cannot store. */
-export function decodeText(bytes: Uint8Array): string | null {
-  if (bytes.includes(0)) return null;
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return null;
-  }
 }
 
 /** A refused path as it may be shown: control characters and half surrogates spelt out, cut to a readable length. */

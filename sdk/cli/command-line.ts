@@ -9,7 +9,7 @@
  */
 import type { Readable } from 'node:stream';
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';
-import { type Command, Given } from './command.ts';
+import { COMMON_OPTIONS, type Command, Given } from './command.ts';
 import { Context } from './context.ts';
 import { exitCodes, type Failure, failureOf, placed } from './failure.ts';
 import { Output, type Sink } from './output.ts';
@@ -88,11 +88,10 @@ function addCommand(
 ): void {
   const sub = program.command(command.name).summary(command.summary).description(command.summary);
   for (const { name, doc } of command.args ?? []) sub.argument(name, doc);
-  for (const { flags, doc, many } of command.options ?? []) {
+  for (const { flags, doc, many } of [...(command.options ?? []), ...COMMON_OPTIONS]) {
     const option = new CommanderOption(flags, doc);
     sub.addOption(many ? option.argParser(collect) : option);
   }
-  sub.option('--url <address>', 'the service to talk to').option('--json', 'answer in JSON, for programs');
   const examples = command.examples?.map((line) => `  bulkhead ${line}`) ?? [];
   if (examples.length > 0) sub.addHelpText('after', `\nExamples\n${examples.join('\n')}`);
   sub.action(async (...all: unknown[]) => {

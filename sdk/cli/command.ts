@@ -29,6 +29,12 @@ export interface Command {
   run(context: Context, given: Given): Promise<unknown>;
 }
 
+/** What every command takes beside its own. */
+export const COMMON_OPTIONS: readonly Option[] = [
+  { flags: '--url <address>', doc: 'the service to talk to' },
+  { flags: '--json', doc: 'answer in JSON, for programs' },
+];
+
 /** What was typed after the command's name. */
 export class Given {
   /** By position; an argument that may be left out is missing here then. */

@@ -1,5 +1,5 @@
 /** Completion scripts: static, because the table of commands is. */
-import type { Command } from './command.ts';
+import { COMMON_OPTIONS, type Command } from './command.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
@@ -10,19 +10,16 @@ interface Row {
   /** `--long` forms. */
   readonly options: readonly { readonly flag: string; readonly doc: string }[];
 }
-const EVERYWHERE = [
-  { flag: '--url', doc: 'the service to talk to' },
-  { flag: '--json', doc: 'answer in JSON, for programs' },
-  { flag: '--help', doc: 'how to use it' },
-];
+/** Commander's own. */
+const HELP = { flags: '--help', doc: 'how to use it' };
 
 export function completionScript(shell: Shell, commands: readonly Command[]): string {
   const rows = commands.map(({ name, summary, options = [] }): Row => {
-    const own = options.flatMap(({ flags, doc }) => {
+    const all = [...options, ...COMMON_OPTIONS, HELP].flatMap(({ flags, doc }) => {
       const flag = /--[\w-]+/.exec(flags)?.[0];
       return flag === undefined ? [] : [{ flag, doc }];
     });
-    return { name, summary, options: [...own, ...EVERYWHERE] };
+    return { name, summary, options: all };
   });
   return { bash, zsh, fish }[shell](rows);
 }

@@ -34,6 +34,7 @@ export class Context {
   readonly accounts: Accounts;
   readonly #url: string | undefined;
   readonly #stdin: Readable | undefined;
+  #sessionUrl: Promise<string> | null = null;
 
   constructor(options: ContextOptions) {
     this.output = options.output;
@@ -80,12 +81,17 @@ export class Context {
 
   /** The session API, whose address the service tells. @throws CommandError */
   async sessions(): Promise<SessionClient> {
-    const { url, token } = await this.rest();
-    return connect({ url: await this.sessionUrl(url), token, retryForMs: SESSION_RETRY_MS });
+    const { token } = await this.rest();
+    return connect({ url: await this.sessionUrl(), token, retryForMs: SESSION_RETRY_MS });
   }
 
-  /** Where the session API of a service is. @throws CommandError */
-  async sessionUrl(service: string): Promise<string> {
+  /** Where the session API of the service is, asked once. @throws CommandError */
+  sessionUrl(): Promise<string> {
+    this.#sessionUrl ??= this.url().then((service) => this.#askSessionUrl(service));
+    return this.#sessionUrl;
+  }
+
+  async #askSessionUrl(service: string): Promise<string> {
     const asked = new Transport({ url: `${service}/api`, token: '', retryForMs: SESSION_RETRY_MS });
     const { sessionApiUrl } = await asked.json<{ sessionApiUrl: string | null }>({
       ...{ method: 'GET', path: '/sign-in', signal: this.signal },

@@ -34,18 +34,16 @@ export async function lastLines(rest: Rest, filter: LogFilter, limit: number): P
  * Lines as they are written, until the signal: a stream that breaks goes on after the last line seen.
  *
  * @param after id of the last line that is known; without it, what comes next
- * @param onOpen called when the first stream is open: what is written from then on is told
  */
 export async function* followLines(
   rest: Rest,
   filter: LogFilter,
-  { after, signal, onOpen }: { after?: string | undefined; signal: AbortSignal; onOpen?: () => void },
+  { after, signal }: { after?: string | undefined; signal: AbortSignal },
 ): AsyncGenerator<LogLine> {
   for (let last = after; ; ) {
     try {
       const headers: Record<string, string> = last === undefined ? {} : { 'last-event-id': last };
       const response = await rest.open(`/plugin-logs/stream?${queryOf(filter)}`, headers);
-      onOpen?.();
       for await (const { id, data } of readEvents(response.body ?? new ReadableStream())) {
         if (id !== '') last = id;
         if (data !== '') yield JSON.parse(data) as LogLine;

@@ -45,7 +45,7 @@ export async function openFolder(from: string, given: string | undefined, slug?:
   }
   const files = await listFiles(folder, '', 0);
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
-  return { folder, slug: slug ?? (await slugOf(folder)), files };
+  return { folder, slug: slug ?? (await slugHere(folder)), files };
 }
 
 /** Whether it was meant to be one: what else is wrong with it is told by the check. */
@@ -73,11 +73,8 @@ async function listFiles(folder: string, below: string, depth: number): Promise<
   return found;
 }
 
-/** The slug of the package in a folder. @throws CommandError where package.json is damaged */
-export const slugHere = (folder: string): Promise<string> => slugOf(folder);
-
-/** The slug that package.json says, or one made of the folder's name. */
-async function slugOf(folder: string): Promise<string> {
+/** The slug that package.json says, or one made of the folder's name. @throws CommandError where package.json is damaged */
+export async function slugHere(folder: string): Promise<string> {
   const text = await readFile(join(folder, 'package.json'), 'utf8').catch(() => '{}');
   let said: unknown;
   try {

@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MIB } from '../limits.ts';
+import { decodeText } from '../text-bytes.ts';
 import { CommandError } from './failure.ts';
 import type { Version } from './records.ts';
 import type { Rest } from './rest.ts';
@@ -24,13 +25,9 @@ export async function readTexts(files: readonly FolderFile[]): Promise<{ path: s
   for (const { path, at } of files) {
     left -= (await stat(at)).size;
     if (left < 0) return null;
-    const bytes = await readFile(at);
-    if (bytes.includes(0)) return null;
-    try {
-      texts.push({ path, contentText: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes) });
-    } catch {
-      return null;
-    }
+    const contentText = decodeText(await readFile(at));
+    if (contentText === null) return null;
+    texts.push({ path, contentText });
   }
   return texts;
 }

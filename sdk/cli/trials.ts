@@ -29,8 +29,8 @@ export class Trials {
   }
 
   static async open(context: Context): Promise<Trials> {
-    const { url, token } = await context.rest();
-    return new Trials(context, new Transport({ url: await context.sessionUrl(url), token }));
+    const { token } = await context.rest();
+    return new Trials(context, new Transport({ url: await context.sessionUrl(), token }));
   }
 
   /** Answers when the draft that was saved last serves. @throws BulkheadError `not_running` with the reason */

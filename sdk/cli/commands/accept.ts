@@ -1,4 +1,5 @@
 /** `bulkhead accept`: consents to an update that asks for more access. */
+import { agree } from '../asking.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../own-plugins.ts';
@@ -15,12 +16,7 @@ export const accept: Command = {
     const { id, slug, pendingUpdate } = await requireInstallation(rest, given.args[0] ?? '');
     if (!pendingUpdate) throw new CommandError('not_pending', `No update of “${slug}” waits for your consent.`);
     output.say(`${slug} ${pendingUpdate.semVer} asks for ${pendingUpdate.added.join(', ')}`);
-    if (output.isTerminal && !given.flag('yes')) {
-      const { confirm } = await import('@clack/prompts');
-      if ((await confirm({ message: 'Accept it?' })) !== true) {
-        throw new CommandError('interrupted', 'Nothing was accepted.', { exit: 'interrupted' });
-      }
-    }
+    await agree(context, given, 'Accept it?', 'Nothing was accepted.');
     // The version that was shown: one published since is not accepted with it.
     const body = { versionId: pendingUpdate.versionId };
     const now = await rest.post<Installation>(`/installations/${id}/accept-update`, body);

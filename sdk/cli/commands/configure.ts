@@ -1,4 +1,5 @@
 /** `bulkhead configure`: sets settings and secrets of an installation. */
+import { askHidden } from '../asking.ts';
 import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -52,15 +53,8 @@ function pairOf(text: string): [string, string] {
 }
 
 /** A value on the command line would stay in the shell's history. */
-async function readSecret({ env, output }: Context, name: string): Promise<string> {
-  const given = env[`BULKHEAD_SECRET_${name}`];
-  if (given !== undefined) return given;
-  if (!output.isTerminal) {
-    const message = `Nobody is there to be asked for ${name}: set BULKHEAD_SECRET_${name}.`;
-    throw new CommandError('usage', message, { exit: 'usage' });
-  }
-  const { isCancel, password } = await import('@clack/prompts');
-  const typed = await password({ message: name });
-  if (isCancel(typed)) throw new DOMException('Interrupted', 'AbortError');
-  return typed;
+async function readSecret(context: Context, name: string): Promise<string> {
+  const variable = `BULKHEAD_SECRET_${name}`;
+  const nobody = `Nobody is there to be asked for ${name}: set ${variable}.`;
+  return context.env[variable] ?? (await askHidden(context, name, nobody));
 }

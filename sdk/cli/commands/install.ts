@@ -1,4 +1,5 @@
 /** `bulkhead install`: installs a plugin for the signed-in account, after showing what it can reach. */
+import { agree } from '../asking.ts';
 import type { Command, Given } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -77,11 +78,6 @@ async function shown(context: Context, given: Given, rest: Rest, slug: string): 
   if (entry.reach.length > 0) output.say(`${entry.displayName} can do this:`);
   for (const { sentence, risk } of entry.reach)
     output.say(`  ${sentence}${risk === 'high' ? ` ${output.paint.red('(high risk)')}` : ''}`);
-  if (output.isTerminal && !given.flag('yes')) {
-    const { confirm } = await import('@clack/prompts');
-    if ((await confirm({ message: `Install ${entry.displayName}?` })) !== true) {
-      throw new CommandError('interrupted', 'Nothing was installed.', { exit: 'interrupted' });
-    }
-  }
+  await agree(context, given, `Install ${entry.displayName}?`, 'Nothing was installed.');
   return entry;
 }

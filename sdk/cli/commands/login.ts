@@ -1,7 +1,7 @@
 /** `bulkhead login`: takes a token, asks the service whose it is, and keeps it. */
 import { DEFAULT_URL, serviceUrl } from '../accounts.ts';
+import { askHidden } from '../asking.ts';
 import type { Command } from '../command.ts';
-import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import type { Me } from '../records.ts';
 import { Rest } from '../rest.ts';
@@ -13,7 +13,8 @@ export const login: Command = {
   options: [{ flags: '--token <token>', doc: 'a token, such as `npm run -s token -- <user>` prints' }],
   examples: ["login 'http://localhost:4000/#token=…'", 'login --url https://bulkhead.example --token "$TOKEN"'],
   async run(context, given) {
-    const typed = given.text('token') ?? given.args[0] ?? (await ask(context));
+    const typed =
+      given.text('token') ?? given.args[0] ?? (await askHidden(context, 'Paste the sign-in link or a token', NOBODY));
     const { url, token } = splitLink(typed.trim(), await context.url());
     const rest = new Rest({ url, token, signal: context.signal });
     const { id, name } = await rest.get<Me>('/me').catch((error: unknown) => {
@@ -27,6 +28,8 @@ export const login: Command = {
   },
 };
 
+const NOBODY = 'Nobody is there to be asked: give the sign-in link or `--token`, or set BULKHEAD_TOKEN.';
+
 /** A sign-in link names the service and the token at once. */
 function splitLink(typed: string, url: string): { url: string; token: string } {
   const [address = '', token] = typed.split('#token=');
@@ -36,15 +39,4 @@ function splitLink(typed: string, url: string): { url: string; token: string } {
     throw new CommandError('usage', message, { exit: 'usage' });
   }
   return { url, token: typed };
-}
-
-async function ask({ output }: Context): Promise<string> {
-  if (!output.isTerminal) {
-    const message = 'Nobody is there to be asked: give the sign-in link or `--token`, or set BULKHEAD_TOKEN.';
-    throw new CommandError('usage', message, { exit: 'usage' });
-  }
-  const { isCancel, password } = await import('@clack/prompts');
-  const typed = await password({ message: 'Paste the sign-in link or a token' });
-  if (isCancel(typed)) throw new DOMException('Interrupted', 'AbortError');
-  return typed;
 }

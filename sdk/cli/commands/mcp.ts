@@ -12,12 +12,12 @@ export const mcp: Command = {
   ],
   examples: ['mcp', 'mcp --session 0199c8f2-7d53-7d1c-9f0e-5b1f5a0e7c11'],
   async run(context, given) {
-    const { url, token } = await context.rest();
+    const { token } = await context.rest();
     const client = await context.sessions();
     const named = given.text('session');
     const agentId = given.text('agent') ?? 'mcp';
     const session = named === undefined ? await client.start({ agentId, agentName: 'MCP client' }) : client.open(named);
-    const transport = new Transport({ url: await context.sessionUrl(url), token });
+    const transport = new Transport({ url: await context.sessionUrl(), token });
     const bridge = new McpBridge(transport, `/sessions/${encodeURIComponent(session.id)}/mcp`, {
       lines: context.lines(),
       // Standard output is the protocol's alone.

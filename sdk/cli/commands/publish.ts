@@ -1,4 +1,5 @@
 /** `bulkhead publish`: checks the package, proposes the next number, and publishes it. */
+import { agree } from '../asking.ts';
 import type { Command, Given } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -44,7 +45,9 @@ export const publish: Command = {
       output.say(`Nothing was published. It would hold ${paths.join(', ')} (${checked.found.sizeBytes} bytes).`);
       return { dryRun: true, slug, ...proposal, files: paths, ...checked.found };
     }
-    await confirm(context, given, proposal);
+    // Who said the number has said what to publish.
+    if (given.text('version') === undefined)
+      await agree(context, given, `Publish ${proposal.semVer}?`, 'Nothing was published.');
     const made = plugin ?? (await makePlugin(rest, slug, checked.found));
     const version = await sendVersion(
       rest,
@@ -64,13 +67,6 @@ function propose(plugin: PluginDetail | null, found: CheckedPackage, wanted: str
   if (previous?.sourceSha256 !== found.sourceSha256) return proposal;
   const message = `Nothing changed since ${previous.semVer}: change something, or give a number with \`--version\`.`;
   throw new CommandError('unchanged', message);
-}
-
-async function confirm({ output }: Context, given: Given, { semVer }: Proposal): Promise<void> {
-  if (!output.isTerminal || given.flag('yes') || given.text('version') !== undefined) return;
-  const prompts = await import('@clack/prompts');
-  const answer = await prompts.confirm({ message: `Publish ${semVer}?` });
-  if (answer !== true) throw new CommandError('interrupted', 'Nothing was published.', { exit: 'interrupted' });
 }
 
 const makePlugin = (rest: Rest, slug: string, { name, description }: CheckedPackage): Promise<Plugin> =>

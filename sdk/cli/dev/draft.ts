@@ -1,5 +1,6 @@
 /** The draft that an author's folder is: made and installed for its author when it is first saved, saved again from then on. */
 import { readFile } from 'node:fs/promises';
+import { decodeText } from '../../text-bytes.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { findPlugin } from '../own-plugins.ts';
@@ -98,13 +99,9 @@ async function readTexts(files: readonly FolderFile[]) {
   const texts: { path: string; contentText: string }[] = [];
   const leftOut: string[] = [];
   for (const { path, at } of files) {
-    const bytes = await readFile(at);
-    try {
-      if (bytes.includes(0)) throw new TypeError('no text');
-      texts.push({ path, contentText: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes) });
-    } catch {
-      leftOut.push(path);
-    }
+    const contentText = decodeText(await readFile(at));
+    if (contentText === null) leftOut.push(path);
+    else texts.push({ path, contentText });
   }
   return { texts, leftOut };
 }

@@ -25,7 +25,7 @@ const PAUSE_MS = 1_000;
 /** Keeps it open until the signal. @throws CommandError: the port is taken, or the service refuses */
 export async function openInspector(context: Context, draft: Draft, port: number): Promise<void> {
   const { signal, output } = context;
-  const base = await context.sessionUrl(await context.url());
+  const base = await context.sessionUrl();
   const id = randomUUID();
   let target: string | null = null;
   const server = serveTargets({ id, title: `${draft.slug} (draft)`, target: () => target });
