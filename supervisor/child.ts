@@ -2,11 +2,13 @@
 import type { Duplex } from 'node:stream';
 import { limits } from '../sdk/limits.ts';
 import { control, type LogLevel, type Registrations, registrations, type Target } from '../sdk/protocol.ts';
+import type { Allowance } from './child/allowance.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child/calls.ts';
 import { type ChildEnd, describeEnd } from './child/end.ts';
 import { ChildError, timeoutOf } from './child/errors.ts';
 import type { ReadBounds } from './child/frame-reader.ts';
 import { keepTail, type Tail } from './child/stderr-tail.ts';
+import type { ProcessorNeed } from './jail/boxed-process.ts';
 import type { Pipes } from './jail/spawner.ts';
 import type { Jail, JailedProcess } from './jail.ts';
 import { Wire, WireRefusal } from './wire.ts';
@@ -138,6 +140,11 @@ export class Child {
     }
   }
 
+  /** From now on what it says unasked is taken from this, which it may share with those that come after it. */
+  allow(allowance: Allowance): void {
+    this.#line?.wire.allow(allowance);
+  }
+
   /** New settings or grants, for the calls after it. */
   configure(settings: Readonly<Record<string, string>>, members: readonly string[]): void {
     this.#line?.wire.notice('configure', { settings, members });
@@ -218,6 +225,11 @@ export class Child {
   /** Processor time used until now, milliseconds, in steps of 10; 0 when it is gone. */
   processorMs(): number {
     return this.#jailed.processorMs();
+  }
+
+  /** What the plugin's thread had of the processor and waited for; zeros when it is gone. */
+  processorNeed(): ProcessorNeed {
+    return this.#jailed.processorNeed();
   }
 
   /** Lets all other processes go first, or takes that back. Without a control group it does nothing. */

@@ -65,7 +65,7 @@ export class Fleet implements Plugins {
       dispatch: options.dispatch,
       invocations: options.invocations,
       logs: options.logs,
-      takeChild: (inspectable) => this.#takeChild(inspectable),
+      takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),
       onChange: (slot) => this.#save(slot),
       onServing: (slot) => options.onServing(slot.entry.accountId),
       onChildEnd: options.metrics.childEnded,
@@ -221,12 +221,14 @@ export class Fleet implements Plugins {
     if (await isBlocked(this.#options.pool, installationId)) await this.retire(installationId, 0);
   }
 
-  async #takeChild(inspectable: boolean): Promise<Spare> {
+  async #takeChild(installationId: string, inspectable: boolean): Promise<Spare> {
     const count = this.#children();
     // The start that asks is not among those counted yet.
     if (count >= this.#options.childrenMax) await this.#makeRoom();
     const { startInspectable } = this.#options;
-    return inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
+    const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
+    spare.child.yieldProcessor(this.#courtesy.isBehind(installationId, performance.now()));
+    return spare;
   }
 
   *#tenancies(): Generator<Neighbour & Tenancy> {

@@ -23,6 +23,7 @@ import { createDispatch } from './dispatch.ts';
 import { RosterCache } from './fleet/roster-cache.ts';
 import { STOP_GRACE_MS } from './fleet/settings.ts';
 import { Fleet } from './fleet.ts';
+import { growHeap } from './heap.ts';
 import type { AgentMail } from './host/agents.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
@@ -115,6 +116,7 @@ export interface Supervisor {
 
 /** Starts everything but the servers. */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
+  growHeap();
   const { pool, blobs, sandbox, logger } = options;
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const lease = newLease();

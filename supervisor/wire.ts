@@ -7,6 +7,7 @@
  */
 import type { Readable, Writable } from 'node:stream';
 import { encodeFrame, FRAME_TO_CHILD_MAX_BYTES, frameLength, type Message } from '../sandbox-child/frame.ts';
+import type { Allowance } from './child/allowance.ts';
 import { ChildError } from './child/errors.ts';
 import { FrameReader, type ReadBounds } from './child/frame-reader.ts';
 
@@ -61,6 +62,11 @@ export class Wire {
     );
     // As in the reader: a broken pipe is the end of the child.
     output.on('error', () => undefined);
+  }
+
+  /** From now on what the child says unasked is taken from this. */
+  allow(allowance: Allowance): void {
+    this.#reader.allow(allowance);
   }
 
   /** `call`, as a promise. */

@@ -2,21 +2,26 @@
 import type { Readable } from 'node:stream';
 import { decodeFrame, FrameError, HEADER_BYTES, type Message, refuseDeep } from '../../sandbox-child/frame.ts';
 import { limits } from '../../sdk/limits.ts';
+import { Allowance } from './allowance.ts';
+import { awaitTurn } from './turns.ts';
 
-/**
- * Requests and notices of one child at once, and a second from then on: what its log lines and host calls may be, twice.
- * One that says more is not read until it may again, so a flood costs the supervisor next to nothing. Answers to calls
- * wait behind its own flood, and nobody else's.
- */
-const ASKS_BURST = 500;
-const ASKS_PER_SECOND = (2 * (limits.hostCallsPerMinute + limits.logLinesPerMinute)) / 60;
-/** How long a child that said too much is not read, milliseconds: one look instead of one for each frame. */
+/** How long a child that said too much is not read, milliseconds; answers to calls wait behind its own flood. */
 const HUSH_MS = 100;
 /**
- * Frames of one child before everybody else has a turn. A chunk of the pipe holds hundreds of small ones, and ten
- * milliseconds of work, in which no other child would be read.
+ * What a host call takes of the allowance, bytes, whatever its size: its work is elsewhere, and has bounds of its own.
+ * 400 a second are four times what a minute's quota comes to.
  */
-const FRAMES_A_TURN = 32;
+const CALL_BYTES = 640;
+/** What a log line takes at least. */
+const LINE_MIN_BYTES = 128;
+/**
+ * Frames of one child, and bytes of them, before everybody else has a turn. A chunk of the pipe holds hundreds of small
+ * ones, and ten milliseconds of work, in which no other child would be read.
+ */
+const TURN_FRAMES = 32;
+const TURN_BYTES = 65_536;
+/** Who needs longer for as much as a turn holds, milliseconds, does not crowd anybody. */
+const TURN_MS = 10;
 /** Frames are counted in windows of this; when one's share is used up, the pipe is left alone until the next. */
 const WINDOW_MS = 100;
 
@@ -40,11 +45,11 @@ export class FrameReader {
   #stopped = false;
   #frames = 0;
   #windowEnds = 0;
-  #asks = ASKS_BURST;
-  #askedAt = 0;
+  #allowance = new Allowance();
   #hushed = false;
-  /** Frames since somebody else had a turn. */
-  #turn = 0;
+  #turnFrames = 0;
+  #turnBytes = 0;
+  #turnStarted = 0;
   #resting = false;
 
   /** Starts reading. `violate` is called at most once, with a reason; nothing is received after it. */
@@ -64,6 +69,11 @@ export class FrameReader {
     input.on('error', () => undefined);
   }
 
+  /** From now on what it says is taken from this. */
+  allow(allowance: Allowance): void {
+    this.#allowance = allowance;
+  }
+
   /** Reads no more. The child's writes then wait in the pipe, until it is ended. */
   stop(): void {
     this.#stopped = true;
@@ -77,7 +87,7 @@ export class FrameReader {
     this.#held.push(fresh);
     this.#heldBytes += fresh.byteLength;
     // A large frame is put together once, not at every read.
-    if (this.#heldBytes >= this.#wanted && !this.#resting) this.#cut();
+    if (this.#heldBytes >= this.#wanted && !this.#waits) this.#cut();
   }
 
   /** Receives what is whole of what is held, as far as its turn goes. */
@@ -100,7 +110,7 @@ export class FrameReader {
   #take(chunk: Buffer): number {
     let at = 0;
     this.#wanted = HEADER_BYTES;
-    while (!this.#stopped && !this.#resting && chunk.byteLength - at >= HEADER_BYTES) {
+    while (!this.#stopped && !this.#waits && chunk.byteLength - at >= HEADER_BYTES) {
       const rest = chunk.readUInt32LE(at);
       const head = chunk.readUInt32LE(at + 4);
       if (rest > this.#frameBytes) throw new FrameError(`a frame of ${rest} bytes; the limit is ${this.#frameBytes}`);
@@ -114,31 +124,36 @@ export class FrameReader {
       refuseDeep(chunk, start, start + head);
       const message = decodeFrame(chunk, start, start + head, end);
       this.#receive(message);
-      this.#spend(message);
+      this.#spend(message, end - at);
       at = end;
     }
     return at;
   }
 
-  #spend({ method }: Message): void {
-    if (method !== undefined) this.#spendAsk();
-    this.#turn += 1;
-    if (this.#turn >= FRAMES_A_TURN) this.#rest();
+  #spend({ method }: Message, bytes: number): void {
+    const cost = method === 'log' ? Math.max(bytes, LINE_MIN_BYTES) : CALL_BYTES;
+    // Answers are free.
+    if (method !== undefined && !this.#allowance.spend(cost)) this.#hush(HUSH_MS);
+    const now = performance.now();
+    this.#spendTurn(bytes, now);
     this.#frames += 1;
     if (this.#frames < this.#windowFrames) return;
-    const now = performance.now();
     if (now < this.#windowEnds) this.#hush(this.#windowEnds - now);
     this.#windowEnds = Math.max(now, this.#windowEnds) + WINDOW_MS;
     this.#frames = 0;
   }
 
-  #spendAsk(): void {
-    this.#asks -= 1;
-    if (this.#asks > 0) return;
-    const now = performance.now();
-    this.#asks = Math.min(ASKS_BURST, this.#asks + ((now - this.#askedAt) / 1_000) * ASKS_PER_SECOND);
-    this.#askedAt = now;
-    if (this.#asks <= 0) this.#hush(HUSH_MS);
+  #spendTurn(bytes: number, now: number): void {
+    if (now - this.#turnStarted > TURN_MS) this.#startTurn(now);
+    this.#turnFrames += 1;
+    this.#turnBytes += bytes;
+    if (this.#turnFrames >= TURN_FRAMES || this.#turnBytes >= TURN_BYTES) this.#rest();
+  }
+
+  #startTurn(now: number): void {
+    this.#turnStarted = now;
+    this.#turnFrames = 0;
+    this.#turnBytes = 0;
   }
 
   /** Leaves the pipe alone for a while; what the child writes meanwhile waits in it, and then the child. */
@@ -148,7 +163,9 @@ export class FrameReader {
     this.#input.pause();
     const goOn = (): void => {
       this.#hushed = false;
-      this.#resume();
+      if (this.#stopped) return;
+      if (this.#allowance.spend(0)) this.#goOn();
+      else this.#hush(HUSH_MS);
     };
     setTimeout(goOn, ms).unref();
   }
@@ -157,16 +174,20 @@ export class FrameReader {
   #rest(): void {
     this.#resting = true;
     this.#input.pause();
-    setImmediate(() => {
+    awaitTurn(() => {
       this.#resting = false;
-      this.#turn = 0;
-      if (this.#stopped) return;
-      if (this.#heldBytes > 0) this.#cut();
-      if (!this.#resting) this.#resume();
+      this.#startTurn(performance.now());
+      this.#goOn();
     });
   }
 
-  #resume(): void {
-    if (!this.#stopped && !this.#hushed && !this.#resting) this.#input.resume();
+  /** Takes what is held, and then what comes. */
+  #goOn(): void {
+    if (!this.#stopped && !this.#waits && this.#heldBytes > 0) this.#cut();
+    if (!this.#stopped && !this.#waits) this.#input.resume();
+  }
+
+  get #waits(): boolean {
+    return this.#hushed || this.#resting;
   }
 }

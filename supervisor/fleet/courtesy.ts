@@ -1,8 +1,11 @@
 /**
  * Whoever computes for long lets the others go first. A child that keeps a processor busy is moved to the idle class of
  * its control group: it gets what nobody else wants, and a hook that needs half a millisecond does not wait for its time
- * slices to end. One that merely waits, for a model or a host, is not touched.
+ * slices to end. One that merely waits, for a model or a host, is not touched. A child that nobody waits for yet starts
+ * behind the others too.
  */
+
+import type { ProcessorNeed } from '../jail/boxed-process.ts';
 
 /** How often children are looked at, milliseconds: nearly all calls are over within one. */
 export const LOOK_MS = 20;
@@ -10,8 +13,10 @@ export const LOOK_MS = 20;
 const REST_MS = 500;
 /** A child without calls should use nothing; over this it is measured, milliseconds. */
 const IDLE_LOOK_MS = 1_000;
-/** Share of one processor that makes a hog. */
+/** Share of one processor that makes a hog: had, or waited for while others had it. */
 const HOG_SHARE = 0.5;
+/** Nobody is judged before it has had this much, milliseconds: on a busy machine waiting alone makes nobody a hog. */
+const HOG_HAD_MS = 8;
 /** How long a hog, and whatever is started in its place, stays behind after it was last seen at it, milliseconds. */
 const PENALTY_MS = 20_000;
 
@@ -21,19 +26,21 @@ export interface Neighbour {
   readonly running: number;
   readonly entry: { readonly installationId: string };
   readonly child: {
-    /** Processor time used until now, milliseconds, in steps of 10; 0 when it is gone. */
-    processorMs(): number;
+    /** What it had of the processor, and waited for, since its start; zeros when it is gone. */
+    processorNeed(): ProcessorNeed;
     /** Lets the others go first, or takes that back. */
     yieldProcessor(yields: boolean): void;
   };
 }
 interface Watched {
   phase: 'idle' | 'measured' | 'resting';
-  yields: boolean;
+  /** Null: not known. */
+  yields: boolean | null;
   /** Of the last sample. */
   at: number;
-  usedMs: number;
+  need: ProcessorNeed;
 }
+type Verdict = 'hog' | 'decent' | 'open';
 
 export class Courtesy {
   readonly #watched = new WeakMap<Neighbour, Watched>();
@@ -46,7 +53,7 @@ export class Courtesy {
       const watched = this.#watchedOf(neighbour, now);
       const { installationId } = neighbour.entry;
       if (measure(neighbour, watched, now)) this.#penalties.set(installationId, now + PENALTY_MS);
-      const yields = (this.#penalties.get(installationId) ?? now) > now;
+      const yields = this.isBehind(installationId, now);
       if (yields === watched.yields) continue;
       watched.yields = yields;
       neighbour.child.yieldProcessor(yields);
@@ -54,10 +61,16 @@ export class Courtesy {
     for (const [installationId, until] of this.#penalties) if (until <= now) this.#penalties.delete(installationId);
   }
 
+  /** Whether what runs for an installation is to let the others go first. */
+  isBehind(installationId: string, now: number): boolean {
+    return (this.#penalties.get(installationId) ?? now) > now;
+  }
+
   #watchedOf(neighbour: Neighbour, now: number): Watched {
     const known = this.#watched.get(neighbour);
     if (known) return known;
-    const fresh: Watched = { phase: 'idle', yields: false, ...sample(neighbour, now) };
+    // Where it starts is settled before there is a neighbour to look at; said once more, whatever it was.
+    const fresh: Watched = { phase: 'idle', yields: null, ...sample(neighbour, now) };
     this.#watched.set(neighbour, fresh);
     return fresh;
   }
@@ -68,11 +81,12 @@ function measure(neighbour: Neighbour, watched: Watched, now: number): boolean {
   const since = now - watched.at;
   if (neighbour.running === 0) {
     watched.phase = 'idle';
-    return since >= IDLE_LOOK_MS && compare(neighbour, watched, now);
+    return since >= IDLE_LOOK_MS && judge(neighbour, watched, now) === 'hog';
   }
   if (watched.phase === 'measured') {
-    watched.phase = 'resting';
-    return compare(neighbour, watched, now);
+    const verdict = judge(neighbour, watched, now);
+    if (verdict !== 'open') watched.phase = 'resting';
+    return verdict === 'hog';
   }
   if (watched.phase === 'idle' || since >= REST_MS) {
     Object.assign(watched, sample(neighbour, now));
@@ -81,10 +95,16 @@ function measure(neighbour: Neighbour, watched: Watched, now: number): boolean {
   return false;
 }
 
-function compare(neighbour: Neighbour, watched: Watched, now: number): boolean {
-  const { at, usedMs } = watched;
-  Object.assign(watched, sample(neighbour, now));
-  return watched.usedMs - usedMs >= HOG_SHARE * (now - at);
+/** By what it needed since the last sample, which an open verdict leaves in its place. */
+function judge(neighbour: Neighbour, watched: Watched, now: number): Verdict {
+  const { at, need: before } = watched;
+  const fresh = sample(neighbour, now);
+  const hadMs = fresh.need.hadMs - before.hadMs;
+  const waitedMs = fresh.need.waitedMs - before.waitedMs;
+  const isGreedy = hadMs + waitedMs >= HOG_SHARE * (now - at);
+  if (isGreedy && hadMs < HOG_HAD_MS) return 'open';
+  Object.assign(watched, fresh);
+  return isGreedy ? 'hog' : 'decent';
 }
 
-const sample = (neighbour: Neighbour, now: number) => ({ at: now, usedMs: neighbour.child.processorMs() });
+const sample = (neighbour: Neighbour, now: number) => ({ at: now, need: neighbour.child.processorNeed() });

@@ -8,7 +8,7 @@ export interface SlotDeps extends TenancyDeps {
   /** What the restart policy reckons with, milliseconds since the epoch. */
   readonly now: () => number;
   /** A child for a start; throws with the sentence a caller reads when there is no room. */
-  takeChild(inspectable: boolean): Promise<Spare>;
+  takeChild(installationId: string, inspectable: boolean): Promise<Spare>;
   /** The slot's state changed: write it down when convenient. */
   onChange(slot: Slot): void;
   /** Which entry serves changed: what the account's chains are made of. */

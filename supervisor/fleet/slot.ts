@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto';
 import { DRAFT_SEM_VER, type RosterEntry } from '../../db/rosters.ts';
 import type { LastExit, Runtime, RuntimeState } from '../../db/runtimes.ts';
 import type { LinkResult } from '../chain.ts';
+import { Allowance } from '../child/allowance.ts';
 import type { ChildEnd } from '../child/end.ts';
 import { Standing } from '../host/standing.ts';
 import type { PluginCall } from '../plugin-call.ts';
@@ -22,6 +23,7 @@ export class Slot {
   retired = false;
   readonly #standing: Standing;
   readonly #deps: SlotDeps;
+  readonly #allowance = new Allowance();
   #serving: Tenancy | null = null;
   readonly #draining = new Set<Tenancy>();
   #starting: Promise<string | null> | null = null;
@@ -246,7 +248,7 @@ export class Slot {
     const started = performance.now();
     this.#policy = afterStart(this.#policy);
     try {
-      const spare = await this.#deps.takeChild(inspector !== null);
+      const spare = await this.#deps.takeChild(entry.installationId, inspector !== null);
       const tenancy = await Tenancy.start(this.#deps, entry, spare, this.#handlers());
       this.#deps.onChildStart((performance.now() - started) / 1000);
       this.#serve(tenancy);
@@ -257,7 +259,11 @@ export class Slot {
   }
 
   #handlers(): TenancyHandlers {
-    return { standing: this.#standing, onExit: (tenancy, end) => this.#ended(tenancy, end) };
+    return {
+      standing: this.#standing,
+      allowance: this.#allowance,
+      onExit: (tenancy, end) => this.#ended(tenancy, end),
+    };
   }
 
   #serve(tenancy: Tenancy): void {

@@ -32,7 +32,7 @@ export class SpareChildren {
     return this.#spares.length;
   }
 
-  /** A child that is ready or about to be; the spare's place is filled again. */
+  /** A child that is ready or about to be, maybe still behind all others; the spare's place is filled again. */
   take(): Spare {
     let spare = this.#spares.shift();
     while (spare?.child.state === 'dead') spare = this.#spares.shift();
@@ -51,7 +51,12 @@ export class SpareChildren {
 
   #refill(): void {
     this.#timer = null;
-    while (!this.#closed && this.#spares.length < this.#wanted) this.#spares.push(this.#make());
+    while (!this.#closed && this.#spares.length < this.#wanted) {
+      const spare = this.#make();
+      // Nobody waits for it: its start takes what the others leave.
+      spare.child.yieldProcessor(true);
+      this.#spares.push(spare);
+    }
   }
 
   #make(): Spare {

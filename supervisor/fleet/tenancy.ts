@@ -5,6 +5,7 @@ import { withLogIds, withOnlyLogIds } from '../../db/telemetry/log-ids.ts';
 import { currentTrace, isTracing, traced } from '../../db/telemetry/tracing.ts';
 import { MIB } from '../../sdk/limits.ts';
 import type { LinkResult } from '../chain.ts';
+import type { Allowance } from '../child/allowance.ts';
 import type { Outcome } from '../child/calls.ts';
 import type { ChildEnd } from '../child/end.ts';
 import { ChildError } from '../child/errors.ts';
@@ -26,6 +27,8 @@ export interface TenancyDeps {
 export interface TenancyHandlers {
   /** The installation as it stands now: grants and settings may have changed since the load. */
   readonly standing: Standing;
+  /** What the installation may say, whichever child speaks for it. */
+  readonly allowance: Allowance;
   onExit(tenancy: Tenancy, end: ChildEnd): void;
 }
 
@@ -83,6 +86,7 @@ export class Tenancy {
       // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
       const bundle = await deps.blobs.read(entry.bundleSha256);
       await tenancy.child.ready;
+      tenancy.child.allow(handlers.allowance);
       await tenancy.child.load({
         bundle: bundle.toString('utf8') + (tenancy.inspectable ? await sourceMapComment(deps.blobs, entry) : ''),
         sourceName: sourceNameOf(entry),

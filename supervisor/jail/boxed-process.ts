@@ -12,6 +12,13 @@ export interface ExitInfo extends Exit {
   readonly gone: boolean;
 }
 
+/** Milliseconds since its start. */
+export interface ProcessorNeed {
+  readonly hadMs: number;
+  /** Ready to run while others ran. */
+  readonly waitedMs: number;
+}
+
 export interface BoxedProcess {
   /** Resolves once the process inside is known and under its limits. Nothing of a stranger may be sent before. */
   readonly confined: Promise<void>;
@@ -27,6 +34,8 @@ export interface BoxedProcess {
   rss(): number;
   /** Processor time of all its threads, milliseconds, in steps of 10; 0 when it is gone. */
   processorMs(): number;
+  /** What its main thread, which runs the plugin, had of the processor and waited for; zeros when it is gone. */
+  processorNeed(): ProcessorNeed;
   /** Lets every other process go first, or takes that back. Without a control group it does nothing. */
   yieldProcessor(yields: boolean): void;
 }
@@ -90,6 +99,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     },
     rss: () => (alive() ? resident(inside) : 0),
     processorMs: () => (inside === 0 ? 0 : processorTicks(inside) * TICK_MS),
+    processorNeed: () => (inside === 0 ? NO_NEED : processorNeed(inside)),
     yieldProcessor: (yields) => group?.yieldProcessor(yields),
   };
 }
@@ -126,6 +136,19 @@ function processorTicks(pid: number): number {
     return Number(fields[11]) + Number(fields[12]);
   } catch {
     return 0;
+  }
+}
+
+const NANOSECONDS_A_MS = 1e6;
+const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };
+
+/** Where the kernel does not count waiting, what it had in steps of 10 ms. */
+function processorNeed(pid: number): ProcessorNeed {
+  try {
+    const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);
+    return { hadMs: had / NANOSECONDS_A_MS, waitedMs: waited / NANOSECONDS_A_MS };
+  } catch {
+    return { hadMs: processorTicks(pid) * TICK_MS, waitedMs: 0 };
   }
 }
 

@@ -93,9 +93,9 @@ function groupsOfVersion2(hierarchy: Hierarchy): Limiter | null {
         [`${path}/memory.max`, residentBytes],
         [`${path}/memory.swap.max`, 0],
         [`${path}/pids.max`, threads],
-        [`${path}/cpu.weight`, cpuWeight],
       ] as const;
-      return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, rules, path);
+      const weight = [`${path}/cpu.weight`, cpuWeight] as const;
+      return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, [...rules, weight], { path, weight });
     },
   };
 }
@@ -139,6 +139,7 @@ function groupsOfVersion1(hierarchy: Hierarchy): Limiter | null {
       const at = (base: string | null | undefined) => (base ? join(base, name) : null);
       const paths = [at(memory), at(pids), at(cpu)];
       for (const path of paths) if (path) mkdirSync(path);
+      const turns = paths[2] ? { path: paths[2], weight: [`${paths[2]}/cpu.shares`, shares] as const } : null;
       return groupAt(
         paths.filter((path) => path !== null),
         `${paths[0]}/memory.oom_control`,
@@ -147,21 +148,24 @@ function groupsOfVersion1(hierarchy: Hierarchy): Limiter | null {
           [`${paths[0]}/memory.limit_in_bytes`, residentBytes],
           [`${paths[0]}/memory.memsw.limit_in_bytes`, residentBytes],
           ...(paths[1] ? [[`${paths[1]}/pids.max`, threads] as const] : []),
-          ...(paths[2] ? [[`${paths[2]}/cpu.shares`, shares] as const] : []),
+          ...(turns ? [turns.weight] : []),
         ],
-        paths[2] ?? null,
+        turns,
       );
     },
   };
 }
 
+type Rule = readonly [file: string, value: number];
+
 function groupAt(
   paths: readonly string[],
   outcome: string,
   killed: RegExp,
-  limits: readonly (readonly [file: string, value: number])[],
-  cpu: string | null,
+  limits: readonly Rule[],
+  cpu: { readonly path: string; readonly weight: Rule } | null,
 ): LimitedGroup {
+  let yielding: Promise<unknown> = Promise.resolve();
   for (const [index, [file, value]] of limits.entries()) {
     try {
       writeFileSync(file, String(value));
@@ -182,8 +186,13 @@ function groupAt(
       }
     },
     yieldProcessor: (yields) => {
-      // Gone with its process, or without the controller.
-      if (cpu) writeFile(`${cpu}/cpu.idle`, yields ? '1' : '0').catch(() => undefined);
+      if (!cpu) return;
+      yielding = yielding
+        .then(() => writeFile(`${cpu.path}/cpu.idle`, yields ? '1' : '0'))
+        // Leaving the idle class makes it an ordinary group, whatever it was before.
+        .then(() => (yields ? undefined : writeFile(cpu.weight[0], String(cpu.weight[1]))))
+        // Gone with its process, or without the controller.
+        .catch(() => undefined);
     },
     remove: () => {
       for (const path of paths) removeGroup(path);

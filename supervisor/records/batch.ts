@@ -13,6 +13,11 @@ const FLUSH_AFTER_MS = 200;
  */
 const BATCH_ROWS = 1_000;
 const BATCH_BYTES = MIB / 4;
+/**
+ * After a statement, times as long as it took, before the next one: a flood of rows takes a quarter of the database, and
+ * is as long in coming as it likes. Not when half the room is taken.
+ */
+const REST_TIMES = 3;
 /** Wait after a write that failed, milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
@@ -35,6 +40,8 @@ export class Batch<Row> {
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
   #dropped = 0;
+  /** Somebody waits for all of it to be written. */
+  #hurried = false;
 
   constructor(settings: BatchSettings<Row>) {
     this.#settings = settings;
@@ -70,9 +77,11 @@ export class Batch<Row> {
 
   /** Writes what is there, once. For the end of the process and for tests. */
   async flush(): Promise<void> {
+    this.#hurried = true;
     while (this.#writing) await this.#writing;
     this.#start();
     await this.#writing;
+    this.#hurried = false;
   }
 
   #schedule(ms: number): void {
@@ -92,9 +101,10 @@ export class Batch<Row> {
 
   async #drain(): Promise<void> {
     while (this.#rows.length > 0) {
-      if (await this.#writeSome()) continue;
-      this.#schedule(RETRY_AFTER_MS);
-      return;
+      const started = performance.now();
+      if (!(await this.#writeSome())) return this.#schedule(RETRY_AFTER_MS);
+      const isUrgent = this.#hurried || 2 * this.#bytes > this.#settings.maxBytes;
+      if (this.#rows.length > 0 && !isUrgent) return this.#schedule(REST_TIMES * (performance.now() - started));
     }
   }
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../sdk/limits.ts';
 import { type Child, type ChildBounds, startChild } from '../../supervisor/child.ts';
+import { SpareChildren } from '../../supervisor/fleet/spare-children.ts';
 import { findLimiter, type Limiter } from '../../supervisor/jail/limiter.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from './jailed-child.ts';
 
@@ -49,6 +50,20 @@ t.test('open files, threads and share of the processor', async (t) => {
   t.equal(groupFile(child.pid, 'pids', 'pids.max'), '20');
   if (kind === 'cgroup1') t.equal(groupFile(child.pid, 'cpu', 'cpu.shares'), '256');
   else t.equal(groupFile(child.pid, '', 'cpu.weight'), '25');
+});
+
+t.test('a spare starts behind everybody, and whoever takes it says where it goes on', async (t) => {
+  if (findLimiter().kind === 'rlimit') return;
+  const jail = await testJail(t);
+  const spares = new SpareChildren((handlers) => startChild(jail, handlers), 1);
+  t.teardown(() => spares.close());
+  const { child } = spares.take();
+  t.teardown(() => child.kill('the test is over'));
+  await child.ready;
+  const isIdle = () => groupFile(child.pid, findLimiter().kind === 'cgroup1' ? 'cpu' : '', 'cpu.idle');
+  t.equal(isIdle(), '1');
+  child.yieldProcessor(false);
+  while (isIdle() !== '0') await new Promise((resolve) => setTimeout(resolve, 5));
 });
 
 /** What a control group's file says. `controller`: empty in version 2, where one group has them all. */

@@ -42,8 +42,10 @@ t.test('version 2: limits beside the service’s own group, where controllers ar
   t.equal(group?.ranOutOfMemory(), true);
   group?.yieldProcessor(true);
   await written(join(path, 'cpu.idle'), '1');
+  writeFileSync(join(path, 'cpu.weight'), '100');
   group?.yieldProcessor(false);
-  await written(join(path, 'cpu.idle'), '0');
+  await written(join(path, 'cpu.weight'), '50');
+  t.equal(said(path, 'cpu.idle'), '0', 'the kernel forgets the weight with the idle class');
 });
 
 t.test('version 2: a service that owns its own group alone makes them below it', async (t) => {

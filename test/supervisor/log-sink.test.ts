@@ -134,3 +134,24 @@ t.test('while nothing can be written, one that floods leaves room for the others
     t.ok(items.length > 10 && items.length < 600, `${installationId} kept ${items.length} lines`);
   }
 });
+
+t.test('a flood leaves the database to the others most of the time, but not at the end', async (t) => {
+  const spans: { from: number; to: number }[] = [];
+  const batch = new Batch<string>({
+    ...{ maxBytes: 2 ** 24, sizeOf: (row) => row.length, ownerOf: () => 'one', onError },
+    write: async () => {
+      const from = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      spans.push({ from, to: performance.now() });
+    },
+  });
+  const flood = () => {
+    for (let n = 0; n < 50; n += 1) batch.add('x'.repeat(100_000));
+  };
+  flood();
+  while (spans.length < 3) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (const [index, { from, to }] of spans.slice(0, -1).entries())
+    t.ok((spans[index + 1]?.from ?? 0) - to >= 2 * (to - from), 'rests longer than it writes');
+  await batch.flush();
+  t.equal(batch.length, 0, 'who waits for the end does not wait for rests');
+});
