@@ -4,7 +4,7 @@
  * one supervisor with its database, on whatever limiter the machine has; the quiet stretch of the same run is the floor.
  * A bare pair of processes is measured along, in the same seconds: as far as it is slower too, the machine is busy.
  *
- *   node bench/neighbours.ts [--seconds 12] [--only "spins for ever"]
+ *   node bench/neighbours.ts [--seconds 30] [--only "spins for ever"]
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -31,7 +31,7 @@ const GOALS = { timesQuiet: 2, p99Ms: 50, overdueMs: 100, grownMb: 50, loopMs: 2
 const MB = 1_048_576;
 
 const { values } = parseArgs({
-  options: { seconds: { type: 'string', default: '12' }, only: { type: 'string' } },
+  options: { seconds: { type: 'string', default: '30' }, only: { type: 'string' } },
 });
 const seconds = Number(values.seconds);
 

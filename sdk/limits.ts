@@ -7,6 +7,8 @@ export const limits = {
   frameBytes: 4 * MIB,
   /** Messages read from one child; one that says more waits. */
   framesPerSecond: 10_000,
+  /** What one installation's log lines and host calls may weigh, bytes; one that says more waits. */
+  saidBytesPerSecond: 256 * KIB,
   callsInFlight: 16,
   callsWaiting: 64,
   hostCallsPerMinute: 6_000,

@@ -31,6 +31,13 @@ export const supervisorSettings = {
     'Messages read from a child; one that says more waits.',
     'a second',
   ),
+  SAID_BYTES_PER_SECOND: wholeNumber(
+    16 * KIB,
+    1024 * MIB,
+    limits.saidBytesPerSecond,
+    'Bytes of log lines and host calls of one installation, a host call counted as 640; one that says more waits.',
+    'a second',
+  ),
   CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Calls one child works on at once.'),
   CALLS_WAITING: wholeNumber(0, 10_000, limits.callsWaiting, 'Calls that may wait for one child.'),
   HOST_CALLS_PER_MINUTE: wholeNumber(1, 10_000_000, limits.hostCallsPerMinute, 'Host calls of one child.', 'a minute'),

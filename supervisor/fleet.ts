@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import { isBlocked, type RosterEntry } from '../db/rosters.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../db/runtimes.ts';
+import { limits } from '../sdk/limits.ts';
 import type { LinkResult } from './chain.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import { Courtesy, LOOK_MS, type Neighbour } from './fleet/courtesy.ts';
@@ -27,6 +28,8 @@ export interface FleetOptions extends TenancyDeps {
   readonly childrenMax: number;
   /** Why other accounts' plugins may not run here; null: the sandbox is whole. */
   readonly degraded: string | null;
+  /** What one installation's log lines and host calls may weigh. */
+  readonly saidBytesPerSecond?: number | undefined;
   readonly idleStopMs?: number;
   readonly spares?: number;
   /** The clock of backoff and of the trial after ten minutes. */
@@ -60,6 +63,7 @@ export class Fleet implements Plugins {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
     this.#courtesyTimer = setInterval(() => this.#courtesy.look(this.#tenancies(), performance.now()), LOOK_MS).unref();
     this.#deps = {
+      saidBytesPerSecond: options.saidBytesPerSecond ?? limits.saidBytesPerSecond,
       now: options.now ?? Date.now,
       blobs: options.blobs,
       dispatch: options.dispatch,

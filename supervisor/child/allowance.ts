@@ -2,24 +2,24 @@
  * What one plugin may say unasked: its log lines and its host calls. It belongs to the installation and outlives its
  * children, so that ending in a flood and starting again earns nothing.
  */
-import { MIB } from '../../sdk/limits.ts';
 
-/** Bytes at once: some 3,000 short lines. */
-const BURST_BYTES = MIB / 4;
-/**
- * And a second from then on: some 1,500 short lines. What a child says beyond it waits in its pipe: a flood costs the
- * supervisor and the database next to nothing, and nothing is lost.
- */
-const BYTES_PER_SECOND = MIB / 4;
+const SECOND_MS = 1_000;
 
 export class Allowance {
+  readonly #bytesPerSecond: number;
   readonly #now: () => number;
-  #left = BURST_BYTES;
+  #left: number;
   #at: number;
 
-  /** `now`: milliseconds of a clock that only goes forward. */
-  constructor(now: () => number = () => performance.now()) {
+  /**
+   * @param bytesPerSecond as much at once, and a second from then on: `limits.saidBytesPerSecond` are 2,000 short lines.
+   *   What a child says beyond it waits in its pipe, so a flood costs the supervisor and the database next to nothing
+   * @param now milliseconds of a clock that only goes forward
+   */
+  constructor(bytesPerSecond: number, now: () => number = () => performance.now()) {
+    this.#bytesPerSecond = bytesPerSecond;
     this.#now = now;
+    this.#left = bytesPerSecond;
     this.#at = now();
   }
 
@@ -28,7 +28,8 @@ export class Allowance {
     this.#left -= bytes;
     if (this.#left > 0) return true;
     const now = this.#now();
-    this.#left = Math.min(BURST_BYTES, this.#left + ((now - this.#at) / 1_000) * BYTES_PER_SECOND);
+    const grown = ((now - this.#at) / SECOND_MS) * this.#bytesPerSecond;
+    this.#left = Math.min(this.#bytesPerSecond, this.#left + grown);
     this.#at = now;
     return this.#left > 0;
   }

@@ -30,6 +30,8 @@ export interface ReadBounds {
   /** Largest frame, bytes. */
   readonly frameBytes: number;
   readonly framesPerSecond: number;
+  /** Of log lines and host calls, until `allow` says otherwise. */
+  readonly saidBytesPerSecond: number;
 }
 
 export class FrameReader {
@@ -45,7 +47,7 @@ export class FrameReader {
   #stopped = false;
   #frames = 0;
   #windowEnds = 0;
-  #allowance = new Allowance();
+  #allowance: Allowance;
   #hushed = false;
   #turnFrames = 0;
   #turnBytes = 0;
@@ -57,8 +59,9 @@ export class FrameReader {
     input: Readable,
     receive: (message: Message) => void,
     violate: (reason: string) => void,
-    { frameBytes, framesPerSecond }: ReadBounds = limits,
+    { frameBytes, framesPerSecond, saidBytesPerSecond }: ReadBounds = limits,
   ) {
+    this.#allowance = new Allowance(saidBytesPerSecond);
     this.#frameBytes = frameBytes;
     this.#windowFrames = Math.ceil((framesPerSecond * WINDOW_MS) / 1_000);
     this.#input = input;

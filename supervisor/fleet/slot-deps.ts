@@ -5,6 +5,8 @@ import type { Spare } from './spare-children.ts';
 import type { TenancyDeps } from './tenancy.ts';
 
 export interface SlotDeps extends TenancyDeps {
+  /** What an installation may say: see `Allowance`. */
+  readonly saidBytesPerSecond: number;
   /** What the restart policy reckons with, milliseconds since the epoch. */
   readonly now: () => number;
   /** A child for a start; throws with the sentence a caller reads when there is no room. */

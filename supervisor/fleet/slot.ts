@@ -23,7 +23,7 @@ export class Slot {
   retired = false;
   readonly #standing: Standing;
   readonly #deps: SlotDeps;
-  readonly #allowance = new Allowance();
+  readonly #allowance: Allowance;
   #serving: Tenancy | null = null;
   readonly #draining = new Set<Tenancy>();
   #starting: Promise<string | null> | null = null;
@@ -38,6 +38,7 @@ export class Slot {
 
   constructor(deps: SlotDeps, entry: RosterEntry) {
     this.#deps = deps;
+    this.#allowance = new Allowance(deps.saidBytesPerSecond);
     this.#standing = new Standing(entry);
     this.installationId = entry.installationId;
     this.#failedShown = entry.status === 'failed';

@@ -2,6 +2,7 @@
 import { PassThrough } from 'node:stream';
 import t, { type Test } from 'tap';
 import { encodeFrame, frameLength, type Message } from '../../sandbox-child/frame.ts';
+import { limits } from '../../sdk/limits.ts';
 import { Allowance } from '../../supervisor/child/allowance.ts';
 import { FrameReader } from '../../supervisor/child/frame-reader.ts';
 import { awaitTurn } from '../../supervisor/child/turns.ts';
@@ -37,7 +38,7 @@ function listen(test: Test, allowance?: Allowance): Listener {
 
 t.test('what is said beyond the allowance waits, and nothing is lost', async (t) => {
   const clock = { now: 0 };
-  const listener = listen(t, new Allowance(() => clock.now));
+  const listener = listen(t, new Allowance(limits.saidBytesPerSecond, () => clock.now));
   listener.input.write(frames(5_000, line(10)));
   while (listener.heard < 2_048) await looks(1);
   await looks(200);
@@ -49,7 +50,7 @@ t.test('what is said beyond the allowance waits, and nothing is lost', async (t)
 });
 
 t.test('an allowance is its plugin’s: the next child has what the last one left', async (t) => {
-  const allowance = new Allowance(() => 0);
+  const allowance = new Allowance(limits.saidBytesPerSecond, () => 0);
   const first = listen(t, allowance);
   first.input.write(frames(2_000, line(10)));
   while (first.heard < 2_000) await looks(1);
@@ -61,9 +62,9 @@ t.test('an allowance is its plugin’s: the next child has what the last one lef
 });
 
 t.test('a long line takes more of it than a short one; an answer takes nothing', async (t) => {
-  const long = listen(t, new Allowance(() => 0));
+  const long = listen(t, new Allowance(limits.saidBytesPerSecond, () => 0));
   long.input.write(frames(200, line(8_000)));
-  const answers = listen(t, new Allowance(() => 0));
+  const answers = listen(t, new Allowance(limits.saidBytesPerSecond, () => 0));
   answers.input.write(frames(10_000, { id: 1, result: null }));
   while (answers.heard < 10_000) await looks(1);
   t.equal(long.heard, 33);
