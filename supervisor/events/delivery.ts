@@ -1,5 +1,4 @@
 /** One attempt at one event: claimed by its row, delivered to the child, judged, written down. */
-import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import {
   type ClaimedEvent,
@@ -19,6 +18,7 @@ import type { Metrics } from '../metrics.ts';
 import { type Plugins, stackOf } from '../plugin-call.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { SteadfastWrites } from '../steadfast-writes.ts';
+import { eventCall } from './call.ts';
 import { judgeAttempt } from './policy.ts';
 
 export interface EventDeps {
@@ -81,26 +81,15 @@ async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: strin
 }
 
 async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry): Promise<void> {
-  const invocationId = randomUUIDv7();
-  const started = performance.now();
-  const result = await deps.plugins.invoke(entry, {
-    target: { kind: 'event', name: event.type },
-    invocationId,
-    session: null,
-    deadlineAt: Date.now() + events[event.type].budgetMs,
-    context: {
-      id: event.id,
-      type: event.type,
-      occurredAt: event.occurredAt,
-      attempt: event.attempt,
-      installationId: event.installationId,
-      pluginId: event.pluginId,
-      versionId: event.versionId ?? entry.versionId,
-      semVer: event.semVer ?? DRAFT_SEM_VER,
-      data: event.data,
-    },
+  const { id, type, occurredAt, installationId, pluginId, data } = event;
+  const call = eventCall({
+    ...{ id, type, occurredAt, attempt: event.attempt, installationId, pluginId, data },
+    versionId: event.versionId ?? entry.versionId,
+    semVer: event.semVer ?? DRAFT_SEM_VER,
   });
-  deps.metrics.targetRan({ kind: 'event', name: event.type }, entry, result.kind, performance.now() - started);
+  const started = performance.now();
+  const result = await deps.plugins.invoke(entry, call);
+  deps.metrics.targetRan(call.target, entry, result.kind, performance.now() - started);
   deps.passes('event.answered');
   if (isTransient(result, entry) && result.kind === 'unavailable')
     return postpone(deps, event, { afterSeconds: TRANSIENT_WAIT_S, error: result.message, as: 'nothing' });
@@ -109,7 +98,7 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry)
   if (verdict.kind === 'delivered') return finish(deps, event, 'delivered', null);
   const text = `events.${event.type}, attempt ${event.attempt}: ${verdict.error}`;
   deps.logs.system(entry, 'error', text, {
-    invocationId,
+    invocationId: call.invocationId,
     data: { eventId: event.id, next: verdict.kind, ...stackOf(result) },
   });
   if (verdict.kind === 'dead') return finish(deps, event, 'dead', verdict.error);

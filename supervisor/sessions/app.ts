@@ -11,7 +11,7 @@ import { MIB } from '../../sdk/limits.ts';
 import { installInspector, isInspectorPath } from '../inspector/route.ts';
 import { installMcp } from '../mcp/route.ts';
 import { installCommands } from './commands.ts';
-import { installOwnDraft } from './draft-trials.ts';
+import { installDraftTrials } from './draft-trials.ts';
 import { installHooks } from './hooks.ts';
 import { installLifecycle } from './lifecycle.ts';
 import { installMedia } from './media.ts';
@@ -103,7 +103,7 @@ function installRoutes(app: FastifyInstance, services: SessionServices): void {
   installProviders(app, services);
   installMedia(app, services);
   installMcp(app, services, RELEASE);
-  installOwnDraft(app, services);
+  installDraftTrials(app, services);
   installInspector(app, services.inspections);
 }
 

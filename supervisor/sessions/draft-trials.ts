@@ -9,6 +9,7 @@ import type { RosterEntry } from '../../db/rosters.ts';
 import { Problem } from '../../sdk/errors.ts';
 import { json } from '../../sdk/payloads.ts';
 import { type EventName, events } from '../../sdk/protocol.ts';
+import { eventCall } from '../events/call.ts';
 import { stackOf } from '../plugin-call.ts';
 import { read, readBody } from './input.ts';
 import { requireOwnDraft } from './own-draft.ts';
@@ -22,7 +23,7 @@ const fireBody = z.object({
 });
 
 /** Installs the routes. */
-export function installOwnDraft(app: FastifyInstance, services: SessionServices): void {
+export function installDraftTrials(app: FastifyInstance, services: SessionServices): void {
   app.post<{ Params: { id: string } }>('/installations/:id/wake', async (request) => {
     const entry = await requireOwnDraft(services.pool, request.accountId, request.params.id);
     const started = performance.now();
@@ -46,22 +47,17 @@ const handlersOf = ({ registrations }: RosterEntry): string =>
 
 /** One attempt, kept nowhere: it is the author's to try again. */
 async function fire({ plugins, logs }: SessionServices, entry: RosterEntry, event: EventName, data: object) {
-  const [id, invocationId, started] = [randomUUIDv7(), randomUUIDv7(), performance.now()];
+  const [id, started] = [randomUUIDv7(), performance.now()];
   const { installationId, pluginId, versionId, semVer } = entry;
-  const result = await plugins.invoke(entry, {
-    target: { kind: 'event', name: event },
-    invocationId,
-    session: null,
-    deadlineAt: Date.now() + events[event].budgetMs,
-    context: {
-      ...{ id, type: event, occurredAt: new Date().toISOString(), attempt: 1 },
-      ...{ installationId, pluginId, versionId, semVer, data },
-    },
+  const call = eventCall({
+    ...{ id, type: event, occurredAt: new Date().toISOString(), attempt: 1 },
+    ...{ installationId, pluginId, versionId, semVer, data },
   });
+  const result = await plugins.invoke(entry, call);
   const ms = Math.round(performance.now() - started);
   const error = 'message' in result ? result.message : null;
   if (error !== null) {
-    const detail = { invocationId, data: { eventId: id, ...stackOf(result) } };
+    const detail = { invocationId: call.invocationId, data: { eventId: id, ...stackOf(result) } };
     logs.system(entry, 'error', `events.${event}, fired by its author: ${error}`, detail);
   }
   return { id, event, outcome: error === null ? 'delivered' : 'failed', error, ms };
