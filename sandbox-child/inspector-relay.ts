@@ -4,11 +4,10 @@
  */
 import { Session } from 'node:inspector';
 import { Socket } from 'node:net';
+import { encodeText, TextReader } from './text-frames.ts';
 
 /** The jail's descriptor for it: after the two files and the description of itself that bubblewrap reads and closes. */
 const DESCRIPTOR = 6;
-/** u32 length, then JSON. An empty frame from the supervisor: another client begins, or none is there. */
-const HEADER_BYTES = 4;
 /** What may wait for a client that does not read, bytes. Over it the client is let go. */
 const BACKLOG_MAX_BYTES = 33_554_432;
 
@@ -20,7 +19,8 @@ interface Request {
 
 const socket = new Socket({ fd: DESCRIPTOR, readable: true, writable: true });
 let session: Session | null = null;
-let received: Buffer[] = [];
+/** The supervisor's own, so of any length. */
+const texts = new TextReader(Number.POSITIVE_INFINITY);
 
 /** Breakpoints and pauses end with the session that made them. */
 function begin(): void {
@@ -38,11 +38,7 @@ function send(message: object): void {
     begin();
     return;
   }
-  const text = Buffer.from(JSON.stringify(message));
-  const frame = Buffer.allocUnsafe(HEADER_BYTES + text.byteLength);
-  frame.writeUInt32LE(text.byteLength, 0);
-  text.copy(frame, HEADER_BYTES);
-  socket.write(frame);
+  socket.write(encodeText(JSON.stringify(message)));
 }
 
 function ask(text: string): void {
@@ -59,16 +55,12 @@ function ask(text: string): void {
   }
 }
 
+/** An empty text from the supervisor: another client begins, or none is there. */
 function read(chunk: Buffer): void {
-  let bytes = Buffer.concat([...received, chunk]);
-  for (;;) {
-    const end = bytes.byteLength < HEADER_BYTES ? Number.POSITIVE_INFINITY : HEADER_BYTES + bytes.readUInt32LE(0);
-    if (end > bytes.byteLength) break;
-    if (end === HEADER_BYTES) begin();
-    else ask(bytes.toString('utf8', HEADER_BYTES, end));
-    bytes = bytes.subarray(end);
+  for (const text of texts.read(chunk)) {
+    if (text === '') begin();
+    else ask(text);
   }
-  received = bytes.byteLength > 0 ? [bytes] : [];
 }
 
 socket.on('data', read);

@@ -1,12 +1,13 @@
-/** The inspector's messages to and from a child, over the descriptor it has for them: u32 length, then JSON. */
+/** The inspector's messages to and from a child, over the descriptor it has for them. */
 import type { Duplex } from 'node:stream';
+import { FrameError } from '../../sandbox-child/frame.ts';
+import { encodeText, TextReader } from '../../sandbox-child/text-frames.ts';
 import { MIB } from '../../sdk/limits.ts';
 
 /** Largest message either way, bytes: the source of a whole bundle fits, a heap snapshot comes in pieces. */
 export const MESSAGE_MAX_BYTES = 16 * MIB;
 /** What may wait for a child that does not read, bytes. */
 const BACKLOG_MAX_BYTES = 2 * MESSAGE_MAX_BYTES;
-const HEADER_BYTES = 4;
 
 export interface PipeHandlers {
   message(text: string): void;
@@ -17,8 +18,7 @@ export interface PipeHandlers {
 export class MessagePipe {
   readonly #stream: Duplex;
   readonly #handlers: PipeHandlers;
-  #parts: Buffer[] = [];
-  #bytes = 0;
+  readonly #texts = new TextReader(MESSAGE_MAX_BYTES);
   #open = true;
   readonly #onData = (chunk: Buffer): void => this.#read(chunk);
 
@@ -57,37 +57,20 @@ export class MessagePipe {
 
   #write(text: string): void {
     if (!this.#open || this.#stream.destroyed) return;
-    const bytes = Buffer.byteLength(text);
-    const frame = Buffer.allocUnsafe(HEADER_BYTES + bytes);
-    frame.writeUInt32LE(bytes, 0);
-    frame.write(text, HEADER_BYTES);
-    this.#stream.write(frame);
+    this.#stream.write(encodeText(text));
     if (this.#stream.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read what its inspector is asked');
   }
 
   #read(chunk: Buffer): void {
-    this.#parts.push(chunk);
-    this.#bytes += chunk.byteLength;
-    while (this.#open && this.#bytes >= HEADER_BYTES) {
-      const first = this.#joined(HEADER_BYTES);
-      const length = first.readUInt32LE(0);
-      if (length > MESSAGE_MAX_BYTES) this.#violate(`its inspector says more than ${MESSAGE_MAX_BYTES} bytes at once`);
-      const end = HEADER_BYTES + length;
-      if (!this.#open || this.#bytes < end) return;
-      const whole = this.#joined(end);
-      this.#parts = [whole.subarray(end)];
-      this.#bytes -= end;
-      this.#handlers.message(whole.toString('utf8', HEADER_BYTES, end));
+    try {
+      for (const text of this.#texts.read(chunk)) {
+        this.#handlers.message(text);
+        if (!this.#open) return;
+      }
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.#violate(`its inspector says more than ${MESSAGE_MAX_BYTES} bytes at once`);
     }
-  }
-
-  /** The first part, grown to so many bytes at least. */
-  #joined(bytes: number): Buffer {
-    const [first] = this.#parts;
-    if (first && first.byteLength >= bytes) return first;
-    const whole = Buffer.concat(this.#parts);
-    this.#parts = [whole];
-    return whole;
   }
 
   #violate(reason: string): void {
