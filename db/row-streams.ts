@@ -15,6 +15,17 @@ const STREAMS_PER_ACCOUNT = 20;
 const STREAMS_PER_PROCESS = 1_000;
 const FULL_RETRY_AFTER_S = 10;
 
+/**
+ * The headers of every such answer. It comes as it is written, through proxies too, and its connection is of no more use
+ * at the end: a service that stops would wait for it.
+ */
+export const eventStreamHeaders = {
+  connection: 'close',
+  'cache-control': 'no-store',
+  'x-accel-buffering': 'no',
+  'content-type': 'text/event-stream',
+} as const;
+
 /** Reads a table forwards, each row once. */
 export interface RowTail {
   /** The id to go on from, in this tail or in a later one. */

@@ -2,6 +2,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageLogs } from '../../db/logs.ts';
+import { eventStreamHeaders } from '../../db/row-streams.ts';
 import { callerOf } from '../http/authentication.ts';
 import { findReadable, requireInstallation } from '../installing.ts';
 import { LogStreams } from '../log-streams.ts';
@@ -57,13 +58,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
           ...{ accountId: caller.id, filter: request.query, after: request.headers['last-event-id'] ?? null },
           isThere: async () => (await findReadable(services, caller, installationId)) !== null,
         });
-        // At the end the connection is of no more use, and a service that stops would wait for it.
-        reply
-          .header('connection', 'close')
-          .header('cache-control', 'no-store')
-          .header('x-accel-buffering', 'no')
-          .type('text/event-stream');
-        return reply.send(stream as never);
+        return reply.headers(eventStreamHeaders).send(stream as never);
       },
     );
   };

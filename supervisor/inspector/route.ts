@@ -7,6 +7,7 @@ import type { Duplex } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { WebSocketServer } from 'ws';
+import { eventStreamHeaders } from '../../db/row-streams.ts';
 import type { InspectionEvent } from './inspection.ts';
 import type { Inspections } from './inspections.ts';
 import { MESSAGE_MAX_BYTES } from './message-pipe.ts';
@@ -33,12 +34,7 @@ export function installInspector(app: FastifyInstance, inspections: Inspections)
       clearInterval(beat);
       inspection.end('its request ended');
     });
-    return reply
-      .header('connection', 'close')
-      .header('cache-control', 'no-store')
-      .header('x-accel-buffering', 'no')
-      .type('text/event-stream')
-      .send(stream);
+    return reply.headers(eventStreamHeaders).send(stream);
   });
   app.addHook('preClose', async () => inspections.close());
   if (inspections.allowed) installSocket(app, inspections);

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Listener } from '../../db/listener.ts';
-import { type RowStreamOptions, RowStreams } from '../../db/row-streams.ts';
+import { eventStreamHeaders, type RowStreamOptions, RowStreams } from '../../db/row-streams.ts';
 import { followMessages, isMessagePosition, openSessionTail } from '../../db/session-tail.ts';
 import { Problem } from '../../sdk/errors.ts';
 import type { SessionServices } from './services.ts';
@@ -19,12 +19,7 @@ export function installStream(app: FastifyInstance, { streams, pool }: SessionSe
   app.get('/sessions/stream', { exposeHeadRoute: false }, async (request, reply) => {
     const after = readPosition(request.headers['last-event-id']);
     const stream = await openStream(streams, pool, request.accountId, after);
-    return reply
-      .header('connection', 'close')
-      .header('cache-control', 'no-store')
-      .header('x-accel-buffering', 'no')
-      .type('text/event-stream')
-      .send(stream);
+    return reply.headers(eventStreamHeaders).send(stream);
   });
 }
 
