@@ -1,5 +1,5 @@
 /** One of the account's own plugins: publish, list, yank, delete. */
-import { Code, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Code, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { DiscoveredList } from '../catalog/discovered-list.tsx';
@@ -10,9 +10,8 @@ import { Moment } from '../shell/moment.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Part } from '../shell/part.tsx';
-import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { PluginHead } from '../shell/plugin-head.tsx';
 import { StateMark } from '../shell/state-mark.tsx';
-import { visibleText } from '../style/visible-text.ts';
 import { ListingButtons } from './listing-buttons.tsx';
 import { PublishForm } from './publish-form.tsx';
 import { VersionTable } from './version-table.tsx';
@@ -52,27 +51,18 @@ export function PluginPage() {
 }
 
 function Head({ plugin }: { readonly plugin: Plugin }) {
-  const { id, slug, displayName, visibility } = plugin;
+  const { id, slug, visibility } = plugin;
   return (
-    <div className="page-head">
-      <Group gap="md" wrap="nowrap">
-        <PluginIcon slug={slug} name={displayName} size={52} />
-        <div>
-          <Title order={1} className="foreign">
-            {visibleText(displayName)}
-          </Title>
-          <Group gap="sm" mt={4} style={{ rowGap: 2 }}>
-            <StateMark tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StateMark>
-            <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
-              As the catalog shows it
-            </PageLink>
-            <PageLink to="/plugins/$id/edit" params={{ id }} size="sm">
-              Edit its files
-            </PageLink>
-          </Group>
-        </div>
+    <PluginHead of={plugin} actions={<ListingButtons plugin={plugin} />}>
+      <Group gap="sm" mt={4} style={{ rowGap: 2 }}>
+        <StateMark tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StateMark>
+        <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
+          As the catalog shows it
+        </PageLink>
+        <PageLink to="/plugins/$id/edit" params={{ id }} size="sm">
+          Edit its files
+        </PageLink>
       </Group>
-      <ListingButtons plugin={plugin} />
-    </div>
+    </PluginHead>
   );
 }

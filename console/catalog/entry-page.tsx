@@ -1,16 +1,17 @@
 /** One plugin of the catalog: what it is, what it can reach, what it brings, and the way to install it. */
-import { Alert, Badge, Grid, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
-import { IconAlertTriangle, IconCheck, IconClock, IconDownload, IconInfoCircle, IconTag } from '@tabler/icons-react';
+import { Alert, Badge, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { IconAlertTriangle, IconCheck, IconClock, IconDownload, IconTag } from '@tabler/icons-react';
 import { useParams } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { useEntry } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
+import { Deprecation } from '../shell/deprecation.tsx';
 import { Moment } from '../shell/moment.tsx';
 import { Mono } from '../shell/mono.tsx';
 import { PageButton } from '../shell/page-button.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { Part } from '../shell/part.tsx';
-import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { PluginHead } from '../shell/plugin-head.tsx';
 import { visibleText } from '../style/visible-text.ts';
 import { DiscoveredList } from './discovered-list.tsx';
 import { InstallButton } from './install-button.tsx';
@@ -79,32 +80,26 @@ function Versions({ of: { versions, latest } }: { readonly of: Entry }) {
 function Head({ entry }: { readonly entry: Entry }) {
   return (
     <>
-      <div className="page-head">
-        <Group wrap="nowrap" gap="md" align="flex-start">
-          <PluginIcon slug={entry.slug} name={entry.displayName} size={64} />
-          <div>
-            <Title order={1} className="foreign">
-              {visibleText(entry.displayName)}
-            </Title>
-            <Text className="foreign" mt={2}>
-              {visibleText(entry.description)}
-            </Text>
-            <Meta entry={entry} />
-          </div>
-        </Group>
-        {entry.installationId === null ? (
-          <InstallButton entry={entry} />
-        ) : (
-          <PageButton
-            {...{ to: '/installations/$id', params: { id: entry.installationId }, size: 'md', variant: 'default' }}
-            leftSection={<IconCheck size={18} stroke={2} aria-hidden />}
-          >
-            Installed: open it
-          </PageButton>
-        )}
-      </div>
+      <PluginHead of={entry} iconSize={64} actions={<Action entry={entry} />}>
+        <Text className="foreign" mt={2}>
+          {visibleText(entry.description)}
+        </Text>
+        <Meta entry={entry} />
+      </PluginHead>
       <Warnings entry={entry} />
     </>
+  );
+}
+
+function Action({ entry }: { readonly entry: Entry }) {
+  if (entry.installationId === null) return <InstallButton entry={entry} />;
+  return (
+    <PageButton
+      {...{ to: '/installations/$id', params: { id: entry.installationId }, size: 'md', variant: 'default' }}
+      leftSection={<IconCheck size={18} stroke={2} aria-hidden />}
+    >
+      Installed: open it
+    </PageButton>
   );
 }
 
@@ -144,16 +139,7 @@ function Warnings({ entry: { blockedReason, deprecationMessage } }: { readonly e
           {visibleText(blockedReason)}
         </Alert>
       ) : null}
-      {deprecationMessage ? (
-        <Alert
-          color="yellow"
-          title="No longer in the catalog"
-          className="foreign"
-          icon={<IconInfoCircle aria-hidden />}
-        >
-          {visibleText(deprecationMessage)}
-        </Alert>
-      ) : null}
+      <Deprecation message={deprecationMessage} />
     </>
   );
 }

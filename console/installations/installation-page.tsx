@@ -1,5 +1,5 @@
 /** One installation: how it does and why, what it may, and everything it did. */
-import { Alert, Group, Skeleton, Stack, Tabs, Text, Title } from '@mantine/core';
+import { Alert, Group, Skeleton, Stack, Tabs, Text } from '@mantine/core';
 import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { EventsView } from '../activity/events-view.tsx';
@@ -9,10 +9,11 @@ import { ChannelsView } from '../channels/channels-view.tsx';
 import { LogView } from '../logs/log-view.tsx';
 import { MetricsView } from '../metrics/metrics-view.tsx';
 import { type Installation, useInstallation } from '../rest/installations.ts';
+import { Deprecation } from '../shell/deprecation.tsx';
 import { Mono } from '../shell/mono.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { PluginHead } from '../shell/plugin-head.tsx';
 import { visibleText } from '../style/visible-text.ts';
 import { InstallationActions } from './installation-actions.tsx';
 import { Overview } from './overview.tsx';
@@ -36,30 +37,21 @@ export function InstallationPage() {
 }
 
 function Head({ installation }: { readonly installation: Installation }) {
-  const { displayName, slug, status, currentSemVer, runtime } = installation;
+  const { slug, status, currentSemVer, runtime } = installation;
   return (
     <>
-      <div className="page-head">
-        <Group gap="md" wrap="nowrap">
-          <PluginIcon slug={slug} name={displayName} size={52} />
-          <div>
-            <Title order={1} className="foreign">
-              {visibleText(displayName)}
-            </Title>
-            <Group gap="sm" mt={4} fz="sm" c="dimmed" style={{ rowGap: 2 }}>
-              <Text span c="var(--mantine-color-text)">
-                <StatusBadge status={status} />
-              </Text>
-              <Mono>{currentSemVer ?? 'draft'}</Mono>
-              {status === 'ready' ? <span>process {runtime.state}</span> : null}
-              <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
-                In the catalog
-              </PageLink>
-            </Group>
-          </div>
+      <PluginHead of={installation} actions={<InstallationActions installation={installation} />}>
+        <Group gap="sm" mt={4} fz="sm" c="dimmed" style={{ rowGap: 2 }}>
+          <Text span c="var(--mantine-color-text)">
+            <StatusBadge status={status} />
+          </Text>
+          <Mono>{currentSemVer ?? 'draft'}</Mono>
+          {status === 'ready' ? <span>process {runtime.state}</span> : null}
+          <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
+            In the catalog
+          </PageLink>
         </Group>
-        <InstallationActions installation={installation} />
-      </div>
+      </PluginHead>
       <Warnings installation={installation} />
     </>
   );
@@ -80,16 +72,7 @@ function Warnings({ installation }: { readonly installation: Installation }) {
           {visibleText(statusReason)}
         </Alert>
       ) : null}
-      {deprecationMessage ? (
-        <Alert
-          color="yellow"
-          title="No longer in the catalog"
-          className="foreign"
-          icon={<IconInfoCircle aria-hidden />}
-        >
-          {visibleText(deprecationMessage)}
-        </Alert>
-      ) : null}
+      <Deprecation message={deprecationMessage} />
     </>
   );
 }

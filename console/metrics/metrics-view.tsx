@@ -2,7 +2,7 @@
 import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
 import { IconChartLine } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { type ComponentProps, useState } from 'react';
 import { bodyOf, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Figures } from '../shell/figures.tsx';
@@ -94,53 +94,55 @@ function sumsOf(points: Metrics['points']): [string, string][] {
 }
 
 function Charts({ points }: { readonly points: Metrics['points'] }) {
-  const times = points.map(({ at }) => at);
   const of = (pick: (point: Metrics['points'][number]) => number | null) => points.map(pick);
   return (
     <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-      <Card withBorder className="part">
-        <LineChart
-          title="Calls"
-          times={times}
-          lines={[
-            { label: 'calls', colour: 'blue', values: of(({ calls }) => calls) },
-            { label: 'errors', colour: 'red', values: of(({ errors }) => errors) },
-            { label: 'timeouts', colour: 'orange', values: of(({ timeouts }) => timeouts) },
-          ]}
-        />
-      </Card>
-      <Card withBorder className="part">
-        <LineChart
-          title="Latency"
-          unit="ms"
-          times={times}
-          lines={[
-            { label: 'half', colour: 'teal', values: of(({ p50Ms }) => p50Ms) },
-            { label: '95 %', colour: 'violet', values: of(({ p95Ms }) => p95Ms) },
-          ]}
-        />
-      </Card>
-      <Card withBorder className="part">
-        <LineChart
-          title="Host calls and log lines"
-          times={times}
-          lines={[
-            { label: 'host calls', colour: 'blue', values: of(({ hostCalls }) => hostCalls) },
-            { label: 'denied', colour: 'red', values: of(({ denials }) => denials) },
-            { label: 'log lines', colour: 'gray', values: of(({ logLines }) => logLines) },
-          ]}
-        />
-      </Card>
-      <Card withBorder className="part">
-        <LineChart
-          title="Memory"
-          unit="MiB"
-          times={times}
-          lines={[
-            { label: 'highest', colour: 'grape', values: of(({ memoryMaxBytes }) => memoryMaxBytes / MIB || null) },
-          ]}
-        />
-      </Card>
+      <MetricChart
+        points={points}
+        title="Calls"
+        lines={[
+          { label: 'calls', colour: 'blue', values: of(({ calls }) => calls) },
+          { label: 'errors', colour: 'red', values: of(({ errors }) => errors) },
+          { label: 'timeouts', colour: 'orange', values: of(({ timeouts }) => timeouts) },
+        ]}
+      />
+      <MetricChart
+        points={points}
+        title="Latency"
+        unit="ms"
+        lines={[
+          { label: 'half', colour: 'teal', values: of(({ p50Ms }) => p50Ms) },
+          { label: '95 %', colour: 'violet', values: of(({ p95Ms }) => p95Ms) },
+        ]}
+      />
+      <MetricChart
+        points={points}
+        title="Host calls and log lines"
+        lines={[
+          { label: 'host calls', colour: 'blue', values: of(({ hostCalls }) => hostCalls) },
+          { label: 'denied', colour: 'red', values: of(({ denials }) => denials) },
+          { label: 'log lines', colour: 'gray', values: of(({ logLines }) => logLines) },
+        ]}
+      />
+      <MetricChart
+        points={points}
+        title="Memory"
+        unit="MiB"
+        lines={[
+          { label: 'highest', colour: 'grape', values: of(({ memoryMaxBytes }) => memoryMaxBytes / MIB || null) },
+        ]}
+      />
     </SimpleGrid>
+  );
+}
+
+function MetricChart({
+  points,
+  ...drawn
+}: Omit<ComponentProps<typeof LineChart>, 'times'> & { readonly points: Metrics['points'] }) {
+  return (
+    <Card withBorder className="part">
+      <LineChart {...drawn} times={points.map(({ at }) => at)} />
+    </Card>
   );
 }

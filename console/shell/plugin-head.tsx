@@ -1,0 +1,30 @@
+/** The top of a page about one plugin: its sign, its name, what is said under it, and what can be done with it. */
+import { Group, Title } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { visibleText } from '../style/visible-text.ts';
+import { PluginIcon } from './plugin-icon.tsx';
+
+interface Shown {
+  readonly of: { readonly slug: string; readonly displayName: string };
+  readonly iconSize?: number;
+  /** Under its name. */
+  readonly children: ReactNode;
+  readonly actions: ReactNode;
+}
+
+export function PluginHead({ of: { slug, displayName }, iconSize = 52, children, actions }: Shown) {
+  return (
+    <div className="page-head">
+      <Group wrap="nowrap" gap="md" align="flex-start">
+        <PluginIcon slug={slug} name={displayName} size={iconSize} />
+        <div>
+          <Title order={1} className="foreign">
+            {visibleText(displayName)}
+          </Title>
+          {children}
+        </div>
+      </Group>
+      {actions}
+    </div>
+  );
+}
