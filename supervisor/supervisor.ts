@@ -209,8 +209,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
   });
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },
-    start: starter(sandbox.jail, options),
-    saidBytesPerSecond: options.childBounds?.saidBytesPerSecond,
+    ...{ start: starter(sandbox.jail, options), saidBytesPerSecond: options.childBounds?.saidBytesPerSecond },
     ...{ childrenMax: options.childrenMax, idleStopMs: options.idleStopMs, now: options.now ?? Date.now },
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     degraded: refusal(sandbox, { ownAccount: false }),

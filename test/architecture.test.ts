@@ -35,8 +35,8 @@ const spawners: Readonly<Record<string, string>> = {
 };
 
 const CHILD_BUILD = 'sandbox-child/build.ts';
-/** What the supervisor shares with the child: the bundling of its program, and the one codec for both ends of the pipe. */
-const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts'];
+/** What the supervisor shares with the child: the bundling of its program, and the codecs for both ends of its pipes. */
+const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts', 'sandbox-child/text-frames.ts'];
 
 const sources = listFiles('*.ts', '*.tsx')
   .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))

@@ -23,7 +23,7 @@ export class Slot {
   retired = false;
   readonly #standing: Standing;
   readonly #deps: SlotDeps;
-  readonly #allowance: Allowance;
+  readonly #handlers: TenancyHandlers;
   #serving: Tenancy | null = null;
   readonly #draining = new Set<Tenancy>();
   #starting: Promise<string | null> | null = null;
@@ -38,8 +38,12 @@ export class Slot {
 
   constructor(deps: SlotDeps, entry: RosterEntry) {
     this.#deps = deps;
-    this.#allowance = new Allowance(deps.saidBytesPerSecond);
     this.#standing = new Standing(entry);
+    this.#handlers = {
+      standing: this.#standing,
+      allowance: new Allowance(deps.saidBytesPerSecond),
+      onExit: (tenancy, end) => this.#ended(tenancy, end),
+    };
     this.installationId = entry.installationId;
     this.#failedShown = entry.status === 'failed';
   }
@@ -250,21 +254,13 @@ export class Slot {
     this.#policy = afterStart(this.#policy);
     try {
       const spare = await this.#deps.takeChild(entry.installationId, inspector !== null);
-      const tenancy = await Tenancy.start(this.#deps, entry, spare, this.#handlers());
+      const tenancy = await Tenancy.start(this.#deps, entry, spare, this.#handlers);
       this.#deps.onChildStart((performance.now() - started) / 1000);
       this.#serve(tenancy);
       return null;
     } catch (error) {
       return this.#notStarted(entry, inspector !== null, error);
     }
-  }
-
-  #handlers(): TenancyHandlers {
-    return {
-      standing: this.#standing,
-      allowance: this.#allowance,
-      onExit: (tenancy, end) => this.#ended(tenancy, end),
-    };
   }
 
   #serve(tenancy: Tenancy): void {
