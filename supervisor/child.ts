@@ -227,7 +227,7 @@ export class Child {
     return this.#jailed.processorMs();
   }
 
-  /** What the plugin's thread had of the processor and waited for; zeros when it is gone. */
+  /** What it had of the processor and waited for; zeros when it is gone. */
   processorNeed(): ProcessorNeed {
     return this.#jailed.processorNeed();
   }

@@ -19,7 +19,10 @@ export function awaitTurn(turn: Turn): void {
 
 function next(): void {
   const started = performance.now();
-  waiting.shift()?.();
-  if (waiting.length === 0) isGoing = false;
-  else setTimeout(next, performance.now() - started);
+  try {
+    waiting.shift()?.();
+  } finally {
+    if (waiting.length === 0) isGoing = false;
+    else setTimeout(next, performance.now() - started);
+  }
 }

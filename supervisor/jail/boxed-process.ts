@@ -34,7 +34,7 @@ export interface BoxedProcess {
   rss(): number;
   /** Processor time of all its threads, milliseconds, in steps of 10; 0 when it is gone. */
   processorMs(): number;
-  /** What its main thread, which runs the plugin, had of the processor and waited for; zeros when it is gone. */
+  /** What it had of the processor, and what its main thread, which runs the plugin, waited for; zeros when it is gone. */
   processorNeed(): ProcessorNeed;
   /** Lets every other process go first, or takes that back. Without a control group it does nothing. */
   yieldProcessor(yields: boolean): void;
@@ -142,13 +142,15 @@ function processorTicks(pid: number): number {
 const NANOSECONDS_A_MS = 1e6;
 const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };
 
-/** Where the kernel does not count waiting, what it had in steps of 10 ms. */
+/** Of all threads in steps of 10 ms, or of the main one alone where that is more, as it is finer. */
 function processorNeed(pid: number): ProcessorNeed {
+  const ofAllMs = processorTicks(pid) * TICK_MS;
   try {
     const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);
-    return { hadMs: had / NANOSECONDS_A_MS, waitedMs: waited / NANOSECONDS_A_MS };
+    return { hadMs: Math.max(ofAllMs, had / NANOSECONDS_A_MS), waitedMs: waited / NANOSECONDS_A_MS };
   } catch {
-    return { hadMs: processorTicks(pid) * TICK_MS, waitedMs: 0 };
+    // A kernel that does not count waiting.
+    return { hadMs: ofAllMs, waitedMs: 0 };
   }
 }
 

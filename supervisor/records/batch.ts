@@ -38,6 +38,8 @@ export class Batch<Row> {
   /** Bytes of each owner that has rows waiting. */
   readonly #held = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
+  /** Nothing is written before the timer, however much there is. */
+  #resting = false;
   #writing: Promise<void> | null = null;
   #dropped = 0;
   /** Somebody waits for all of it to be written. */
@@ -70,7 +72,7 @@ export class Batch<Row> {
     this.#rows.push(row);
     this.#bytes += size;
     this.#held.set(owner, held + size);
-    if (this.#rows.length >= BATCH_ROWS) this.#start();
+    if (this.#rows.length >= BATCH_ROWS && !this.#resting) this.#start();
     else this.#schedule(FLUSH_AFTER_MS);
     return true;
   }
@@ -87,9 +89,15 @@ export class Batch<Row> {
   #schedule(ms: number): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
+      this.#resting = false;
       this.#start();
     }, ms);
     this.#timer.unref();
+  }
+
+  #rest(ms: number): void {
+    this.#resting = true;
+    this.#schedule(ms);
   }
 
   #start(): void {
@@ -102,9 +110,9 @@ export class Batch<Row> {
   async #drain(): Promise<void> {
     while (this.#rows.length > 0) {
       const started = performance.now();
-      if (!(await this.#writeSome())) return this.#schedule(RETRY_AFTER_MS);
+      if (!(await this.#writeSome())) return this.#rest(RETRY_AFTER_MS);
       const isUrgent = this.#hurried || 2 * this.#bytes > this.#settings.maxBytes;
-      if (this.#rows.length > 0 && !isUrgent) return this.#schedule(REST_TIMES * (performance.now() - started));
+      if (this.#rows.length > 0 && !isUrgent) return this.#rest(REST_TIMES * (performance.now() - started));
     }
   }
 
