@@ -1,29 +1,22 @@
 /** How a plugin is told of an event. */
 import { randomUUIDv7 } from 'node:crypto';
-import { type EventName, events } from '../../sdk/protocol.ts';
+import type { z } from 'zod';
+import { type EventName, type eventEnvelope, events } from '../../sdk/protocol.ts';
 import type { PluginCall } from '../plugin-call.ts';
 
-/** What its handler reads about it: the context of every event, as the reference says. */
-export interface EventContext {
-  readonly id: string;
+/** What the handler reads, its data as it was checked when the event was made. */
+type Envelope = Omit<z.infer<typeof eventEnvelope>, 'type' | 'data'> & {
   readonly type: EventName;
-  readonly occurredAt: string;
-  /** From 1. */
-  readonly attempt: number;
-  readonly installationId: string;
-  readonly pluginId: string;
-  readonly versionId: string;
-  readonly semVer: string;
-  readonly data: unknown;
-}
+  readonly data: object;
+};
 
 /** One attempt, whose time begins now. */
-export function eventCall(context: EventContext): PluginCall {
+export function eventCall(envelope: Envelope): PluginCall {
   return {
-    target: { kind: 'event', name: context.type },
+    target: { kind: 'event', name: envelope.type },
     invocationId: randomUUIDv7(),
     session: null,
-    deadlineAt: Date.now() + events[context.type].budgetMs,
-    context: { ...context },
+    deadlineAt: Date.now() + events[envelope.type].budgetMs,
+    context: envelope,
   };
 }
