@@ -28,14 +28,12 @@ export interface Neighbour {
   readonly child: {
     /** What it had of the processor, and waited for, since its start; zeros when it is gone. */
     processorNeed(): ProcessorNeed;
-    /** Lets the others go first, or takes that back. */
+    /** Lets the others go first, or takes that back. Said at every look. */
     yieldProcessor(yields: boolean): void;
   };
 }
 interface Watched {
   phase: 'idle' | 'measured' | 'resting';
-  /** Null: not known. */
-  yields: boolean | null;
   /** Of the last sample. */
   at: number;
   need: ProcessorNeed;
@@ -53,10 +51,7 @@ export class Courtesy {
       const watched = this.#watchedOf(neighbour, now);
       const { installationId } = neighbour.entry;
       if (measure(neighbour, watched, now)) this.#penalties.set(installationId, now + PENALTY_MS);
-      const yields = this.isBehind(installationId, now);
-      if (yields === watched.yields) continue;
-      watched.yields = yields;
-      neighbour.child.yieldProcessor(yields);
+      neighbour.child.yieldProcessor(this.isBehind(installationId, now));
     }
     for (const [installationId, until] of this.#penalties) if (until <= now) this.#penalties.delete(installationId);
   }
@@ -69,8 +64,7 @@ export class Courtesy {
   #watchedOf(neighbour: Neighbour, now: number): Watched {
     const known = this.#watched.get(neighbour);
     if (known) return known;
-    // Where it starts is settled before there is a neighbour to look at; said once more, whatever it was.
-    const fresh: Watched = { phase: 'idle', yields: null, ...sample(neighbour, now) };
+    const fresh: Watched = { phase: 'idle', ...sample(neighbour, now) };
     this.#watched.set(neighbour, fresh);
     return fresh;
   }

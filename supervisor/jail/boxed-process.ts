@@ -98,7 +98,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
       return inside;
     },
     rss: () => (alive() ? resident(inside) : 0),
-    processorMs: () => (inside === 0 ? 0 : processorTicks(inside) * TICK_MS),
+    processorMs: () => (inside === 0 ? 0 : processorMs(inside)),
     processorNeed: () => (inside === 0 ? NO_NEED : processorNeed(inside)),
     yieldProcessor: (yields) => group?.yieldProcessor(yields),
   };
@@ -130,10 +130,10 @@ function startTime(pid: number): string {
 }
 
 /** User and system time since its start; 0 if gone. */
-function processorTicks(pid: number): number {
+function processorMs(pid: number): number {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
-    return Number(fields[11]) + Number(fields[12]);
+    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
   } catch {
     return 0;
   }
@@ -144,7 +144,7 @@ const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };
 
 /** Of all threads in steps of 10 ms, or of the main one alone where that is more, as it is finer. */
 function processorNeed(pid: number): ProcessorNeed {
-  const ofAllMs = processorTicks(pid) * TICK_MS;
+  const ofAllMs = processorMs(pid);
   try {
     const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);
     return { hadMs: Math.max(ofAllMs, had / NANOSECONDS_A_MS), waitedMs: waited / NANOSECONDS_A_MS };

@@ -18,7 +18,10 @@ export interface LimitedGroup {
   add(pid: number): Promise<void>;
   /** Whether the kernel has ended a process of this group for using too much memory. */
   ranOutOfMemory(): boolean;
-  /** Puts the group's processes behind everybody else's, or back. A kernel before 5.15 cannot, and nothing happens. */
+  /**
+   * Puts the group's processes behind everybody else's, or back; a new group's are not. Says nothing twice. A kernel
+   * before 5.15 cannot, and nothing happens.
+   */
   yieldProcessor(yields: boolean): void;
   /** Removes the group; its processes must be gone. Safe to call again. */
   remove(): void;
@@ -165,6 +168,7 @@ function groupAt(
   limits: readonly Rule[],
   cpu: { readonly path: string; readonly weight: Rule } | null,
 ): LimitedGroup {
+  let isBehind = false;
   let yielding: Promise<unknown> = Promise.resolve();
   for (const [index, [file, value]] of limits.entries()) {
     try {
@@ -186,7 +190,8 @@ function groupAt(
       }
     },
     yieldProcessor: (yields) => {
-      if (!cpu) return;
+      if (!cpu || yields === isBehind) return;
+      isBehind = yields;
       yielding = yielding
         .then(() => writeFile(`${cpu.path}/cpu.idle`, yields ? '1' : '0'))
         // Leaving the idle class makes it an ordinary group, whatever it was before.
