@@ -2,7 +2,7 @@
 import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
 import { IconChartLine } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { type ComponentProps, useState } from 'react';
+import { useState } from 'react';
 import { bodyOf, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Figures } from '../shell/figures.tsx';
@@ -10,7 +10,7 @@ import { Nothing } from '../shell/nothing.tsx';
 import { PageFailure } from '../shell/page-failure.tsx';
 import { Part } from '../shell/part.tsx';
 import { HandlersTable } from './handlers-table.tsx';
-import { LineChart } from './line-chart.tsx';
+import { type Line, LineChart } from './line-chart.tsx';
 import { milliseconds, PointsTable } from './points-table.tsx';
 
 export type Metrics = components['schemas']['InstallationMetrics'];
@@ -79,8 +79,7 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
 }
 
 function sumsOf(points: Metrics['points']): [string, string][] {
-  const sum = (pick: (point: Metrics['points'][number]) => number) =>
-    points.reduce((total, point) => total + pick(point), 0);
+  const sum = (pick: (point: Point) => number) => points.reduce((total, point) => total + pick(point), 0);
   const calls = sum((point) => point.calls);
   const failed = sum(({ errors, timeouts }) => errors + timeouts);
   const slowest = Math.max(...points.map(({ p95Ms }) => p95Ms ?? 0));
@@ -93,56 +92,57 @@ function sumsOf(points: Metrics['points']): [string, string][] {
   ];
 }
 
-function Charts({ points }: { readonly points: Metrics['points'] }) {
-  const of = (pick: (point: Metrics['points'][number]) => number | null) => points.map(pick);
+type Point = Metrics['points'][number];
+interface Chart {
+  readonly title: string;
+  readonly unit?: string;
+  readonly lines: readonly (Omit<Line, 'values'> & { readonly of: (point: Point) => number | null })[];
+}
+const charts: readonly Chart[] = [
+  {
+    title: 'Calls',
+    lines: [
+      { label: 'calls', colour: 'blue', of: ({ calls }) => calls },
+      { label: 'errors', colour: 'red', of: ({ errors }) => errors },
+      { label: 'timeouts', colour: 'orange', of: ({ timeouts }) => timeouts },
+    ],
+  },
+  {
+    title: 'Latency',
+    unit: 'ms',
+    lines: [
+      { label: 'half', colour: 'teal', of: ({ p50Ms }) => p50Ms },
+      { label: '95 %', colour: 'violet', of: ({ p95Ms }) => p95Ms },
+    ],
+  },
+  {
+    title: 'Host calls and log lines',
+    lines: [
+      { label: 'host calls', colour: 'blue', of: ({ hostCalls }) => hostCalls },
+      { label: 'denied', colour: 'red', of: ({ denials }) => denials },
+      { label: 'log lines', colour: 'gray', of: ({ logLines }) => logLines },
+    ],
+  },
+  {
+    title: 'Memory',
+    unit: 'MiB',
+    lines: [{ label: 'highest', colour: 'grape', of: ({ memoryMaxBytes }) => memoryMaxBytes / MIB || null }],
+  },
+];
+
+function Charts({ points }: { readonly points: readonly Point[] }) {
+  const times = points.map(({ at }) => at);
   return (
     <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-      <MetricChart
-        points={points}
-        title="Calls"
-        lines={[
-          { label: 'calls', colour: 'blue', values: of(({ calls }) => calls) },
-          { label: 'errors', colour: 'red', values: of(({ errors }) => errors) },
-          { label: 'timeouts', colour: 'orange', values: of(({ timeouts }) => timeouts) },
-        ]}
-      />
-      <MetricChart
-        points={points}
-        title="Latency"
-        unit="ms"
-        lines={[
-          { label: 'half', colour: 'teal', values: of(({ p50Ms }) => p50Ms) },
-          { label: '95 %', colour: 'violet', values: of(({ p95Ms }) => p95Ms) },
-        ]}
-      />
-      <MetricChart
-        points={points}
-        title="Host calls and log lines"
-        lines={[
-          { label: 'host calls', colour: 'blue', values: of(({ hostCalls }) => hostCalls) },
-          { label: 'denied', colour: 'red', values: of(({ denials }) => denials) },
-          { label: 'log lines', colour: 'gray', values: of(({ logLines }) => logLines) },
-        ]}
-      />
-      <MetricChart
-        points={points}
-        title="Memory"
-        unit="MiB"
-        lines={[
-          { label: 'highest', colour: 'grape', values: of(({ memoryMaxBytes }) => memoryMaxBytes / MIB || null) },
-        ]}
-      />
+      {charts.map(({ lines, ...chart }) => (
+        <Card withBorder className="part" key={chart.title}>
+          <LineChart
+            {...chart}
+            times={times}
+            lines={lines.map(({ of, ...line }) => ({ ...line, values: points.map(of) }))}
+          />
+        </Card>
+      ))}
     </SimpleGrid>
-  );
-}
-
-function MetricChart({
-  points,
-  ...drawn
-}: Omit<ComponentProps<typeof LineChart>, 'times'> & { readonly points: Metrics['points'] }) {
-  return (
-    <Card withBorder className="part">
-      <LineChart {...drawn} times={points.map(({ at }) => at)} />
-    </Card>
   );
 }
