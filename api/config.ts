@@ -1,6 +1,6 @@
 /** Settings of the API process. */
 import { z } from 'zod';
-import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../db/settings.ts';
+import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../service/settings/settings.ts';
 
 export const apiSettings = {
   ...sharedSettings,

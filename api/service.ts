@@ -1,26 +1,27 @@
 /** The API process, put together from its settings: serves until it is told to stop. `main.ts` and the fail points start it. */
-import { type Blobs, openBlobs } from '../db/blobs.ts';
-import { listenOptions, sayFarewell } from '../db/drain.ts';
-import { openVerifier } from '../db/identity.ts';
-import { requestIntrospection } from '../db/introspections.ts';
-import { openListener } from '../db/listener.ts';
-import { announceReady, stopWithParent } from '../db/parent.ts';
-import { sweepDeletedPlugins } from '../db/plugins.ts';
-import { openPool } from '../db/pool.ts';
-import { startQueues } from '../db/queues.ts';
-import { openSecretKeys } from '../db/secrets.ts';
-import { publicUrl, SettingsError, supervisorUrl } from '../db/settings.ts';
-import { openSignIn } from '../db/sign-in.ts';
-import { openLogger } from '../db/telemetry/logger.ts';
-import { startTracing } from '../db/telemetry/tracing.ts';
+
+import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
+import { type Blobs, openBlobs } from '../db/files/blobs.ts';
+import { openSecretKeys } from '../db/files/secrets.ts';
+import { requestIntrospection } from '../db/jobs/introspections.ts';
+import { startQueues } from '../db/jobs/queues.ts';
+import { openListener } from '../db/postgres/listener.ts';
+import { openPool } from '../db/postgres/pool.ts';
+import { openSignIn } from '../service/identity/sign-in.ts';
+import { openVerifier } from '../service/identity/tokens.ts';
+import { listenOptions, sayFarewell } from '../service/lifecycle/drain.ts';
+import { announceReady, stopWithParent } from '../service/lifecycle/parent.ts';
+import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
+import { openLogger } from '../service/telemetry/logger.ts';
+import { startTracing } from '../service/telemetry/tracing.ts';
 import { type AppDeps, buildApp } from './app.ts';
-import { openBlobUpkeep } from './blob-upkeep.ts';
 import type { ApiConfig } from './config.ts';
-import { watchIssuer } from './http/issuer-reach.ts';
-import { createMetrics } from './http/metrics.ts';
-import { buildOperations } from './http/operations.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
 import { startBundler } from './package/bundler.ts';
+import { openBlobUpkeep } from './plugins/blob-upkeep.ts';
+import { watchIssuer } from './site/issuer-reach.ts';
+import { createMetrics } from './telemetry/metrics.ts';
+import { buildOperations } from './telemetry/operations.ts';
 
 /** Leftovers of killed processes are at least this old; a live upload is not. Milliseconds. */
 const STAGING_MAX_AGE_MS = 60 * 60_000;

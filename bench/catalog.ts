@@ -10,11 +10,11 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { startEmbedded } from '../db/embedded.ts';
-import { openPool } from '../db/pool.ts';
-import { withDatabase } from '../test/server.ts';
-import { type CatalogScale, fillCatalog } from './catalog/filling.ts';
-import { openCatalog, type ServedCatalog } from './catalog/serving.ts';
+import { startEmbedded } from '../db/postgres/embedded.ts';
+import { openPool } from '../db/postgres/pool.ts';
+import { withDatabase } from '../test/runner/server.ts';
+import { type CatalogScale, fillCatalog } from './fixtures/catalog-filling.ts';
+import { openCatalog, type ServedCatalog } from './fixtures/catalog-serving.ts';
 import { percentile } from './percentiles.ts';
 
 const SMALL: CatalogScale = { plugins: 100, installations: 1_000 };

@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildChild } from '../sandbox-child/build.ts';
-import { type Child, startChild } from '../supervisor/child.ts';
-import { type Jail, makeJail } from '../supervisor/jail.ts';
-import { openSandbox } from '../supervisor/sandbox.ts';
+import { type Child, startChild } from '../supervisor/children/child.ts';
+import { type Jail, makeJail } from '../supervisor/jail/jail.ts';
+import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { median, percentile } from './percentiles.ts';
 
 const STARTS = 25;

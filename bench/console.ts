@@ -13,8 +13,8 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { openConsole, startBrowser } from '../test/console/browser.ts';
 import { startService } from '../test/deploy/running-service.ts';
-import { startTestServer, withDatabase } from '../test/server.ts';
-import { fillCatalog } from './catalog/filling.ts';
+import { startTestServer, withDatabase } from '../test/runner/server.ts';
+import { fillCatalog } from './fixtures/catalog-filling.ts';
 import { percentile } from './percentiles.ts';
 
 const PLUGINS = Number(process.argv[2] ?? 10_000);

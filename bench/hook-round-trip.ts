@@ -22,11 +22,11 @@ import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import { buildChild } from '../sandbox-child/build.ts';
-import { foldLink, linkDeadline, startChain } from '../supervisor/chain.ts';
-import { type Child, startChild } from '../supervisor/child.ts';
-import { createMetrics } from '../supervisor/metrics.ts';
+import { foldLink, linkDeadline, startChain } from '../supervisor/calls/chain.ts';
+import { type Child, startChild } from '../supervisor/children/child.ts';
+import { openSandbox } from '../supervisor/jail/sandbox.ts';
+import { createMetrics } from '../supervisor/records/metrics.ts';
 import { Rollups } from '../supervisor/records/rollups.ts';
-import { openSandbox } from '../supervisor/sandbox.ts';
 import { percentile } from './percentiles.ts';
 
 const ROUNDS = 10;

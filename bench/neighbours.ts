@@ -14,10 +14,10 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { RosterEntry } from '../db/rosters.ts';
-import type { LinkResult } from '../supervisor/chain.ts';
-import { type Ground, openGround } from './neighbours/ground.ts';
-import { bad, GOOD, HOOK } from './neighbours/plugins.ts';
+import type { RosterEntry } from '../db/installations/account-plugins.ts';
+import type { LinkResult } from '../supervisor/calls/chain.ts';
+import { bad, GOOD, HOOK } from './fixtures/neighbour-plugins.ts';
+import { type Ground, openGround } from './fixtures/neighbours-fixture.ts';
 import { percentile } from './percentiles.ts';
 
 const GOOD_PLUGINS = 20;
@@ -169,7 +169,7 @@ function print(name: string, figures: Figures, quiet: Figures | null): boolean {
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const ground = await openGround(directory);
 const every = String(CALL_EVERY_MS / GOOD_PLUGINS);
-const pair: ChildProcess = fork(new URL('neighbours/bare-pair.ts', import.meta.url), [every], { execArgv: [] });
+const pair: ChildProcess = fork(new URL('fixtures/bare-pair.ts', import.meta.url), [every], { execArgv: [] });
 const good = await Promise.all(Array.from({ length: GOOD_PLUGINS }, (_, index) => ground.entry(`good-${index}`, GOOD)));
 await Promise.all(good.map((entry) => call(ground, entry, 10_000)));
 console.log(`${GOOD_PLUGINS} good plugins, ${1000 / CALL_EVERY_MS} calls/s each; limiter ${ground.sandbox.limiter}`);

@@ -14,7 +14,7 @@ import { constants, PerformanceObserver } from 'node:perf_hooks';
 import Fastify, { type FastifyInstance } from 'fastify';
 import t from 'tap';
 import { Client } from 'undici';
-import { SERVER_VARIABLE, startTestServer } from '../test/server.ts';
+import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { startWorld } from '../test/supervisor/world.ts';
 import { percentile } from './percentiles.ts';
 

@@ -17,19 +17,19 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { openWebhooks } from '../api/ingress/webhooks.ts';
-import { accountOf } from '../db/accounts.ts';
-import { insertChannel } from '../db/channels.ts';
-import { openListener } from '../db/listener.ts';
-import { inTransaction, openPool } from '../db/pool.ts';
-import { insertBareInstallation } from '../test/bare-installation.ts';
-import { startTestServer, TEMPLATE, withDatabase } from '../test/server.ts';
+import { accountOf } from '../db/accounts/accounts.ts';
+import { insertChannel } from '../db/channels/channels.ts';
+import { openListener } from '../db/postgres/listener.ts';
+import { inTransaction, openPool } from '../db/postgres/pool.ts';
+import { insertBareInstallation } from '../test/fixtures/bare-installation.ts';
+import { startTestServer, TEMPLATE, withDatabase } from '../test/runner/server.ts';
 import { percentile } from './percentiles.ts';
 
 const CONNECTIONS = 20;
 const BODY = randomBytes(2_048);
 const ROUNDS = 3;
 const GOALS = { share: 0.6, p99Ms: 50 };
-const VENDORS = fileURLToPath(new URL('webhook-intake/vendors.ts', import.meta.url));
+const VENDORS = fileURLToPath(new URL('fixtures/webhook-vendors.ts', import.meta.url));
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '4' } } });
 const seconds = Number(values.seconds);

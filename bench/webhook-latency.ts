@@ -12,10 +12,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Client } from 'undici';
 import { openWebhooks } from '../api/ingress/webhooks.ts';
-import { insertChannel } from '../db/channels.ts';
-import { openListener } from '../db/listener.ts';
-import { inTransaction } from '../db/pool.ts';
-import { SERVER_VARIABLE, startTestServer } from '../test/server.ts';
+import { insertChannel } from '../db/channels/channels.ts';
+import { openListener } from '../db/postgres/listener.ts';
+import { inTransaction } from '../db/postgres/pool.ts';
+import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { eventually, startWorld } from '../test/supervisor/world.ts';
 import { percentile } from './percentiles.ts';
 

@@ -1,6 +1,6 @@
 /** The embedded PostgreSQL, kept running. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type EmbeddedPostgres, startEmbedded } from '../db/embedded.ts';
+import { type EmbeddedPostgres, startEmbedded } from '../db/postgres/embedded.ts';
 import { backoff, LONG_RUN_MS } from './backoff.ts';
 
 export interface KeptDatabase {

@@ -3,13 +3,19 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
-import { accountOf, setOperator } from '../db/accounts.ts';
+import { accountOf, setOperator } from '../db/accounts/accounts.ts';
 import { isUnfinished } from '../db/backup/stored-files.ts';
-import { makeDataDir } from '../db/data-dir.ts';
-import { openIssuer } from '../db/identity.ts';
-import { migrate } from '../db/migrate.ts';
-import { openPool } from '../db/pool.ts';
-import { parseSettings, publicUrl, readEnvironment, type SharedSettings, sharedSettings } from '../db/settings.ts';
+import { makeDataDir } from '../db/files/data-dir.ts';
+import { migrate } from '../db/postgres/migrate.ts';
+import { openPool } from '../db/postgres/pool.ts';
+import { openIssuer } from '../service/identity/tokens.ts';
+import {
+  parseSettings,
+  publicUrl,
+  readEnvironment,
+  type SharedSettings,
+  sharedSettings,
+} from '../service/settings/settings.ts';
 import { keepDatabase } from './database.ts';
 import { holdSocket } from './listening-sockets.ts';
 import { refuseTakenPorts } from './ports.ts';

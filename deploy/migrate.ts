@@ -1,6 +1,6 @@
 /** Brings the tables to this release and ends: the step before API and supervisor where they run in containers. */
-import { migrate } from '../db/migrate.ts';
-import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '../db/settings.ts';
+import { migrate } from '../db/postgres/migrate.ts';
+import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '../service/settings/settings.ts';
 
 try {
   const { DATABASE_URL } = parseSettings(sharedSettings, readEnvironment());

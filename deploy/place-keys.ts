@@ -5,8 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { syncPath } from '../db/data-dir.ts';
-import { parseSettings, readEnvironment, sharedSettings } from '../db/settings.ts';
+import { syncPath } from '../db/files/data-dir.ts';
+import { parseSettings, readEnvironment, sharedSettings } from '../service/settings/settings.ts';
 
 /** Where a file belongs, by its name; null for what is no key. */
 function placeOf(name: string): string | null {

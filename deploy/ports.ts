@@ -1,6 +1,6 @@
 /** Ports that must be free before anything is started. */
 import { createServer } from 'node:net';
-import type { SharedSettings } from '../db/settings.ts';
+import type { SharedSettings } from '../service/settings/settings.ts';
 
 /**
  * Looks at every port the processes will listen on, so that the user hears of a taken one by the name of its setting.

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parentMessage } from '../db/parent.ts';
+import { parentMessage } from '../service/lifecycle/parent.ts';
 import { backoff, LONG_RUN_MS } from './backoff.ts';
 import type { HeldSocket } from './listening-sockets.ts';
 

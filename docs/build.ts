@@ -9,7 +9,16 @@ import { keepBuilt, sourcesHash } from '../console/built-folder.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const SOURCES = [
   ...['docs/*.{md,ts}', 'docs/site/**/*.*', 'docs/pictures/*', 'console/built-folder.ts', 'console/public/icon.svg'],
-  ...['README.md', 'CHANGELOG.md', 'sdk/*.{md,ts}', 'examples/**/*.*', 'package.json', 'package-lock.json'],
+  ...[
+    'README.md',
+    'CHANGELOG.md',
+    'sdk/*.{md,ts}',
+    'sdk/contract/*.ts',
+    'sdk/generate/*.ts',
+    'examples/**/*.*',
+    'package.json',
+    'package-lock.json',
+  ],
 ];
 
 // What builds it is loaded only when there is something to build.

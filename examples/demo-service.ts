@@ -73,7 +73,7 @@ export async function answering(base: string): Promise<string> {
 export async function findToken(): Promise<string> {
   const given = process.env.TOKEN;
   if (given) return given;
-  const command = fileURLToPath(new URL('../db/token.ts', import.meta.url));
+  const command = fileURLToPath(new URL('../deploy/token.ts', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [command, DEMO_USER]);
   return stdout.trim();
 }

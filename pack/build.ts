@@ -19,13 +19,13 @@ const COPIED = ['package.json', 'globals.d.ts', 'tsconfig.plugin.json', 'REFEREN
 const ADAPTERS = ['ai-sdk', 'langchain', 'openai-agents'];
 /** Runs in Node only, with the host's own code inside. */
 const NODE_ENTRIES = {
-  ...{ bulkhead: 'pack/bulkhead.ts', testing: 'pack/testing.ts' },
+  ...{ bulkhead: 'pack/bulkhead.ts', testing: 'pack/testing/testing.ts' },
   // Started by the jail, which looks for it beside itself.
   'spawner-process': 'supervisor/jail/spawner-process.ts',
 };
 /** Runs wherever there is `fetch`. */
 const PORTABLE_ENTRIES = {
-  session: 'sdk/session.ts',
+  session: 'sdk/session/session.ts',
   ...Object.fromEntries(ADAPTERS.map((name) => [`adapters/${name}`, `sdk/adapters/${name}.ts`])),
 };
 const common: BuildOptions = {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { StagedBuild } from '../api/package/builder.ts';
 import type { CheckedPackage, CheckOutcome, FolderFile } from '../sdk/cli/toolbox.ts';
-import { Problem } from '../sdk/errors.ts';
+import { Problem } from '../sdk/contract/errors.ts';
 import { buildLocally } from './local-build.ts';
 import { startIntrospector } from './local-introspection.ts';
 

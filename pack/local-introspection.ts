@@ -1,10 +1,10 @@
 /** What a bundle registers, found out on the author's machine: in the service's own child program, with nothing granted. */
-import type { Introspection } from '../db/introspections.ts';
-import { limits } from '../sdk/limits.ts';
-import { ChildError } from '../supervisor/child/errors.ts';
-import { type Child, startChild } from '../supervisor/child.ts';
-import { makeJail } from '../supervisor/jail.ts';
-import { WireRefusal } from '../supervisor/wire.ts';
+import type { Introspection } from '../db/jobs/introspections.ts';
+import { limits } from '../sdk/contract/limits.ts';
+import { type Child, startChild } from '../supervisor/children/child.ts';
+import { ChildError } from '../supervisor/children/child-errors.ts';
+import { WireRefusal } from '../supervisor/children/wire.ts';
+import { makeJail } from '../supervisor/jail/jail.ts';
 import { childProgram } from './child-program.ts';
 import { isPluginNode } from './node-version.ts';
 

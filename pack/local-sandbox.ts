@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openSandbox, type Sandbox } from '../supervisor/sandbox.ts';
+import { openSandbox, type Sandbox } from '../supervisor/jail/sandbox.ts';
 import { childProgram } from './child-program.ts';
 import { isPluginNode, NODE_MAJOR } from './node-version.ts';
 

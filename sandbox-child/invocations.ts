@@ -1,7 +1,7 @@
 /** Handlers that are running, and which of them an awaited continuation belongs to. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { z } from 'zod';
-import type { control } from '../sdk/protocol.ts';
+import type { control } from '../sdk/contract/protocol.ts';
 import { AbortController, type AbortSignalLike, deadlinePassed } from './abort.ts';
 import { explain, text } from './text.ts';
 

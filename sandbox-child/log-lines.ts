@@ -1,5 +1,5 @@
 /** Log lines on their way out: cut to size here, counted again by the supervisor. */
-import type { LogLevel } from '../sdk/protocol.ts';
+import type { LogLevel } from '../sdk/contract/protocol.ts';
 import { errorData, text } from './text.ts';
 import type { Wire } from './wire.ts';
 

@@ -1,6 +1,6 @@
 /** The program of a child: waits for a bundle, loads it once, and runs its handlers. */
 import type { z } from 'zod';
-import type { control } from '../sdk/protocol.ts';
+import type { control } from '../sdk/contract/protocol.ts';
 import { endowments } from './endowments.ts';
 import type { Message } from './frame.ts';
 import { makeHost, type SendCall } from './host.ts';

@@ -1,5 +1,5 @@
 /** What a bundle registers by assignment: `tools.forecast = {…}`. Open until the first turn has ended, then frozen. */
-import type { Registrations, Target } from '../sdk/protocol.ts';
+import type { Registrations, Target } from '../sdk/contract/protocol.ts';
 import { type Assigned, type Handler, withSignature } from './signatures.ts';
 
 export interface Registry {

@@ -1,5 +1,5 @@
 /** With what each kind of handler is called: the ambient types that authors compile against promise it. */
-import type { SurfaceName, surfaces, Target } from '../sdk/protocol.ts';
+import type { SurfaceName, surfaces, Target } from '../sdk/contract/protocol.ts';
 
 /** Runs a handler with the whole context of its invocation. */
 export type Handler = (context: unknown) => unknown;

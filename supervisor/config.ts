@@ -1,7 +1,7 @@
 /** Settings of the supervisor process. */
 import { z } from 'zod';
-import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../db/settings.ts';
-import { KIB, limits, MIB } from '../sdk/limits.ts';
+import { KIB, limits, MIB } from '../sdk/contract/limits.ts';
+import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../service/settings/settings.ts';
 
 /** A name and a port. */
 const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;

@@ -1,6 +1,6 @@
 /** The supervisor process. */
-import { refuseToStart } from '../db/parent.ts';
-import { readEnvironment } from '../db/settings.ts';
+import { refuseToStart } from '../service/lifecycle/parent.ts';
+import { readEnvironment } from '../service/settings/settings.ts';
 import { readConfig } from './config.ts';
 import { serveSupervisor } from './service.ts';
 

@@ -1,55 +1,55 @@
 /** A whole supervisor from its parts: fleet, session API, queue workers. `main.ts` and tests start it. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
-import type { Blobs } from '../db/blobs.ts';
-import { releaseHeldEvents } from '../db/events.ts';
-import type { TokenVerifier } from '../db/identity.ts';
-import { holdLease, newLease } from '../db/leases.ts';
-import { type Listener, openListener } from '../db/listener.ts';
-import type { MediaQuota } from '../db/media.ts';
+import type { MediaQuota } from '../db/accounts/media.ts';
+import type { Blobs } from '../db/files/blobs.ts';
+import type { SecretKeys } from '../db/files/secrets.ts';
+import { releaseHeldEvents } from '../db/installations/events.ts';
+import { holdLease, newLease } from '../db/jobs/leases.ts';
+import { type Queues, startQueues } from '../db/jobs/queues.ts';
+import { type Listener, openListener } from '../db/postgres/listener.ts';
 import {
   followDeliveries,
   followHandshakes,
   followInstallations,
   followRestarts,
   followSessions,
-} from '../db/notices.ts';
-import { type Queues, startQueues } from '../db/queues.ts';
-import type { SecretKeys } from '../db/secrets.ts';
-import { openSignIn } from '../db/sign-in.ts';
-import { limits } from '../sdk/limits.ts';
-import { type Child, type ChildBounds, type ChildHandlers, startChild } from './child.ts';
-import { createDispatch } from './dispatch.ts';
-import { RosterCache } from './fleet/roster-cache.ts';
-import { STOP_GRACE_MS } from './fleet/settings.ts';
-import { Fleet } from './fleet.ts';
-import { growHeap } from './heap.ts';
+} from '../db/postgres/notices.ts';
+import { limits } from '../sdk/contract/limits.ts';
+import { openSignIn } from '../service/identity/sign-in.ts';
+import type { TokenVerifier } from '../service/identity/tokens.ts';
+import { ArgumentChecks } from './calls/argument-checks.ts';
+import { createDispatch } from './calls/host-call-router.ts';
+import { Invocations } from './calls/invocations.ts';
+import { RosterCache } from './children/account-plugins-cache.ts';
+import { type Child, type ChildBounds, type ChildHandlers, startChild } from './children/child.ts';
+import { Fleet } from './children/fleet.ts';
+import { STOP_GRACE_MS } from './children/fleet-bounds.ts';
+import { Inspections } from './children/inspector/inspections.ts';
+import { type Jobs, startJobs } from './delivery/workers.ts';
+import { openAgentMail } from './host/agent-messages.ts';
 import type { AgentMail } from './host/agents.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
-import { type Llm, openLlm } from './host/llm.ts';
+import { type Llm, openLlm } from './host/llm/llm.ts';
 import { defaultMediaQuota } from './host/media.ts';
 import { type ConnectionBounds, SshConnections } from './host/ssh/connections.ts';
 import { SshGuards } from './host/ssh/guards.ts';
 import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
-import { sshCalls } from './host/ssh.ts';
-import { Inspections } from './inspector/inspections.ts';
-import { Invocations } from './invocations.ts';
-import type { Jail } from './jail.ts';
-import { type Jobs, startJobs } from './jobs.ts';
-import { createMetrics, type Gauges, type Metrics } from './metrics.ts';
+import { sshCalls } from './host/ssh/ssh.ts';
+import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/workspaces.ts';
+import type { Jail } from './jail/jail.ts';
+import { refusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
+import { growHeap } from './records/gc-tuning.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
+import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
 import { Stacks } from './records/stacks.ts';
-import { refusal, type Sandbox } from './sandbox.ts';
-import { openAgentMail } from './sessions/agent-messages.ts';
 import { buildSessionApi, type SessionCallers } from './sessions/app.ts';
-import { ArgumentChecks } from './sessions/argument-checks.ts';
-import type { SessionServices } from './sessions/services.ts';
 import { SessionCache } from './sessions/session-cache.ts';
+import type { SessionServices } from './sessions/session-services.ts';
 import { openSessionStreams } from './sessions/stream.ts';
-import { defaultQuota, type WorkspaceQuota, Workspaces } from './workspace/workspaces.ts';
 
 /** Calls and jobs under way may end within this time of a stop, milliseconds. */
 const DRAIN_MS = 10_000;

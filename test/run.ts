@@ -9,8 +9,8 @@ import { glob } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checks, type Outcome, runCheck, runFile } from './run-file.ts';
-import { SERVER_VARIABLE, startTestServer } from './server.ts';
+import { checks, type Outcome, runCheck, runFile } from './runner/run-file.ts';
+import { SERVER_VARIABLE, startTestServer } from './runner/server.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Files at once: tests of deadlines need a free core beside them. */

@@ -5,13 +5,13 @@
  */
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Address } from '../../db/channels.ts';
-import { databaseFault } from '../../db/database-faults.ts';
-import type { NewDelivery } from '../../db/deliveries.ts';
-import type { HandshakeReply } from '../../db/handshakes.ts';
-import { currentTrace, traced } from '../../db/telemetry/tracing.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { PROBLEM_TYPE, problemBody } from '../../sdk/problem-body.ts';
+import type { Address } from '../../db/channels/channels.ts';
+import type { NewDelivery } from '../../db/channels/deliveries.ts';
+import type { HandshakeReply } from '../../db/channels/handshakes.ts';
+import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
+import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
 import type { Addresses } from './addresses.ts';
 import type { Intake } from './intake.ts';
 import { endToEndHeaders, readBody } from './request.ts';

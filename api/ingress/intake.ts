@@ -4,9 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { insertDeliveries, type NewDelivery } from '../../db/deliveries.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { MIB, SECOND } from '../../sdk/limits.ts';
+import { insertDeliveries, type NewDelivery } from '../../db/channels/deliveries.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import type { Spool } from './spool.ts';
 
 /** Requests and bytes written at once: enough to make the commit's share small, few enough to be quick. */

@@ -1,8 +1,8 @@
 /** A vendor's request as it came: exact bytes, every end-to-end header in its order, nothing decoded. */
 import type { IncomingMessage } from 'node:http';
-import type { RawHeader } from '../../db/deliveries.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { MIB, SECOND } from '../../sdk/limits.ts';
+import type { RawHeader } from '../../db/channels/deliveries.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 
 /** Bytes of a body at most: contract §7. */
 export const BODY_MAX_BYTES = 5 * MIB;

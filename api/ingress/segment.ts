@@ -5,7 +5,7 @@
  *     u32 length of what follows │ u32 CRC-32 of it │ u32 length of the head │ head, JSON │ body
  */
 import { crc32 } from 'node:zlib';
-import type { NewDelivery } from '../../db/deliveries.ts';
+import type { NewDelivery } from '../../db/channels/deliveries.ts';
 
 const PREFIX_BYTES = 8;
 

@@ -7,9 +7,9 @@ import { randomUUIDv7 } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { type DataDirLock, syncPath, tryLock } from '../../db/data-dir.ts';
-import type { NewDelivery } from '../../db/deliveries.ts';
-import { MIB } from '../../sdk/limits.ts';
+import type { NewDelivery } from '../../db/channels/deliveries.ts';
+import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeRecords, encodeRecord } from './segment.ts';
 
 /** A segment is closed over this size; it is read into memory whole when its turn comes. Bytes. */

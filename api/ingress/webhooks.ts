@@ -2,11 +2,11 @@
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
-import { requestHandshake, sweepHandshakes } from '../../db/handshakes.ts';
-import type { Listener } from '../../db/listener.ts';
-import { MIB } from '../../sdk/limits.ts';
+import { requestHandshake, sweepHandshakes } from '../../db/channels/handshakes.ts';
+import type { Listener } from '../../db/postgres/listener.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import type { ApiConfig } from '../config.ts';
-import type { Metrics } from '../http/metrics.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './addresses.ts';
 import { createIngress } from './ingress.ts';
 import { Intake } from './intake.ts';

@@ -1,9 +1,10 @@
 /** From an upload to everything a version row holds: read, checked, bundled and introspected. */
-import type { Staging } from '../../db/blobs.ts';
-import { isStorable } from '../../db/storable.ts';
-import type { BuiltPackage } from '../../db/versions.ts';
-import { manifest } from '../../sdk/manifest.ts';
-import type { Services } from '../services.ts';
+
+import type { BuiltPackage } from '../../db/catalog/versions.ts';
+import type { Staging } from '../../db/files/blobs.ts';
+import { isStorable } from '../../db/postgres/storable.ts';
+import { manifest } from '../../sdk/contract/manifest.ts';
+import type { Services } from '../shared/services.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { acceptIntrospection, capabilitiesOf, discover, type Introspected } from './discovery.ts';
 import { invalidAll, invalidAt } from './faults.ts';

@@ -11,8 +11,8 @@ import {
   transform,
 } from 'esbuild';
 import { closest } from 'fastest-levenshtein';
-import { mapPosition, NAMESPACE } from '../../db/source-maps.ts';
-import { MIB } from '../../sdk/limits.ts';
+import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { type ForbiddenPlace, findForbidden } from './forbidden-syntax.ts';
 
 /** All code of a package together: above it a build takes seconds and the bundle could not be loaded anyway. Bytes. */

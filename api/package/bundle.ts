@@ -1,6 +1,6 @@
 /** What bundling a package means, wherever it is done: the service has threads for it, an author's command line has itself. */
-import type { Problem } from '../../sdk/errors.ts';
-import { KIB, limits } from '../../sdk/limits.ts';
+import type { Problem } from '../../sdk/contract/errors.ts';
+import { KIB, limits } from '../../sdk/contract/limits.ts';
 import type { BuildResult, BuildTask } from './bundler-worker.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 import type { Package } from './files.ts';

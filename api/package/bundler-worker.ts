@@ -1,12 +1,12 @@
 /** Runs in a Piscina thread: one build at a time by this thread's own esbuild process, which a bad package may take down. */
 import * as esbuild from 'esbuild';
-import type { ProblemLocation } from '../../sdk/errors.ts';
+import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
 import { respellForSes } from './ses-source.ts';
 
 export { checkToolSchemas } from './tool-schemas.ts';
 
-import { mapPosition, NAMESPACE } from '../../db/source-maps.ts';
+import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 
 /** Honest packages build in well under a second. Milliseconds. */
 const BUILD_TIMEOUT_MS = 10_000;

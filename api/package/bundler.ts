@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
-import { Problem } from '../../sdk/errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { type Bundle, bundlePackage, gaveUp, type RunTask } from './bundle.ts';
 import type { Package } from './files.ts';
 import type { SchemaFault } from './tool-schemas.ts';

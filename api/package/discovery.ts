@@ -1,13 +1,13 @@
 /** What a version offers: what its code registered and what its prompt files add, checked and summed up. */
 import { closest } from 'fastest-levenshtein';
-import type { Introspection } from '../../db/introspections.ts';
-import { bundlePosition, mapStack } from '../../db/source-maps.ts';
-import { registeredCapabilities } from '../../sdk/capabilities.ts';
-import type { ProblemLocation } from '../../sdk/errors.ts';
-import { limits } from '../../sdk/limits.ts';
-import type { Manifest } from '../../sdk/manifest.ts';
-import { surfaceName } from '../../sdk/payloads.ts';
-import { events, hooks, type Registrations, surfaces } from '../../sdk/protocol.ts';
+import type { Introspection } from '../../db/jobs/introspections.ts';
+import { bundlePosition, mapStack } from '../../db/records/source-maps.ts';
+import { registeredCapabilities } from '../../sdk/contract/capabilities.ts';
+import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import { limits } from '../../sdk/contract/limits.ts';
+import type { Manifest } from '../../sdk/contract/manifest.ts';
+import { surfaceName } from '../../sdk/contract/payloads.ts';
+import { events, hooks, type Registrations, surfaces } from '../../sdk/contract/protocol.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 import { loadHint } from './load-hints.ts';

@@ -1,5 +1,5 @@
 /** How a package is refused: one problem that names every place. */
-import { Problem, type ProblemLocation } from '../../sdk/errors.ts';
+import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 
 /** Places named in one answer; an author fixes a few and publishes again. */
 const FAULTS_MAX = 50;

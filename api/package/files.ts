@@ -1,9 +1,9 @@
 /** The files of a package on their way in: read once, waiting in a staging directory. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { StagedFile } from '../../db/blobs.ts';
-import { MIB } from '../../sdk/limits.ts';
-import { decodeText } from '../../sdk/text-bytes.ts';
+import type { StagedFile } from '../../db/files/blobs.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
+import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import { invalidAt } from './faults.ts';
 
 /** Most files of one package. Bounds the rows of a version and the work of reading it. */

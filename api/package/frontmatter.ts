@@ -2,8 +2,8 @@
 import { closest, distance } from 'fastest-levenshtein';
 import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml';
 import type { z } from 'zod';
-import type { ProblemLocation } from '../../sdk/errors.ts';
-import { KIB } from '../../sdk/limits.ts';
+import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import { KIB } from '../../sdk/contract/limits.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 
 /** Checked before parsing: YAML's cost grows faster than its length. Bytes. */

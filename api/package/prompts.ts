@@ -1,7 +1,7 @@
 /** What a package offers without code: prompt commands (`commands/*.md`) and skills (`skills/<name>/SKILL.md`). */
 import { z } from 'zod';
-import { label } from '../../sdk/manifest.ts';
-import { surfaceName } from '../../sdk/payloads.ts';
+import { label } from '../../sdk/contract/manifest.ts';
+import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { invalidAll, invalidAt } from './faults.ts';
 import { type Package, readText } from './files.ts';
 import { readFrontmatter } from './frontmatter.ts';

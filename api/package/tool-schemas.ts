@@ -1,6 +1,6 @@
 /** Whether what tools call their `parameters` is JSON Schema 2020-12. Runs in a worker thread: schemas are a stranger's. */
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
-import { KIB } from '../../sdk/limits.ts';
+import { KIB } from '../../sdk/contract/limits.ts';
 import { type CostFault, PatternChecks, referenceFault } from './schema-costs.ts';
 import { type SchemaObject, type Subschema, subschemas } from './schema-walk.ts';
 

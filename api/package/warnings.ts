@@ -1,6 +1,6 @@
 /** What is allowed in a package and still looks like a slip: told with a draft, never a reason to refuse. */
-import type { Manifest } from '../../sdk/manifest.ts';
-import { capabilities } from '../../sdk/protocol.ts';
+import type { Manifest } from '../../sdk/contract/manifest.ts';
+import { capabilities } from '../../sdk/contract/protocol.ts';
 import type { Prompt } from './prompts.ts';
 
 /** Warnings of one draft; an author mends a few and saves again. */

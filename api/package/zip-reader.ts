@@ -5,9 +5,9 @@
 import { open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import * as yauzl from 'yauzl';
-import type { Staging } from '../../db/blobs.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { MIB } from '../../sdk/limits.ts';
+import type { Staging } from '../../db/files/blobs.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { invalidAt, invalidPackage } from './faults.ts';
 import { FILES_MAX, type PackageFile, printable } from './files.ts';
 import { findClash, isLitter, pathFault, wrapperOf } from './paths.ts';

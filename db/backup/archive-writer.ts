@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
-import { syncPath } from '../data-dir.ts';
+import { syncPath } from '../files/data-dir.ts';
 import { BackupError } from './format.ts';
 
 export interface Written {

@@ -156,7 +156,7 @@ CREATE TABLE session_messages (
   UNIQUE (session_id, id)
 );
 
--- Hourly partitions, made ahead and dropped after 24 hours by db/logs.ts: dropping is free, deleting is not.
+-- Hourly partitions, made ahead and dropped after 24 hours by db/records/logs.ts: dropping is free, deleting is not.
 CREATE TABLE plugin_logs (
   id              text NOT NULL,
   at              timestamptz NOT NULL,

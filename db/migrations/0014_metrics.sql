@@ -10,7 +10,7 @@ CREATE TABLE call_minutes (
   timeouts        integer NOT NULL,
   cancels         integer NOT NULL,
   duration_ms     double precision NOT NULL,     -- sum
-  buckets         integer[] NOT NULL,            -- calls by duration; the bounds are those of db/rollups.ts
+  buckets         integer[] NOT NULL,            -- calls by duration; the bounds are those of db/records/rollups.ts
   last_at         timestamptz NOT NULL,
   PRIMARY KEY (installation_id, minute, kind, name)
 );

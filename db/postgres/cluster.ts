@@ -6,7 +6,7 @@ import { chown, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'no
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { replaceFile } from '../data-dir.ts';
+import { replaceFile } from '../files/data-dir.ts';
 import type { PostgresBinaries } from './binaries.ts';
 import type { Launcher } from './launcher.ts';
 import { stopOrphans } from './orphans.ts';

@@ -2,8 +2,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { reachOf } from '../../sdk/capabilities.ts';
-import { type Manifest, manifest } from '../../sdk/manifest.ts';
+import { reachOf } from '../../sdk/contract/capabilities.ts';
+import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
 import { languageOf } from './code.ts';
 import { root } from './pages.ts';
 

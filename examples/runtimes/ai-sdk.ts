@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { generateText, stepCountIs, wrapLanguageModel } from 'ai';
 import { bulkhead, bulkheadTools, VetoError } from '../../sdk/adapters/ai-sdk.ts';
-import { connect } from '../../sdk/session.ts';
+import { connect } from '../../sdk/session/session.ts';
 
 const { BULKHEAD_URL = 'http://localhost:4010', BULKHEAD_TOKEN = '', MODEL_URL = '', MODEL = 'm' } = process.env;
 

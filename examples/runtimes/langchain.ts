@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { ChatOpenAI } from '@langchain/openai';
 import { createAgent } from 'langchain';
 import { bulkhead, VetoError } from '../../sdk/adapters/langchain.ts';
-import { connect } from '../../sdk/session.ts';
+import { connect } from '../../sdk/session/session.ts';
 
 const { BULKHEAD_URL = 'http://localhost:4010', BULKHEAD_TOKEN = '', MODEL_URL = '', MODEL = 'm' } = process.env;
 

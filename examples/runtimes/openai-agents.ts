@@ -10,7 +10,7 @@ import {
   user,
 } from '@openai/agents';
 import { bulkhead, bulkheadTools, VetoError } from '../../sdk/adapters/openai-agents.ts';
-import { connect } from '../../sdk/session.ts';
+import { connect } from '../../sdk/session/session.ts';
 
 const { BULKHEAD_URL = 'http://localhost:4010', BULKHEAD_TOKEN = '', MODEL_URL = '', MODEL = 'm' } = process.env;
 

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { closest } from 'fastest-levenshtein';
 import type { z } from 'zod';
-import { type HookName, hooks } from '../../sdk/protocol.ts';
+import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,5 @@
 /** What went wrong inside the plugin, with the place in the author's own files. */
-import { mapFrames, mapStack } from '../../db/source-maps.ts';
+import { mapFrames, mapStack } from '../../db/records/source-maps.ts';
 
 export class PluginError extends Error {
   override readonly name = 'PluginError';

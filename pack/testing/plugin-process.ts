@@ -1,11 +1,11 @@
 /** The jailed process of an open plugin: loaded with what was built, asked through one door. */
 import { randomUUID } from 'node:crypto';
-import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/protocol.ts';
-import type { LogLine } from '../../sdk/testing.ts';
-import { ChildError } from '../../supervisor/child/errors.ts';
-import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/child.ts';
-import type { Jail } from '../../supervisor/jail.ts';
-import { sourceOf } from '../../supervisor/plugin-call.ts';
+import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/contract/protocol.ts';
+import type { LogLine } from '../../sdk/testing/testing.ts';
+import { sourceOf } from '../../supervisor/calls/plugin-call.ts';
+import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/children/child.ts';
+import { ChildError } from '../../supervisor/children/child-errors.ts';
+import type { Jail } from '../../supervisor/jail/jail.ts';
 import type { LocalBuild } from '../local-build.ts';
 import { pluginError, type Source } from './plugin-error.ts';
 import type { ScriptedHost } from './scripted-host.ts';

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { closest } from 'fastest-levenshtein';
 import type { FolderFile } from '../../sdk/cli/toolbox.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { limits } from '../../sdk/limits.ts';
-import { effectiveSettings } from '../../sdk/manifest.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { limits } from '../../sdk/contract/limits.ts';
+import { effectiveSettings } from '../../sdk/contract/manifest.ts';
 import {
   type EventName,
   events,
@@ -14,13 +14,13 @@ import {
   type SurfaceName,
   surfaces,
   type Target,
-} from '../../sdk/protocol.ts';
-import type { EventRow, HookRow } from '../../sdk/rows.ts';
+} from '../../sdk/contract/protocol.ts';
+import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { CompletionRequest, ToolResult } from '../../sdk/session/answers.ts';
-import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing.ts';
-import { foldLink, startChain } from '../../supervisor/chain.ts';
-import { requestOf } from '../../supervisor/channels/request.ts';
-import { ArgumentChecks } from '../../supervisor/sessions/argument-checks.ts';
+import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
+import { ArgumentChecks } from '../../supervisor/calls/argument-checks.ts';
+import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
+import { requestOf } from '../../supervisor/delivery/webhook-request.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { LocalBuild } from '../local-build.ts';

@@ -1,14 +1,14 @@
 /** `host` as a test says it: the service's own rules for grants, arguments and answers, and a clear word where nothing was said. */
 import { closest } from 'fastest-levenshtein';
-import { grantedMembers, isGranted } from '../../sdk/capabilities.ts';
-import { hostExamples } from '../../sdk/host-examples.ts';
-import { type HostCallName, hostCalls } from '../../sdk/protocol.ts';
-import type { HostRow } from '../../sdk/rows.ts';
-import type { HostScript, MadeCall } from '../../sdk/testing.ts';
-import type { HostCall } from '../../supervisor/child.ts';
+import { grantedMembers, isGranted } from '../../sdk/contract/capabilities.ts';
+import { hostExamples } from '../../sdk/contract/host-examples.ts';
+import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
+import type { HostRow } from '../../sdk/contract/rows.ts';
+import type { HostScript, MadeCall } from '../../sdk/testing/testing.ts';
+import type { HostCall } from '../../supervisor/children/child.ts';
+import { WireRefusal } from '../../supervisor/children/wire.ts';
 import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
 import { readTarget } from '../../supervisor/host/http/reach.ts';
-import { WireRefusal } from '../../supervisor/wire.ts';
 
 type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
 /** Host calls kept for the test to look at. */

@@ -1,6 +1,6 @@
 /** Bulkhead for the Vercel AI SDK: `wrapLanguageModel({ model, middleware: bulkhead(session) })` and `tools: await bulkheadTools(session)`. */
 import { dynamicTool, jsonSchema, type LanguageModelMiddleware, type ToolSet } from 'ai';
-import type { Session } from '../session.ts';
+import type { Session } from '../session/session.ts';
 import { asSummary, type PlainMessage, Turn, type TurnOptions, toolText } from './turn.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];

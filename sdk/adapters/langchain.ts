@@ -2,7 +2,7 @@
 import { type BaseMessage, HumanMessage, SystemMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { type AgentMiddleware, createMiddleware } from 'langchain';
-import type { Session } from '../session.ts';
+import type { Session } from '../session/session.ts';
 import { asSummary, type PlainMessage, Turn, type TurnOptions, toolAnswer } from './turn.ts';
 
 /**

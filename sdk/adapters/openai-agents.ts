@@ -1,6 +1,6 @@
 /** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` of the agent. */
 import { type AgentInputItem, type OutputGuardrail, type RunConfig, type Tool, tool } from '@openai/agents';
-import type { Session } from '../session.ts';
+import type { Session } from '../session/session.ts';
 import { asSummary, type PlainMessage, Turn, type TurnOptions, toolAnswer, VetoError } from './turn.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;

@@ -1,5 +1,5 @@
 /** What every adapter does in an agent's turn, whatever the framework: ask the plugins at the right moments. */
-import type { Session, ToolResult } from '../session.ts';
+import type { Session, ToolResult } from '../session/session.ts';
 
 /** A plugin stopped the operation. `message` is what a user may read. */
 export class VetoError extends Error {

@@ -1,5 +1,5 @@
 /** Every way a command ends that is not success: an exit code, one sentence, and what to do next. */
-import type { ProblemLocation } from '../errors.ts';
+import type { ProblemLocation } from '../contract/errors.ts';
 import { BulkheadError, ConnectionLostError } from '../session/transport.ts';
 import { adviceFor } from './advice.ts';
 
@@ -24,7 +24,7 @@ export type ExitName = keyof typeof exitCodes;
 /** A command's own refusal: `message` is one sentence that says what to do. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
-  /** For programs, as `problems` in sdk/errors.ts has them. */
+  /** For programs, as `problems` in sdk/contract/errors.ts has them. */
   readonly code: string;
   readonly exit: ExitName;
   readonly errors: readonly ProblemLocation[];

@@ -2,7 +2,7 @@
  * What commands need of the host's own code. It is handed in (`pack/bulkhead.ts` does it), because the SDK imports nothing
  * of the host, and a check on the author's machine has to be the very code that the service runs.
  */
-import type { ProblemLocation } from '../errors.ts';
+import type { ProblemLocation } from '../contract/errors.ts';
 
 /** A file of a package, where it lies on the author's disk. */
 export interface FolderFile {

@@ -1,5 +1,5 @@
 /** Trying things out in a session of one's own: tools, commands, hooks and events of one installation. */
-import { type EventName, events, type HookName, hooks } from '../protocol.ts';
+import { type EventName, events, type HookName, hooks } from '../contract/protocol.ts';
 import type { Session } from '../session/client.ts';
 import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
 import { Transport } from '../session/transport.ts';

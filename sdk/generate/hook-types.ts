@@ -1,7 +1,7 @@
 /** Types of hooks: the context each one gets and the answer each one may give, derived from the rows. */
 import type { z } from 'zod';
-import { hookBase, hooks } from '../protocol.ts';
-import type { HookRow } from '../rows.ts';
+import { hookBase, hooks } from '../contract/protocol.ts';
+import type { HookRow } from '../contract/rows.ts';
 import { docComment, indent, interfaceOf } from './doc-comment.ts';
 import { literal, propertyKey, type TypePrinter } from './printer.ts';
 import { cancels, onFailure, returns, seconds } from './wording.ts';

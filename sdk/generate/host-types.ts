@@ -1,6 +1,6 @@
 /** Types of `host`: one member per capability, one method per row, positional arguments by their names. */
-import { hostCalls } from '../protocol.ts';
-import type { HostRow } from '../rows.ts';
+import { hostCalls } from '../contract/protocol.ts';
+import type { HostRow } from '../contract/rows.ts';
 import { docComment, interfaceOf } from './doc-comment.ts';
 import { isOptional, type TypePrinter } from './printer.ts';
 import { grant, seconds } from './wording.ts';

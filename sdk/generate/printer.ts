@@ -1,6 +1,6 @@
-/** Prints zod schemas as TypeScript types, naming the payloads that `sdk/payloads.ts` names. */
+/** Prints zod schemas as TypeScript types, naming the payloads that `sdk/contract/payloads.ts` names. */
 import { z } from 'zod';
-import * as payloads from '../payloads.ts';
+import * as payloads from '../contract/payloads.ts';
 
 const INDENT = '  ';
 /** Payload kinds worth a name of their own in an author's editor; a named `string` would only hide what it is. */

@@ -1,9 +1,9 @@
 /** The reference's sections on `host` and on limits. */
 
-import { exampleArguments, hostExamples } from '../host-examples.ts';
-import { limits } from '../limits.ts';
-import { capabilities, type HostCallName, httpReach } from '../protocol.ts';
-import type { CapabilityRow, HostRow } from '../rows.ts';
+import { exampleArguments, hostExamples } from '../contract/host-examples.ts';
+import { limits } from '../contract/limits.ts';
+import { capabilities, type HostCallName, httpReach } from '../contract/protocol.ts';
+import type { CapabilityRow, HostRow } from '../contract/rows.ts';
 import { callsOf, members, signature } from './host-types.ts';
 import type { TypePrinter } from './printer.ts';
 import { HOST_CALLS } from './reference-prose.ts';

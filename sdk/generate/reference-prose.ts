@@ -1,5 +1,5 @@
 /** What the reference says beside the rows: what fields mean, how calls fail, what outlives a handler. */
-import type { hookBase, SurfaceName } from '../protocol.ts';
+import type { hookBase, SurfaceName } from '../contract/protocol.ts';
 
 /** The fields that every hook context has. */
 export const contextFields: Readonly<Record<keyof typeof hookBase.shape, string>> = {

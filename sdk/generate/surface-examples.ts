@@ -1,5 +1,5 @@
 /** One complete example per registered surface, printed in the reference and type-checked by a test. */
-import type { SurfaceName } from '../protocol.ts';
+import type { SurfaceName } from '../contract/protocol.ts';
 
 export const surfaceExamples: Record<SurfaceName, string> = {
   tools: `tools.double = {

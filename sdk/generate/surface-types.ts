@@ -1,8 +1,8 @@
 /** Types of what a plugin registers beside hooks: events, tools, commands, model providers and the channel. */
 import type { z } from 'zod';
-import { toolResult } from '../payloads.ts';
-import { eventEnvelope, events, handshakeOn, type SurfaceName, surfaces } from '../protocol.ts';
-import type { EventRow, SurfaceRow } from '../rows.ts';
+import { toolResult } from '../contract/payloads.ts';
+import { eventEnvelope, events, handshakeOn, type SurfaceName, surfaces } from '../contract/protocol.ts';
+import type { EventRow, SurfaceRow } from '../contract/rows.ts';
 import { docComment, interfaceOf } from './doc-comment.ts';
 import { isOptional, literal, type TypePrinter } from './printer.ts';
 import { seconds, size } from './wording.ts';

@@ -1,6 +1,6 @@
 /** What the columns of a row mean, in words: the types and the reference say the same sentences. */
-import { KIB, MIB, SECOND } from '../limits.ts';
-import type { FailureRule, HookRow, HostRow } from '../rows.ts';
+import { KIB, MIB, SECOND } from '../contract/limits.ts';
+import type { FailureRule, HookRow, HostRow } from '../contract/rows.ts';
 
 /** `3 s`, `2.5 s`. */
 export const seconds = (milliseconds: number): string => `${milliseconds / SECOND} s`;

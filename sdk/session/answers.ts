@@ -1,7 +1,7 @@
 /** What the session API takes and answers, typed from the protocol's rows. */
 import type { z } from 'zod';
-import type * as p from '../payloads.ts';
-import type { hooks } from '../protocol.ts';
+import type * as p from '../contract/payloads.ts';
+import type { hooks } from '../contract/protocol.ts';
 
 type Hooks = typeof hooks;
 /** `middleware.systemPrompt` → `systemPrompt`: the hooks that a runtime runs by name. */

@@ -1,5 +1,5 @@
 /** Requests to the session API over `fetch`: what it may repeat it repeats, what it may not it says. Web globals only. */
-import type { ProblemLocation } from '../errors.ts';
+import type { ProblemLocation } from '../contract/errors.ts';
 
 export interface TransportOptions {
   /** Address of the session API, such as `http://localhost:4010`. */

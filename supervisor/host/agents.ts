@@ -1,9 +1,16 @@
 /** `host.agents`: the account's agents. A plugin changes and removes only what its installation made. */
 import type { Pool } from 'pg';
-import { AGENTS_BYTES, AGENTS_MAX, createAgent, listAgents, removeAgent, updateAgent } from '../../db/agents.ts';
-import type { Queues } from '../../db/queues.ts';
-import type { Session } from '../../db/sessions.ts';
-import { isStorable } from '../../db/storable.ts';
+import {
+  AGENTS_BYTES,
+  AGENTS_MAX,
+  createAgent,
+  listAgents,
+  removeAgent,
+  updateAgent,
+} from '../../db/accounts/agents.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
+import { isStorable } from '../../db/postgres/storable.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
 import { MinuteRate } from '../records/rate.ts';
 import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
 

@@ -1,6 +1,6 @@
 /** Arguments and answers of host calls against their rows, wherever a call is answered. */
-import type { AuditOutcome } from '../../db/audit.ts';
-import type { HostRow } from '../../sdk/rows.ts';
+import type { AuditOutcome } from '../../db/records/audit.ts';
+import type { HostRow } from '../../sdk/contract/rows.ts';
 import { HostError } from './host-call.ts';
 
 /** How a call was refused, for the plugin and for the audit. */

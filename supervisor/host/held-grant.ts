@@ -1,9 +1,9 @@
 /** What a host call under way needs of its installation's grants: the call ends when that goes. */
-import type { RosterEntry } from '../../db/rosters.ts';
-import { isGranted } from '../../sdk/capabilities.ts';
-import type { HostRow } from '../../sdk/rows.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import { isGranted } from '../../sdk/contract/capabilities.ts';
+import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { HostScope } from './host-call.ts';
-import type { Standing } from './standing.ts';
+import type { Standing } from './live-installation.ts';
 
 export interface HeldGrant extends Pick<HostScope, 'granted' | 'needs'> {
   readonly gone: AbortSignal;

@@ -1,8 +1,8 @@
 /** What a handler of a host call is: its types come from the row, its scope from the pipe. */
 import type { z } from 'zod';
-import type { RosterEntry } from '../../db/rosters.ts';
-import type { Session } from '../../db/sessions.ts';
-import type { HostCallName, hostCalls } from '../../sdk/protocol.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 
 type Rows = typeof hostCalls;
 export type HostArgs<Name extends HostCallName> = {

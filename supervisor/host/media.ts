@@ -2,10 +2,10 @@
 import { isUtf8 } from 'node:buffer';
 import { fileTypeFromBuffer } from 'file-type';
 import type { Pool } from 'pg';
-import type { Blobs } from '../../db/blobs.ts';
-import { dropMedia, findMedia, keepMedia, type MediaQuota } from '../../db/media.ts';
-import { isStorable } from '../../db/storable.ts';
-import { limits } from '../../sdk/limits.ts';
+import { dropMedia, findMedia, keepMedia, type MediaQuota } from '../../db/accounts/media.ts';
+import type { Blobs } from '../../db/files/blobs.ts';
+import { isStorable } from '../../db/postgres/storable.ts';
+import { limits } from '../../sdk/contract/limits.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 
 type Calls = 'media.put' | 'media.get' | 'media.remove';

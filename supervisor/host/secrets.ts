@@ -1,6 +1,6 @@
 /** `host.secrets`: the installation's own secrets, opened at the call and kept nowhere. */
 import type { Pool } from 'pg';
-import { readSecret, type SecretKeys } from '../../db/secrets.ts';
+import { readSecret, type SecretKeys } from '../../db/files/secrets.ts';
 import type { HostHandlers } from './host-call.ts';
 
 export const secretCalls = (pool: Pool, keys: SecretKeys): Pick<HostHandlers, 'secrets.get'> => ({

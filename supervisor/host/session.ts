@@ -1,8 +1,8 @@
 /** `host.session`: the transcript of the session that the running handler belongs to, and of no other. */
 import type { Pool } from 'pg';
-import { inTransaction } from '../../db/pool.ts';
-import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions.ts';
-import { isStorable } from '../../db/storable.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { isStorable } from '../../db/postgres/storable.ts';
+import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
 import { HostError, type HostHandlers, type HostScope, sessionOf } from './host-call.ts';
 
 /** Messages read when the plugin names no limit. */

@@ -1,9 +1,9 @@
 /** Tells when what a session is offered has really changed: an installation may change in many ways that nobody sees here. */
 import { createHash } from 'node:crypto';
-import type { Session } from '../../db/sessions.ts';
-import type { Roster } from '../fleet/roster-cache.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { Roster } from '../children/account-plugins-cache.ts';
 import { listCommands } from '../sessions/commands.ts';
-import type { SessionServices } from '../sessions/services.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 import { listSkills } from '../sessions/skills.ts';
 import { listTools } from '../sessions/tools.ts';
 

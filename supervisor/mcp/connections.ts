@@ -1,9 +1,9 @@
 /** The MCP connections of this process: each a server with its own stream, kept until it is ended or long unused. */
 import { randomUUID } from 'node:crypto';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import type { Session } from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
-import type { SessionServices } from '../sessions/services.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 import { buildServer } from './server.ts';
 
 export interface ConnectionBounds {

@@ -1,6 +1,6 @@
 /** Problems as errors of the Model Context Protocol. Internal words stay inside. */
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
-import { Problem } from '../../sdk/errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 
 /** The protocol's code for a resource that is not there. */
 const RESOURCE_NOT_FOUND = -32_002;

@@ -6,11 +6,11 @@ import {
   ListPromptsRequestSchema,
   McpError,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { Session } from '../../db/sessions.ts';
-import { TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { fullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from '../sessions/commands.ts';
-import type { SessionServices } from '../sessions/services.ts';
-import { fullName } from '../sessions/surface-call.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 import { asMcpError } from './errors.ts';
 
 const INPUT = { name: 'input', description: 'What the command is about.', required: false };

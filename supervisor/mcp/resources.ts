@@ -6,14 +6,14 @@ import {
   ReadResourceRequestSchema,
   type Resource,
 } from '@modelcontextprotocol/sdk/types.js';
-import { findMedia } from '../../db/media.ts';
-import type { Session } from '../../db/sessions.ts';
-import { isStorable } from '../../db/storable.ts';
-import { Problem } from '../../sdk/errors.ts';
-import type { SessionServices } from '../sessions/services.ts';
+import { findMedia } from '../../db/accounts/media.ts';
+import { isStorable } from '../../db/postgres/storable.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { fullName } from '../calls/surface-call.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 import { listResources, readSkillFile, SKILL_TEXT, type Skill } from '../sessions/skill-files.ts';
 import { findSkill, listSkills } from '../sessions/skills.ts';
-import { fullName } from '../sessions/surface-call.ts';
 import { asMcpError } from './errors.ts';
 
 /** `skill://<slug>__<skill>/<path>` and `media://<id>`. */

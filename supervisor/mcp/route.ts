@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { SessionParams, SessionServices } from '../sessions/services.ts';
+import type { SessionParams, SessionServices } from '../sessions/session-services.ts';
 import type { Connection, McpConnections } from './connections.ts';
 
 /** Names the connection in requests and answers. */

@@ -1,7 +1,7 @@
 /** One Model Context Protocol server: a session's tools, its commands as prompts, its skills and media as resources. */
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import type { Session } from '../../db/sessions.ts';
-import type { SessionServices } from '../sessions/services.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 import { type Lists, watchLists } from './changes.ts';
 import { offerPrompts } from './prompts.ts';
 import { offerResources } from './resources.ts';

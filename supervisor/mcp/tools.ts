@@ -9,11 +9,11 @@ import {
   McpError,
   type Tool,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { Session } from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/answers.ts';
-import type { Roster, ToolRef } from '../fleet/roster-cache.ts';
-import type { SessionServices } from '../sessions/services.ts';
+import type { Roster, ToolRef } from '../children/account-plugins-cache.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 import { callTool, findTool, listTools } from '../sessions/tools.ts';
 import { asMcpError } from './errors.ts';
 

@@ -1,8 +1,8 @@
 /** The audit of host calls: digests, never contents; written in batches. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
-import { type AuditEntry, type AuditOutcome, insertAudit } from '../../db/audit.ts';
-import { MIB } from '../../sdk/limits.ts';
+import { type AuditEntry, type AuditOutcome, insertAudit } from '../../db/records/audit.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { Batch } from './batch.ts';
 import { orderedId } from './ordered-id.ts';
 

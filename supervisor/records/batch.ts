@@ -3,7 +3,7 @@
  * No owner may hold more than what is still free, so one that floods gets half of the room at most, and whoever comes
  * after it finds some: a hundred flooders leave a hundredth.
  */
-import { MIB } from '../../sdk/limits.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 
 /** Longest a row waits before it is written, milliseconds: what a reader of the log notices. */
 const FLUSH_AFTER_MS = 200;

@@ -1,13 +1,13 @@
 /** Log lines of plugins and of the host about them: capped per installation, cut to size, written in batches. */
 import type { Pool } from 'pg';
-import { insertLogs } from '../../db/logs.ts';
-import type { RosterEntry } from '../../db/rosters.ts';
-import { limits, MIB } from '../../sdk/limits.ts';
-import type { LogLevel } from '../../sdk/protocol.ts';
-import { sourceNameOf } from '../plugin-call.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import { insertLogs } from '../../db/records/logs.ts';
+import { limits, MIB } from '../../sdk/contract/limits.ts';
+import type { LogLevel } from '../../sdk/contract/protocol.ts';
+import { sourceNameOf } from '../calls/plugin-call.ts';
 import { Batch } from './batch.ts';
+import { Repeats } from './log-deduplicator.ts';
 import { orderedId } from './ordered-id.ts';
-import { Repeats } from './repeats.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
 
 const MINUTE_MS = 60_000;

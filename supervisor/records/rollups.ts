@@ -1,7 +1,7 @@
 /** Sums of what installations do, by minute: in memory until the next flush, bounded, and never waited for. */
 import type { Pool } from 'pg';
-import { bucketOf, noDurations } from '../../db/durations.ts';
-import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/rollups.ts';
+import { bucketOf, noDurations } from '../../db/records/durations.ts';
+import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 
 /** Sums are written this often, milliseconds: what a crash may lose. */
 export const FLUSH_MS = 10_000;

@@ -1,5 +1,5 @@
 /** Runs in a thread: maps stack traces, so that a source map of megabytes holds up no hook. */
-import { mapFrames } from '../../db/source-maps.ts';
+import { mapFrames } from '../../db/records/source-maps.ts';
 
 export interface StackTask {
   readonly sourceMapSha256: string;

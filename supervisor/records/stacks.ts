@@ -1,8 +1,8 @@
 /** Maps stack traces in log lines to the author's files, just before the lines are written and away from every hook. */
 import type { Piscina } from 'piscina';
-import type { Blobs } from '../../db/blobs.ts';
-import type { LogLine } from '../../db/logs.ts';
-import { lonelyThread } from '../lonely-thread.ts';
+import type { Blobs } from '../../db/files/blobs.ts';
+import type { LogLine } from '../../db/records/logs.ts';
+import { lonelyThread } from '../../service/timing/single-worker-pool.ts';
 import type { StackTask } from './stack-worker.ts';
 
 /** A map that is larger is left alone: its bundle could hardly be loaded. Bytes. */

@@ -1,15 +1,15 @@
 /** `/sessions/{id}/commands`: commands of plugins, written as code or as a prompt. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import type { RosterEntry } from '../../db/rosters.ts';
-import type { Session } from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { text } from '../../sdk/payloads.ts';
-import { surfaces } from '../../sdk/protocol.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { text } from '../../sdk/contract/payloads.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
+import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
 import { readBody } from './input.ts';
 import { fillPrompt, type PromptText, promptCommands, readText } from './prompt-texts.ts';
-import type { SessionParams, SessionServices } from './services.ts';
-import { asFailure, callSurface, fullName } from './surface-call.ts';
+import type { SessionParams, SessionServices } from './session-services.ts';
 
 const commandBody = z.object({ input: text.default('') });
 

@@ -5,15 +5,15 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import type { RosterEntry } from '../../db/rosters.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { json } from '../../sdk/payloads.ts';
-import { type EventName, events } from '../../sdk/protocol.ts';
-import { eventCall } from '../events/call.ts';
-import { stackOf } from '../plugin-call.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { json } from '../../sdk/contract/payloads.ts';
+import { type EventName, events } from '../../sdk/contract/protocol.ts';
+import { stackOf } from '../calls/plugin-call.ts';
+import { eventCall } from '../delivery/event-call.ts';
 import { read, readBody } from './input.ts';
 import { requireOwnDraft } from './own-draft.ts';
-import type { SessionServices } from './services.ts';
+import type { SessionServices } from './session-services.ts';
 
 const names = Object.keys(events) as [EventName, ...EventName[]];
 const fireBody = z.object({

@@ -2,17 +2,17 @@
 import { closest } from 'fastest-levenshtein';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import { appendMessages, lastMessages, type Session } from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { limits } from '../../sdk/limits.ts';
-import { trigger } from '../../sdk/payloads.ts';
-import { type HookName, hooks } from '../../sdk/protocol.ts';
+import { appendMessages, lastMessages, type Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { limits } from '../../sdk/contract/limits.ts';
+import { trigger } from '../../sdk/contract/payloads.ts';
+import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import type { Summary } from '../../sdk/session/answers.ts';
-import type { ChainState, Fields } from '../chain.ts';
-import { runChain } from '../chain-runner.ts';
-import { idleOf, linksOf } from '../fleet/roster-cache.ts';
+import type { ChainState, Fields } from '../calls/chain.ts';
+import { runChain } from '../calls/chain-runner.ts';
+import { idleOf, linksOf } from '../children/account-plugins-cache.ts';
 import { read, readBody } from './input.ts';
-import type { SessionParams, SessionServices } from './services.ts';
+import type { SessionParams, SessionServices } from './session-services.ts';
 
 const PREFIX = 'middleware.';
 /** `systemPrompt` → the row's key. */

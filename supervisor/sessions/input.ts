@@ -1,7 +1,7 @@
 /** Reading what a caller sent: a schema, and every fault named by its field. */
 import { z } from 'zod';
-import { isStorable } from '../../db/storable.ts';
-import { Problem, type ProblemLocation } from '../../sdk/errors.ts';
+import { isStorable } from '../../db/postgres/storable.ts';
+import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 
 /** Faults listed at most: enough to mend a request, no mirror of a hostile one. */
 const FAULTS_MAX = 20;

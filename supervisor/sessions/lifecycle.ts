@@ -2,9 +2,9 @@
 import type { FastifyInstance } from 'fastify';
 import type { ClientBase } from 'pg';
 import { z } from 'zod';
-import { recordEvent } from '../../db/events.ts';
-import { inTransaction } from '../../db/pool.ts';
-import type { RosterEntry } from '../../db/rosters.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import { recordEvent } from '../../db/installations/events.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import {
   clearSession,
   countMessages,
@@ -12,12 +12,12 @@ import {
   deleteSession,
   pageSessions,
   type Session,
-} from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
-import type { EventName, events } from '../../sdk/protocol.ts';
+} from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { EventName, events } from '../../sdk/contract/protocol.ts';
 import { runHook } from './hooks.ts';
 import { pageQuery, read, readBody, storedId, storedText } from './input.ts';
-import { type SessionParams, type SessionServices, toBody } from './services.ts';
+import { type SessionParams, type SessionServices, toBody } from './session-services.ts';
 
 const newSession = z.object({
   agentId: storedId,

@@ -1,10 +1,10 @@
 /** `GET /media/{id}`: the bytes behind an attachment's `mediaId`, for the account's agent runtimes. */
 import type { FastifyInstance } from 'fastify';
-import { findMedia } from '../../db/media.ts';
-import { isStorable } from '../../db/storable.ts';
-import { Problem } from '../../sdk/errors.ts';
+import { findMedia } from '../../db/accounts/media.ts';
+import { isStorable } from '../../db/postgres/storable.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { asDownload } from './download.ts';
-import type { SessionServices } from './services.ts';
+import type { SessionServices } from './session-services.ts';
 
 /** Installs the route. */
 export function installMedia(app: FastifyInstance, { pool, blobs }: SessionServices): void {

@@ -1,8 +1,8 @@
 /** What an author may do with a draft and with nothing else: it has to be theirs, and follow the draft. */
 import type { Pool } from 'pg';
-import { findInstallation } from '../../db/installations.ts';
-import { loadRosterEntry, mayRun, type RosterEntry } from '../../db/rosters.ts';
-import { Problem } from '../../sdk/errors.ts';
+import { loadRosterEntry, mayRun, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { findInstallation } from '../../db/installations/installations.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 
 /**
  * The caller's own installation of their own draft, running or ready to.

@@ -1,9 +1,9 @@
 /** Fastify errors of the session API as problems. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { databaseFault } from '../../db/database-faults.ts';
-import { InvalidTokenError, IssuerUnavailableError } from '../../db/identity.ts';
-import { Problem, type ProblemCode } from '../../sdk/errors.ts';
-import { PROBLEM_TYPE, problemBody } from '../../sdk/problem-body.ts';
+import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
+import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
+import { InvalidTokenError, IssuerUnavailableError } from '../../service/identity/tokens.ts';
 
 /** Seconds after which a caller may try again when a part of Bulkhead is away. */
 const RETRY_AFTER_S = 2;

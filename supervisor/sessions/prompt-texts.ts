@@ -1,8 +1,8 @@
 /** Texts of a package that need no code: `commands/*.md` and `skills/<name>/SKILL.md`, checked at publish. */
 import { z } from 'zod';
-import type { Blobs } from '../../db/blobs.ts';
-import type { RosterEntry } from '../../db/rosters.ts';
-import { TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
+import type { Blobs } from '../../db/files/blobs.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 
 /** Where a prompt command wants its input; without the mark the input follows the prompt. */
 const INPUT_MARK = '$ARGUMENTS';

@@ -1,12 +1,12 @@
 /** `/sessions/{id}/providers`: model providers of plugins. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import { Problem } from '../../sdk/errors.ts';
-import { completionRequest } from '../../sdk/payloads.ts';
-import { surfaces } from '../../sdk/protocol.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { completionRequest } from '../../sdk/contract/payloads.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
+import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
 import { readBody } from './input.ts';
-import type { SessionParams, SessionServices } from './services.ts';
-import { asFailure, callSurface, fullName } from './surface-call.ts';
+import type { SessionParams, SessionServices } from './session-services.ts';
 
 /** Models that a refusal names. */
 const MODELS_NAMED = 20;

@@ -2,16 +2,16 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import { findReplyAddress, type ReplyAddress } from '../../db/conversations.ts';
-import { insertReply } from '../../db/deliveries.ts';
-import { inTransaction } from '../../db/pool.ts';
-import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions.ts';
-import { currentTrace } from '../../db/telemetry/tracing.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { attachments, TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
+import { insertReply } from '../../db/channels/deliveries.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
+import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { runHook } from './hooks.ts';
 import { readBody, storedId, storedText } from './input.ts';
-import type { SessionParams, SessionServices } from './services.ts';
+import type { SessionParams, SessionServices } from './session-services.ts';
 
 const newReply = z.object({
   /** The runtime's own id: a repeated call sends nothing twice. */

@@ -1,7 +1,7 @@
 /** Each request of the session API as a span, below the caller's own where it sends a traceparent, and as an id of log lines. */
 import type { FastifyInstance } from 'fastify';
-import { withLogIds } from '../../db/telemetry/log-ids.ts';
-import { isTracing, traced } from '../../db/telemetry/tracing.ts';
+import { withLogIds } from '../../service/telemetry/log-ids.ts';
+import { isTracing, traced } from '../../service/telemetry/tracing.ts';
 
 /**
  * Adds it. Before the handler, not at the first byte: a body is read in a context of its own, and what runs after it would

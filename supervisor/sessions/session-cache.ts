@@ -1,7 +1,7 @@
 /** Sessions in memory, so that a hook call reads no row. The rows are the truth; only what never changes is kept. */
 import type { Pool } from 'pg';
-import { findSession, type Session } from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
+import { findSession, type Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 
 /** Sessions kept at most; some hundred bytes each. */
 const SESSIONS_MAX = 50_000;

@@ -1,12 +1,12 @@
 /** The files of a skill as agents read them: small ones in the answer, larger ones by their link. */
 import type { Readable } from 'node:stream';
-import type { RosterEntry } from '../../db/rosters.ts';
-import { findFile, listFilesBelow, type VersionFile } from '../../db/versions.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { MIB } from '../../sdk/limits.ts';
+import { findFile, listFilesBelow, type VersionFile } from '../../db/catalog/versions.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { isPlainText, sniff } from '../host/media.ts';
 import { belowFrontmatter, type PromptText } from './prompt-texts.ts';
-import type { SessionServices } from './services.ts';
+import type { SessionServices } from './session-services.ts';
 
 /** The file every skill has: what to do, below its frontmatter. */
 export const SKILL_TEXT = 'SKILL.md';

@@ -1,15 +1,15 @@
 /** `/sessions/{id}/skills`: what agents may read when a task calls for it. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import type { RosterEntry } from '../../db/rosters.ts';
-import type { Session } from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { fullName } from '../calls/surface-call.ts';
 import { asDownload } from './download.ts';
 import { read, readBody, storedText } from './input.ts';
 import { skills } from './prompt-texts.ts';
-import type { SessionParams, SessionServices } from './services.ts';
+import type { SessionParams, SessionServices } from './session-services.ts';
 import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';
-import { fullName } from './surface-call.ts';
 
 /** No package has longer ones. */
 const PATH_MAX_CHARS = 1_024;

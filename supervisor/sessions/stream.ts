@@ -1,11 +1,11 @@
 /** `GET /sessions/stream`: what is added to an account's transcripts, as server-sent events, by whichever supervisor. */
 import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
-import type { Listener } from '../../db/listener.ts';
-import { eventStreamHeaders, type RowStreamOptions, RowStreams } from '../../db/row-streams.ts';
-import { followMessages, isMessagePosition, openSessionTail } from '../../db/session-tail.ts';
-import { Problem } from '../../sdk/errors.ts';
-import type { SessionServices } from './services.ts';
+import type { Listener } from '../../db/postgres/listener.ts';
+import { followMessages, isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { eventStreamHeaders, type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
+import type { SessionServices } from './session-services.ts';
 
 /** The streams of this process. */
 export function openSessionStreams(listener: Listener, options: RowStreamOptions = {}): RowStreams {

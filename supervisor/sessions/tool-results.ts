@@ -1,7 +1,7 @@
 /** Answers of tool handlers: a text is enough, and what is no result is the plugin's fault. */
 import { z } from 'zod';
-import { Problem } from '../../sdk/errors.ts';
-import { toolResult } from '../../sdk/payloads.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/answers.ts';
 
 /** Handlers may leave out `isError`. */

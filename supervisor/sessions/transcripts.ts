@@ -1,11 +1,11 @@
 /** `/sessions/{id}/messages`: what `host.session` and compaction see. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import { appendMessages, pageMessages } from '../../db/sessions.ts';
-import { Problem } from '../../sdk/errors.ts';
-import { json, role, TEXT_MAX_CHARS } from '../../sdk/payloads.ts';
+import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { json, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { pageQuery, read, readBody, storedId, storedText } from './input.ts';
-import type { SessionParams, SessionServices } from './services.ts';
+import type { SessionParams, SessionServices } from './session-services.ts';
 
 /** Messages added by one call. */
 const MESSAGES_MAX = 1_000;

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { openIssuer } from '../../db/identity.ts';
-import { answerIntrospection, type Introspection } from '../../db/introspections.ts';
-import { forkProcess, freePort } from '../forked-process.ts';
-import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
+import { answerIntrospection, type Introspection } from '../../db/jobs/introspections.ts';
+import { openIssuer } from '../../service/identity/tokens.ts';
+import { forkProcess, freePort } from '../fixtures/forked-process.ts';
+import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const POLL_MS = 20;

@@ -2,9 +2,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { openIssuer } from '../../db/identity.ts';
-import { freePort } from '../forked-process.ts';
-import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
+import { openIssuer } from '../../service/identity/tokens.ts';
+import { freePort } from '../fixtures/forked-process.ts';
+import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 export interface ServiceProcesses extends TestDatabase {
   readonly dataDir: string;

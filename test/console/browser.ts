@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import chromium from '@sparticuz/chromium';
 import axe, { type AxeResults, type RunOptions } from 'axe-core';
 import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
-import type { Teardown } from '../harness.ts';
+import type { Teardown } from '../runner/harness.ts';
 
 const SMALL = { width: 390, height: 844 };
 const WIDE = { width: 1280, height: 900 };

@@ -3,7 +3,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { keepBuilt } from '../../console/built-folder.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 
 t.test('a built folder can be read by everybody', async (t) => {
   const dist = join(await temporaryFolder(t), 'dist');

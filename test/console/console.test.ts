@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { eventually, startService } from '../deploy/running-service.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { installationThat, publish, publishFrontDesk } from './stage.ts';

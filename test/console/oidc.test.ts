@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { startService } from '../deploy/running-service.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';

@@ -7,7 +7,7 @@ import type { Page, Response } from 'playwright-core';
 import t from 'tap';
 import { ZipFile } from 'yazl';
 import { eventually, startService } from '../deploy/running-service.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { pageActions } from './page-actions.ts';
 import { packageFiles } from './stage.ts';

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { root } from '../source-files.ts';
+import { root } from '../house/source-files.ts';
 import { LOOKS, look, scrollsSideways, violations } from './browser.ts';
 
 const FOLDER = join(root, 'test', 'console', 'screenshots');

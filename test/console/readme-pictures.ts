@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { readPackage } from '../../examples/demo-packages.ts';
 import { eventually, type RunningService, startService } from '../deploy/running-service.ts';
-import { root } from '../source-files.ts';
+import { root } from '../house/source-files.ts';
 import { startBrowser } from './browser.ts';
 import { installationThat, publish, publishFrontDesk } from './stage.ts';
 

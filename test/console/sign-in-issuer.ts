@@ -6,8 +6,8 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import Provider from 'oidc-provider';
-import { makeKey } from '../db/issuer.ts';
-import type { Teardown } from '../harness.ts';
+import type { Teardown } from '../runner/harness.ts';
+import { makeKey } from '../service/issuer.ts';
 
 export const AUDIENCE = 'urn:bulkhead:test';
 export const CLIENT = 'console';

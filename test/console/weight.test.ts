@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startService } from '../deploy/running-service.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { installationThat, publishFrontDesk } from './stage.ts';
 

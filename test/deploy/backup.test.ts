@@ -2,7 +2,7 @@
 import { copyFileSync, mkdirSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 import { eventually, startService } from './running-service.ts';
 import { buildWorkshop } from './workshop.ts';

@@ -7,9 +7,9 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
 import { apiSettings } from '../../api/config.ts';
-import { RELEASE } from '../../db/release.ts';
+import { RELEASE } from '../../service/settings/release.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { CHART, type Helm, type Labels, type Manifest, ROOT, unpackHelm } from './chart.ts';
 import { valuesSchema } from './values-schema.ts';
 

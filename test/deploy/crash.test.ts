@@ -5,8 +5,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { connect } from '../../sdk/session.ts';
-import { killProcess, temporaryFolder } from '../harness.ts';
+import { connect } from '../../sdk/session/session.ts';
+import { killProcess, temporaryFolder } from '../runner/harness.ts';
 import { stillRunning } from './process-tree.ts';
 import { eventually, type RunningService, startService } from './running-service.ts';
 import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';

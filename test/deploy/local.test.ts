@@ -5,8 +5,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { temporaryFolder, testDatabase } from '../harness.ts';
-import { root } from '../source-files.ts';
+import { root } from '../house/source-files.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { freePorts, type RunningService, startOnly, startService } from './running-service.ts';
 
 const run = promisify(execFile);

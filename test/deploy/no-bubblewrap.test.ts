@@ -3,8 +3,8 @@ import { accessSync, constants } from 'node:fs';
 import { mkdir, readFile, symlink } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
-import { openIssuer } from '../../db/identity.ts';
-import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../harness.ts';
+import { openIssuer } from '../../service/identity/tokens.ts';
+import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
 import { eventually, type RunningService, startOnly, startService } from './running-service.ts';
 

@@ -3,7 +3,7 @@ import { execFile, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-const SCRIPT = fileURLToPath(new URL('../../db/operator.ts', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('../../deploy/operator/operator.ts', import.meta.url));
 
 export interface Said {
   readonly code: number;

@@ -1,9 +1,9 @@
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import t from 'tap';
-import { parseSettings, sharedSettings } from '../../db/settings.ts';
 import { backoff } from '../../deploy/backoff.ts';
 import { refuseTakenPorts } from '../../deploy/ports.ts';
+import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 
 t.test('a taken port is named by its setting', async (t) => {
   const other = createServer();

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { parse } from 'yaml';
 import { rows } from '../../deploy/grafana/dashboard.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { eventually, freePorts, startService } from './running-service.ts';
 import { buildWorkshop } from './workshop.ts';
 

@@ -5,13 +5,13 @@ import { stop } from 'esbuild';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import t from 'tap';
-import { buildOperations } from '../../api/http/operations.ts';
-import { openPool } from '../../db/pool.ts';
-import { startQueues } from '../../db/queues.ts';
+import { buildOperations } from '../../api/telemetry/operations.ts';
+import { startQueues } from '../../db/jobs/queues.ts';
+import { openPool } from '../../db/postgres/pool.ts';
 import { buildChild } from '../../sandbox-child/build.ts';
-import { buildHealth } from '../../supervisor/health.ts';
-import { openSandbox } from '../../supervisor/sandbox.ts';
-import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';
+import { openSandbox } from '../../supervisor/jail/sandbox.ts';
+import { buildHealth } from '../../supervisor/records/operations.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const metrics = { registry: new Registry() };
 

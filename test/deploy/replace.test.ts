@@ -5,7 +5,7 @@
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { killProcess, temporaryFolder } from '../harness.ts';
+import { killProcess, temporaryFolder } from '../runner/harness.ts';
 import { startService } from './running-service.ts';
 
 t.setTimeout(600_000);

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Teardown } from '../harness.ts';
+import type { Teardown } from '../runner/harness.ts';
 import { processTree, type Seen, stillRunning } from './process-tree.ts';
 
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));

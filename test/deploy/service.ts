@@ -1,5 +1,5 @@
 /** A process as API and supervisor are, that does what BEHAVIOUR says. Run by service-process.test.ts. */
-import { announceReady, refuseToStart, stopWithParent } from '../../db/parent.ts';
+import { announceReady, refuseToStart, stopWithParent } from '../../service/lifecycle/parent.ts';
 
 /** Something that keeps the process alive, as a server does. */
 const alive = setInterval(() => undefined, 60_000);

@@ -1,7 +1,7 @@
 /** SIGTERM: what is under way ends well, what was accepted is delivered by the next start, and the parts go in order. */
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { type Answer, eventually, type RunningService, startService } from './running-service.ts';
 
 t.setTimeout(240_000);

@@ -3,7 +3,7 @@
  * `node test/deploy/values-schema.ts > deploy/helm/bulkhead/values.schema.json`.
  */
 import { apiSettings } from '../../api/config.ts';
-import { sharedSettings } from '../../db/settings.ts';
+import { sharedSettings } from '../../service/settings/settings.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 
 /** The chart sets these from its own values, or they hang together with its ports and volumes. */

@@ -5,9 +5,9 @@ import { promisify } from 'node:util';
 import fastify from 'fastify';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { docsFiles } from '../../api/http/docs-files.ts';
+import { docsFiles } from '../../api/site/docs-files.ts';
 import { LOOKS, look, openConsole, scrollsSideways, startBrowser, violations } from '../console/browser.ts';
-import { root } from '../source-files.ts';
+import { root } from '../house/source-files.ts';
 
 t.setTimeout(300_000);
 /** One of each kind: cards, prose with code, wide tables. */

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { freePorts } from '../deploy/running-service.ts';
-import { temporaryFolder } from '../harness.ts';
-import { root } from '../source-files.ts';
+import { root } from '../house/source-files.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

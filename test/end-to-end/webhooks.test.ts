@@ -1,12 +1,12 @@
 /** From a vendor's request to the plugin and back: the webhook address in front of a supervisor, with nothing between. */
 import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
 import t from 'tap';
-import { insertChannel } from '../../db/channels.ts';
-import { inTransaction } from '../../db/pool.ts';
-import { MIB } from '../../sdk/limits.ts';
+import { insertChannel } from '../../db/channels/channels.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { send } from '../api/ingress/ground.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
-import { signers } from '../signers.ts';
+import { signers } from '../fixtures/signers.ts';
 import { eventually, startWorld } from '../supervisor/world.ts';
 
 /** Random bodies in CI; `BODIES=10000` for the long run. */

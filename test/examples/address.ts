@@ -1,9 +1,9 @@
 /** The webhook address in front of a world: a vendor's requests come in as they do in operation. */
-import type { Channel } from '../../db/channels.ts';
+import type { Channel } from '../../db/channels/channels.ts';
 import { type Answered, send } from '../api/ingress/ground.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
-import type { Teardown } from '../harness.ts';
-import { connect } from '../supervisor/channels.ts';
+import type { Teardown } from '../runner/harness.ts';
+import { connect } from '../supervisor/delivery/channels.ts';
 import { eventually, type Installed, type World } from '../supervisor/world.ts';
 
 export interface Address {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import { readFrontmatter } from '../../api/package/frontmatter.ts';
 import { listExamples } from '../../examples/demo-packages.ts';
-import { manifest } from '../../sdk/manifest.ts';
-import { root } from '../source-files.ts';
+import { manifest } from '../../sdk/contract/manifest.ts';
+import { root } from '../house/source-files.ts';
 import { startService } from './service.ts';
 
 const folder = join(root, 'examples');

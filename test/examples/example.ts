@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { stop } from 'esbuild';
 import { build } from '../../api/package/bundler-worker.ts';
 import { readFrontmatter } from '../../api/package/frontmatter.ts';
-import { effectiveSettings, manifest } from '../../sdk/manifest.ts';
+import { effectiveSettings, manifest } from '../../sdk/contract/manifest.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
-import type { Teardown } from '../harness.ts';
-import { root } from '../source-files.ts';
-import { startDns } from '../supervisor/dns-server.ts';
-import { serve } from '../supervisor/http-target.ts';
+import { root } from '../house/source-files.ts';
+import type { Teardown } from '../runner/harness.ts';
+import { startDns } from '../supervisor/host/dns-server.ts';
+import { serve } from '../supervisor/host/http-target.ts';
 import type { PluginSource } from '../supervisor/world.ts';
 
 export interface Configuration {

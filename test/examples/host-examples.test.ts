@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { root } from '../source-files.ts';
+import { root } from '../house/source-files.ts';
 import { eventually } from '../supervisor/world.ts';
 import { startService } from './service.ts';
 

@@ -8,7 +8,7 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { type Asked, startModelServer } from '../supervisor/model-server.ts';
+import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
 import { startWorld } from '../supervisor/world.ts';
 
 t.setTimeout(180_000);

@@ -3,9 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
 import { type Client, startApi } from '../api/api-service.ts';
-import { type Files, upload, zipOf } from '../api/packages.ts';
-import type { Teardown } from '../harness.ts';
-import { root } from '../source-files.ts';
+import { type Files, upload, zipOf } from '../api/package/packages.ts';
+import { root } from '../house/source-files.ts';
+import type { Teardown } from '../runner/harness.ts';
 import { eventually, type Reply, startWorld, type World } from '../supervisor/world.ts';
 
 type Texts = Readonly<Record<string, string>>;

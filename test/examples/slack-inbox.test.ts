@@ -1,7 +1,7 @@
 /** `slack-inbox`: signed requests become messages of conversations, replies go to the thread they answer. */
 import { createHmac, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
-import { insertDeliveries } from '../../db/deliveries.ts';
+import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { eventually, startWorld } from '../supervisor/world.ts';
 import { openAddress } from './address.ts';
 import { readExample, startVendor } from './example.ts';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { dangerIn } from '../../examples/ssh-guard/dangers.ts';
 import { hideSecrets } from '../../examples/ssh-guard/secrets.ts';
-import { noSshd, startSshd } from '../supervisor/sshd.ts';
+import { noSshd, startSshd } from '../supervisor/host/sshd.ts';
 import { startService } from './service.ts';
 
 t.test('what is dangerous', async (t) => {

@@ -1,6 +1,6 @@
 /** `summarizer`: long conversations become one summary through the account's model, else the built-in way is used. */
 import t from 'tap';
-import { openAi, refuse, startModelServer } from '../supervisor/model-server.ts';
+import { openAi, refuse, startModelServer } from '../supervisor/host/model-server.ts';
 import { eventually } from '../supervisor/world.ts';
 import { startService } from './service.ts';
 

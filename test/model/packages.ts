@@ -1,5 +1,5 @@
 /** The packages and version numbers the model plays with: few, so that they meet again and again, and each with a twist. */
-import { type Files, INDEX, MINIMAL, readmeWith } from '../api/packages.ts';
+import { type Files, INDEX, MINIMAL, readmeWith } from '../api/package/packages.ts';
 
 export interface ModelPackage {
   readonly name: string;

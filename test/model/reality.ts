@@ -1,6 +1,6 @@
 /** The service's side of one run of the model: accounts and slugs of its own in the common database. */
 import type { Pool } from 'pg';
-import { removeInstallation } from '../../db/removals.ts';
+import { removeInstallation } from '../../db/installations/removals.ts';
 import type { ApiService, Client } from '../api/api-service.ts';
 import type { Model } from './reference.ts';
 

@@ -1,7 +1,7 @@
 /** The service under the model: everything real, and equal packages built and introspected once. */
-import type { Introspect, Services } from '../../api/services.ts';
+import type { Introspect, Services } from '../../api/shared/services.ts';
 import { type ApiService, startApi } from '../api/api-service.ts';
-import type { Teardown } from '../harness.ts';
+import type { Teardown } from '../runner/harness.ts';
 
 /**
  * Starts an API for many publishes of few packages. Reading, checking, hashing and keeping a package happens each time;

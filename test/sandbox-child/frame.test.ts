@@ -9,7 +9,7 @@ import {
   HEADER_BYTES,
   type Message,
 } from '../../sandbox-child/frame.ts';
-import { limits } from '../../sdk/limits.ts';
+import { limits } from '../../sdk/contract/limits.ts';
 
 const encode = (message: Message): Buffer => {
   const buffer = encodeFrame(message, (bytes) => Buffer.alloc(bytes));

@@ -9,7 +9,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { localToolbox } from '../../pack/local-toolbox.ts';
 import { listen, startApi } from '../api/api-service.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { GOOD, type Mistake, mistakes } from './author-errors.ts';
 import { bulkhead } from './typed.ts';
 

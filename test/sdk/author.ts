@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
 import { buildPackage } from '../../pack/build.ts';
-import { type Teardown, temporaryFolder } from '../harness.ts';
+import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 const modules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const run = promisify(execFile);

@@ -11,7 +11,7 @@ import { proposeVersion } from '../../sdk/cli/next-version.ts';
 import type { Version } from '../../sdk/cli/records.ts';
 import { commands } from '../../sdk/cli/table.ts';
 import { filesOf, templates } from '../../sdk/cli/templates.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { bulkhead } from './typed.ts';
 
 t.after(() => stopEsbuild());

@@ -5,15 +5,15 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { z } from 'zod';
+import { events, hooks, hostCalls, surfaces } from '../../sdk/contract/protocol.ts';
 import { globalsText } from '../../sdk/generate/globals.ts';
 import { TypePrinter } from '../../sdk/generate/printer.ts';
 import { referenceText } from '../../sdk/generate/reference.ts';
-import { events, hooks, hostCalls, surfaces } from '../../sdk/protocol.ts';
 
 const file = (name: string): URL => new URL(`../../${name}`, import.meta.url);
 
 t.test('--check agrees with what is committed', async (t) => {
-  const script = fileURLToPath(file('sdk/generate.ts'));
+  const script = fileURLToPath(file('sdk/generate/generate.ts'));
   await t.resolves(promisify(execFile)(process.execPath, [script, '--check']));
   t.equal(await readFile(file('sdk/globals.d.ts'), 'utf8'), globalsText());
   t.equal(referenceText(), referenceText());

@@ -10,7 +10,7 @@ import CDP from 'chrome-remote-interface';
 import t, { type Test } from 'tap';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { startApi } from '../api/api-service.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { eventually, startWorld } from '../supervisor/world.ts';
 
 const SAVES = 7;

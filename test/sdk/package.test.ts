@@ -10,7 +10,7 @@ import { publint } from 'publint';
 import t from 'tap';
 import { listExamples } from '../../examples/demo-packages.ts';
 import { buildPackage } from '../../pack/build.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import vm from 'node:vm';
 import { build, stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
-import { type Added, BulkheadError, ConnectionLostError, connect } from '../../sdk/session.ts';
-import type { Teardown } from '../harness.ts';
+import { type Added, BulkheadError, ConnectionLostError, connect } from '../../sdk/session/session.ts';
+import type { Teardown } from '../runner/harness.ts';
 import { startWorld } from '../supervisor/world.ts';
 
 const world = await startWorld(t);
@@ -165,7 +165,7 @@ async function takeUntil(text: string, stream: AsyncGenerator<Added>): Promise<A
 
 t.test('it runs where there are only the globals of the web', async (t) => {
   const built = await build({
-    entryPoints: [new URL('../../sdk/session.ts', import.meta.url).pathname],
+    entryPoints: [new URL('../../sdk/session/session.ts', import.meta.url).pathname],
     ...{ bundle: true, write: false, format: 'iife', globalName: 'sdk', platform: 'browser', target: 'es2022' },
   });
   await stopEsbuild();

@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { buildChild } from '../../sandbox-child/build.ts';
-import { surfaces, type Target } from '../../sdk/protocol.ts';
-import type { SurfaceRow } from '../../sdk/rows.ts';
-import { Wire } from '../../supervisor/wire.ts';
-import { type Teardown, temporaryFolder } from '../harness.ts';
+import { surfaces, type Target } from '../../sdk/contract/protocol.ts';
+import type { SurfaceRow } from '../../sdk/contract/rows.ts';
+import { Wire } from '../../supervisor/children/wire.ts';
+import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 /** Answers what it was called with. `keys` of the context without those that only the child adds. */
 const BUNDLE = `

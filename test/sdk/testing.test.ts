@@ -3,9 +3,9 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
-import { openPlugin } from '../../pack/testing.ts';
-import type { PluginOptions } from '../../sdk/testing.ts';
-import { temporaryFolder } from '../harness.ts';
+import { openPlugin } from '../../pack/testing/testing.ts';
+import type { PluginOptions } from '../../sdk/testing/testing.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 
 t.teardown(() => stopEsbuild());
 

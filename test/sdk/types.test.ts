@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { events, hooks, hostCalls } from '../../sdk/protocol.ts';
-import type { HookRow } from '../../sdk/rows.ts';
-import { temporaryFolder } from '../harness.ts';
+import { events, hooks, hostCalls } from '../../sdk/contract/protocol.ts';
+import type { HookRow } from '../../sdk/contract/rows.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);

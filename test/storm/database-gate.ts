@@ -1,7 +1,7 @@
 /** A gate in front of PostgreSQL: shut, every connection through it breaks off and no new one comes through. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import type { Teardown } from '../harness.ts';
+import type { Teardown } from '../runner/harness.ts';
 
 export interface Gate {
   /** The database's address, through the gate. */

@@ -3,8 +3,8 @@
  * with the next fail point, so each recovery happens under the next blow. What was acknowledged arrives.
  */
 import t from 'tap';
-import { insertChannel } from '../../db/channels.ts';
-import { inTransaction } from '../../db/pool.ts';
+import { insertChannel } from '../../db/channels/channels.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import { CAPABILITIES, REPORTING } from './recorder.ts';
 import { ended, openScene } from './scene.ts';
 

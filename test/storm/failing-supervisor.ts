@@ -1,6 +1,6 @@
 /** `supervisor/main.ts` with a fail point. */
-import { refuseToStart } from '../../db/parent.ts';
-import { readEnvironment } from '../../db/settings.ts';
+import { refuseToStart } from '../../service/lifecycle/parent.ts';
+import { readEnvironment } from '../../service/settings/settings.ts';
 import { readConfig } from '../../supervisor/config.ts';
 import { serveSupervisor } from '../../supervisor/service.ts';
 import { failPoint } from './fail-point.ts';

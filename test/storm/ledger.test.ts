@@ -1,6 +1,6 @@
 /** The ledger finds what it is there to find. */
 import t from 'tap';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { type Entry, judge, Ledger } from './ledger.ts';
 
 const entry = (id: string, lane: string, place: number, at = 0): Entry => ({ id, lane, place, at });

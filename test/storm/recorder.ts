@@ -8,8 +8,8 @@ import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { type Teardown, temporaryFolder } from '../harness.ts';
-import { openAiEvents, stream } from '../supervisor/model-server.ts';
+import { type Teardown, temporaryFolder } from '../runner/harness.ts';
+import { openAiEvents, stream } from '../supervisor/host/model-server.ts';
 import type { Ledger } from './ledger.ts';
 
 /** What the reporting plugin declares. */

@@ -1,10 +1,10 @@
 /** API and supervisor as processes that can be killed, a plugin that reports every arrival, and a vendor. */
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { insertChannel } from '../../db/channels.ts';
-import { inTransaction } from '../../db/pool.ts';
-import { type ForkedProcess, forkProcess, freePort } from '../forked-process.ts';
-import { type Teardown, temporaryFolder } from '../harness.ts';
+import { insertChannel } from '../../db/channels/channels.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { type ForkedProcess, forkProcess, freePort } from '../fixtures/forked-process.ts';
+import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 import { eventually, type Ground, openGround } from '../supervisor/world.ts';
 import { type Gate, openGate } from './database-gate.ts';
 import { Ledger } from './ledger.ts';

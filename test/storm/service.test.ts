@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { eventually, type RunningService, startService } from '../deploy/running-service.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { Ledger, type Verdict } from './ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from './recorder.ts';
 import { Vendor } from './vendor.ts';

@@ -5,9 +5,9 @@
 import { randomInt, randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { type Channel, insertChannel } from '../../db/channels.ts';
-import { insertDeliveries } from '../../db/deliveries.ts';
-import { inTransaction } from '../../db/pool.ts';
+import { type Channel, insertChannel } from '../../db/channels/channels.ts';
+import { insertDeliveries } from '../../db/channels/deliveries.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
 import { eventually, type Ground, type Installed, openGround } from '../supervisor/world.ts';
 

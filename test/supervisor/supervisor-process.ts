@@ -1,8 +1,8 @@
 /** The real supervisor process, so that it can be killed. */
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { forkProcess, freePort } from '../forked-process.ts';
-import type { Teardown } from '../harness.ts';
+import { forkProcess, freePort } from '../fixtures/forked-process.ts';
+import type { Teardown } from '../runner/harness.ts';
 import type { Ground } from './world.ts';
 
 const MAIN = fileURLToPath(new URL('../../supervisor/main.ts', import.meta.url));

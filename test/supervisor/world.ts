@@ -6,17 +6,17 @@ import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
 import t from 'tap';
-import { accountOf } from '../../db/accounts.ts';
-import { type Blobs, openBlobs } from '../../db/blobs.ts';
-import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../db/identity.ts';
-import { announceInstallation } from '../../db/notices.ts';
-import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/secrets.ts';
+import { accountOf } from '../../db/accounts/accounts.ts';
+import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
+import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
+import { announceInstallation } from '../../db/postgres/notices.ts';
 import { buildChild, buildInspectedChild } from '../../sandbox-child/build.ts';
-import { registeredCapabilities } from '../../sdk/capabilities.ts';
-import { introspect } from '../../supervisor/introspection.ts';
-import { openSandbox, type Sandbox } from '../../supervisor/sandbox.ts';
+import { registeredCapabilities } from '../../sdk/contract/capabilities.ts';
+import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { introspect } from '../../supervisor/children/introspect.ts';
+import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
-import { type Teardown, temporaryFolder, testDatabase } from '../harness.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 export interface PluginSource {
   /** JavaScript, as the bundler would have made it. */

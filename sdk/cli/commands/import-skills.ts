@@ -1,9 +1,9 @@
 /** `bulkhead import-skills`: a folder of Agent Skills, or an Agent Plugin, as a package of one's own. */
 import { basename, relative, resolve } from 'node:path';
-import { ImportError, readSkillFolder, writeSkillPackage } from '../../skill-import.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { slugFrom } from '../package-folder.ts';
+import { ImportError, readSkillFolder, writeSkillPackage } from '../skill-import.ts';
 
 export const importSkills: Command = {
   name: 'import-skills',

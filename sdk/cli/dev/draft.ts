@@ -1,6 +1,6 @@
 /** The draft that an author's folder is: made and installed for its author when it is first saved, saved again from then on. */
 import { readFile } from 'node:fs/promises';
-import { decodeText } from '../../text-bytes.ts';
+import { decodeText } from '../../contract/text-bytes.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { findPlugin } from '../own-plugins.ts';

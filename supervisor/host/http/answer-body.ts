@@ -1,7 +1,7 @@
 /** Reads the body of an answer: decoded, and no longer than allowed, counted after decoding. */
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import { hostCalls } from '../../../sdk/protocol.ts';
+import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostError } from '../host-call.ts';
 import type { Headers } from './headers.ts';
 

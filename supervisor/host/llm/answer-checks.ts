@@ -1,7 +1,7 @@
 /** Structured answers: read as JSON and held against the schema that asked for them, in a thread of their own. */
 import type { Piscina } from 'piscina';
-import { KIB } from '../../../sdk/limits.ts';
-import { lonelyThread } from '../../lonely-thread.ts';
+import { KIB } from '../../../sdk/contract/limits.ts';
+import { lonelyThread } from '../../../service/timing/single-worker-pool.ts';
 import { HostError } from '../host-call.ts';
 import type { SchemaTask, SchemaVerdict } from './schema-worker.ts';
 

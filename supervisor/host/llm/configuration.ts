@@ -1,7 +1,7 @@
 /** The models an operator configured: a JSON file, read once at start-up. Its keys stay in this process. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { SettingsError } from '../../../db/settings.ts';
+import { SettingsError } from '../../../service/settings/settings.ts';
 
 /** The full name `provider/model` must be an id of the protocol. */
 const MODEL_ID_MAX_CHARS = 150;

@@ -1,6 +1,6 @@
 /** How model endpoints are reached: few connections, no redirects, and no answer without end. */
 import { Agent, fetch } from 'undici';
-import { MIB } from '../../../sdk/limits.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
 
 /** An answer's bytes after decoding. The text in it is bounded much lower; this ends what is no text at all. */
 export const RESPONSE_MAX_BYTES = 16 * MIB;

@@ -10,7 +10,7 @@ import {
   RetryError,
   streamText,
 } from 'ai';
-import { TEXT_MAX_CHARS } from '../../../sdk/payloads.ts';
+import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { HostError } from '../host-call.ts';
 import type { ModelProvider } from './configuration.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';

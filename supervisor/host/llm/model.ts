@@ -1,6 +1,6 @@
 /** What the parts of `host.llm` hand to each other. */
 import type { z } from 'zod';
-import type { completionRequest } from '../../../sdk/payloads.ts';
+import type { completionRequest } from '../../../sdk/contract/payloads.ts';
 
 export type CompletionRequest = z.output<typeof completionRequest>;
 

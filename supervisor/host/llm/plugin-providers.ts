@@ -1,10 +1,10 @@
 /** Models that the account's other plugins offer, and how one is asked. */
 import { randomUUIDv7 } from 'node:crypto';
-import type { RosterEntry } from '../../../db/rosters.ts';
-import { surfaces } from '../../../sdk/protocol.ts';
-import type { RosterCache } from '../../fleet/roster-cache.ts';
-import type { Invocations } from '../../invocations.ts';
-import { callSurface, fullName, type SurfaceServices } from '../../sessions/surface-call.ts';
+import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import { surfaces } from '../../../sdk/contract/protocol.ts';
+import type { Invocations } from '../../calls/invocations.ts';
+import { callSurface, fullName, type SurfaceServices } from '../../calls/surface-call.ts';
+import type { RosterCache } from '../../children/account-plugins-cache.ts';
 import { HostError } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 

@@ -1,9 +1,9 @@
 /** What installations spend of the operator's models: counted with every answer, and bounded a day where the operator says so. */
 import type { Pool } from 'pg';
-import { databaseFault } from '../../../db/database-faults.ts';
-import { addUsage, countTokensToday } from '../../../db/model-usage.ts';
-import type { RosterEntry } from '../../../db/rosters.ts';
-import type { Metrics } from '../../metrics.ts';
+import { addUsage, countTokensToday } from '../../../db/accounts/model-usage.ts';
+import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import { databaseFault } from '../../../db/postgres/database-faults.ts';
+import type { Metrics } from '../../records/metrics.ts';
 import { HostError } from '../host-call.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
 import type { ModelAnswer } from './model.ts';

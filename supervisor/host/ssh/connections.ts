@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { Client } from 'ssh2';
 import ssh2 from 'ssh2';
-import { SECOND } from '../../../sdk/limits.ts';
+import { SECOND } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 import type { SshTarget } from './hosts.ts';
 

@@ -1,11 +1,11 @@
 /** The account's SSH hooks around a command of a plugin: the same chains that agents' commands pass through. */
 import type { Pool } from 'pg';
-import type { RosterEntry } from '../../../db/rosters.ts';
-import type { HookName } from '../../../sdk/protocol.ts';
-import type { ChainState, Fields } from '../../chain.ts';
-import { type ChainDeps, runChain } from '../../chain-runner.ts';
-import { idleOf, linksOf, type Roster } from '../../fleet/roster-cache.ts';
-import type { Invocations } from '../../invocations.ts';
+import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { HookName } from '../../../sdk/contract/protocol.ts';
+import type { ChainState, Fields } from '../../calls/chain.ts';
+import { type ChainDeps, runChain } from '../../calls/chain-runner.ts';
+import type { Invocations } from '../../calls/invocations.ts';
+import { idleOf, linksOf, type Roster } from '../../children/account-plugins-cache.ts';
 import { noteCancel } from '../../sessions/hooks.ts';
 import { HostError, type HostScope } from '../host-call.ts';
 

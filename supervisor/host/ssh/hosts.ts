@@ -4,8 +4,8 @@ import { dirname, resolve } from 'node:path';
 import type { Pool } from 'pg';
 import ssh2 from 'ssh2';
 import { z } from 'zod';
-import { SettingsError } from '../../../db/settings.ts';
-import { id } from '../../../sdk/payloads.ts';
+import { id } from '../../../sdk/contract/payloads.ts';
+import { SettingsError } from '../../../service/settings/settings.ts';
 
 const SSH_PORT = 22;
 const EVERYBODY = '*';

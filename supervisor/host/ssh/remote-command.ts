@@ -1,7 +1,7 @@
 /** One command on one connection: its input, its bounded output, its end. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientChannel } from 'ssh2';
-import { KIB, SECOND } from '../../../sdk/limits.ts';
+import { KIB, SECOND } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 import type { SshConnection } from './connections.ts';
 

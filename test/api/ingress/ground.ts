@@ -2,10 +2,10 @@
 import { request as httpRequest, type RequestOptions } from 'node:http';
 import type { Pool } from 'pg';
 import type { WebhookDeps } from '../../../api/ingress/webhooks.ts';
-import { accountOf } from '../../../db/accounts.ts';
-import { type Channel, insertChannel } from '../../../db/channels.ts';
-import { inTransaction, openPool } from '../../../db/pool.ts';
-import { type Teardown, temporaryFolder, testDatabase } from '../../harness.ts';
+import { accountOf } from '../../../db/accounts/accounts.ts';
+import { type Channel, insertChannel } from '../../../db/channels/channels.ts';
+import { inTransaction, openPool } from '../../../db/postgres/pool.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { serveWebhooks } from './serving.ts';
 
 export interface Answered {

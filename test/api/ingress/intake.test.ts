@@ -3,9 +3,9 @@ import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { connect as connectSocket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
-import { replaceAddress } from '../../../db/channels.ts';
-import { inTransaction } from '../../../db/pool.ts';
-import { MIB } from '../../../sdk/limits.ts';
+import { replaceAddress } from '../../../db/channels/channels.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
 import { openGround } from './ground.ts';
 
 const ground = await openGround(t);

@@ -4,8 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Pool } from 'pg';
 import { openWebhooks, type WebhookDeps } from '../../../api/ingress/webhooks.ts';
-import { openListener } from '../../../db/listener.ts';
-import type { Teardown } from '../../harness.ts';
+import { openListener } from '../../../db/postgres/listener.ts';
+import type { Teardown } from '../../runner/harness.ts';
 
 export interface Served {
   /** What it asks of the database, and hears from it. */

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import t from 'tap';
 import { Intake } from '../../../api/ingress/intake.ts';
 import { Spool } from '../../../api/ingress/spool.ts';
-import type { NewDelivery } from '../../../db/deliveries.ts';
-import { MIB } from '../../../sdk/limits.ts';
-import { temporaryFolder, testDatabase } from '../../harness.ts';
+import type { NewDelivery } from '../../../db/channels/deliveries.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { awayPool } from './ground.ts';
 
 const ignore = () => undefined;

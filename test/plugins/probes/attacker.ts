@@ -1,9 +1,9 @@
 /** Runs probes in jailed children: many in one child, and in a new one where a probe has ended or spoiled the last. */
 import type { Test } from 'tap';
-import type { Outcome } from '../../../supervisor/child/calls.ts';
-import type { HostCall } from '../../../supervisor/child.ts';
-import type { Jail } from '../../../supervisor/jail.ts';
-import { bundleOf, callTool, type TestChild, testChild } from '../../supervisor/jailed-child.ts';
+import type { HostCall } from '../../../supervisor/children/child.ts';
+import type { Outcome } from '../../../supervisor/children/child-calls.ts';
+import type { Jail } from '../../../supervisor/jail/jail.ts';
+import { bundleOf, callTool, type TestChild, testChild } from '../../supervisor/children/jailed-child.ts';
 import type { Goal } from './groups.ts';
 import { PRELUDE, type Probe } from './probe.ts';
 
@@ -153,6 +153,6 @@ export class Attacker {
   }
 }
 
-let recorded: Promise<import('../../../sdk/protocol.ts').Registrations> | null = null;
+let recorded: Promise<import('../../../sdk/contract/protocol.ts').Registrations> | null = null;
 const WORDS_MAX = 80;
 const words = (value: unknown): string => (String(value) || 'something').slice(0, WORDS_MAX);

@@ -7,7 +7,7 @@ export interface Escapes {
 }
 
 const PAGE = new URL('../../../docs/security-model.md', import.meta.url);
-const [START, END] = ['<!-- escapes: written by test/supervisor/walls.test.ts -->\n', '\n<!-- /escapes -->'];
+const [START, END] = ['<!-- escapes: written by test/supervisor/jail/walls.test.ts -->\n', '\n<!-- /escapes -->'];
 
 /** A Markdown table. @param measured by combination of walls, then by group */
 export function escapesTable(measured: Readonly<Record<string, Readonly<Record<string, Escapes>>>>): string {

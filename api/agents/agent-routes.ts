@@ -1,0 +1,54 @@
+/** The agents that plugins keep in the caller's account. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { findOwnedAgent, pageAgents } from '../../db/accounts/agent-owners.ts';
+import { removeAgent } from '../../db/accounts/agents.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { page } from '../../service/http/page.ts';
+import { nothing } from '../shared/resource.ts';
+import { idParams, pageQuery } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { agentResource, showAgent } from './agent-resource.ts';
+
+const shapes = {
+  list: {
+    group: 'Agents',
+    summary: 'The agents that plugins keep in the caller’s account, oldest first',
+    details: 'Agents that only an agent runtime knows are not among them: those are named by their sessions.',
+    querystring: pageQuery,
+    response: { 200: page(agentResource) },
+  },
+  one: { group: 'Agents', summary: 'One agent', params: idParams, response: { 200: agentResource } },
+  remove: {
+    group: 'Agents',
+    summary: 'Removes an agent with its chats, whichever plugin made it',
+    details: 'Plugins are told of each chat by sessionDeleted.',
+    params: idParams,
+    response: { 204: nothing },
+  },
+} satisfies Record<string, FastifySchema>;
+
+const unknownAgent = () => new Problem('not_found', 'You have no such agent.');
+
+export function agentRoutes({ pool, queues }: Services): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get('/agents', { schema: shapes.list }, async (request) => {
+      const found = await pageAgents(pool, callerOf(request).id, request.query);
+      return { items: found.items.map(showAgent), nextCursor: found.nextCursor };
+    });
+
+    app.get('/agents/:id', { schema: shapes.one }, async (request) => {
+      const { id: accountId, operator } = callerOf(request);
+      const found = await findOwnedAgent(pool, operator ? null : accountId, request.params.id);
+      if (!found) throw unknownAgent();
+      return showAgent(found);
+    });
+
+    app.delete('/agents/:id', { schema: shapes.remove }, async (request, reply) => {
+      const removed = await removeAgent(pool, queues, { accountId: callerOf(request).id }, request.params.id);
+      if (!removed) throw unknownAgent();
+      return reply.code(204).send();
+    });
+  };
+}

@@ -1,0 +1,100 @@
+/** What the catalog says about a plugin. */
+import { z } from 'zod';
+import type { Plugin } from '../../db/catalog/plugins.ts';
+import type { PublishedVersion, Version } from '../../db/catalog/versions.ts';
+import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
+import { discovered, tierOf } from '../plugins/plugin-resource.ts';
+import { moment } from '../shared/resource.ts';
+
+/** An entry in the list: everything but the long parts. */
+const summary = z.strictObject({
+  slug: z.string(),
+  displayName: z.string(),
+  description: z.string(),
+  visibility: z.enum(['private', 'listed', 'delisted']),
+  tier: z.enum(['community', 'verified']),
+  author: z.strictObject({ name: z.string(), verified: z.boolean() }),
+  latest: z.strictObject({ versionId: z.string(), semVer: z.string(), publishedAt: moment }).nullable(),
+  capabilities: z.array(z.string()),
+  reach: z.array(reachRow),
+  installed: z.boolean(),
+  installationId: z.string().nullable(),
+  installCount: z.number(),
+  deprecationMessage: z.string().nullable(),
+  /** Why an operator stopped it; only those who own it or have it installed see a blocked one. */
+  blockedReason: z.string().nullable(),
+  updatedAt: moment,
+});
+export const catalogSummary = summary.meta({ id: 'CatalogSummary', description: 'A plugin in the catalog.' });
+export const catalogEntry = summary
+  .extend({
+    readme: z.string(),
+    discovered: discovered.nullable(),
+    configuration: configurationFields.describe('Of the latest version.'),
+    versions: z
+      .array(
+        z.strictObject({
+          ...{ versionId: z.string(), semVer: z.string(), publishedAt: moment },
+          /** What whoever stays on it consents to, and fills in: not what the newest asks for. */
+          ...{ reach: z.array(reachRow), configuration: configurationFields },
+        }),
+      )
+      .describe('Those that can be pinned, the last published first, 100 at most.'),
+  })
+  .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
+
+/** What an entry says beside the plugin itself. */
+export interface CatalogFacts {
+  readonly latest: Version | null;
+  readonly installationId: string | null;
+  readonly installCount: number;
+}
+
+export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeof catalogSummary> {
+  const { latest, installationId, installCount } = facts;
+  return {
+    slug: plugin.slug,
+    displayName: plugin.displayName,
+    // A plugin made without a description says what its newest readme says.
+    description: plugin.description || (latest?.manifest.description ?? ''),
+    visibility: plugin.visibility,
+    tier: tierOf(plugin),
+    author: { name: plugin.ownerName, verified: plugin.ownerVerified },
+    latest: latest?.semVer
+      ? { versionId: latest.id, semVer: latest.semVer, publishedAt: latest.createdAt.toISOString() }
+      : null,
+    capabilities: [...(latest?.capabilities ?? [])],
+    reach: showReach(latest?.capabilities ?? []),
+    installed: installationId !== null,
+    installationId,
+    installCount,
+    deprecationMessage: plugin.deprecationMessage,
+    blockedReason: plugin.blockedReason,
+    updatedAt: plugin.updatedAt.toISOString(),
+  };
+}
+
+/** The long parts of an entry. */
+export interface CatalogDetail {
+  readonly readme: string;
+  /** Not yanked, the last published first. */
+  readonly versions: readonly PublishedVersion[];
+}
+
+export function showEntry(
+  plugin: Plugin,
+  facts: CatalogFacts,
+  { readme, versions }: CatalogDetail,
+): z.output<typeof catalogEntry> {
+  const found = facts.latest ? discovered.parse(facts.latest.discovered) : null;
+  return {
+    ...showSummary(plugin, facts),
+    readme,
+    discovered: found,
+    configuration: showFields(facts.latest?.manifest ?? null),
+    versions: versions.map(({ id, semVer, createdAt, capabilities, manifest }) => ({
+      ...{ versionId: id, semVer, publishedAt: createdAt.toISOString() },
+      ...{ reach: showReach(capabilities), configuration: showFields(manifest) },
+    })),
+  };
+}

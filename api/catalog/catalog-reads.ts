@@ -1,0 +1,64 @@
+/** Reading the catalog for one account. */
+import { pageCatalog } from '../../db/catalog/catalog.ts';
+import { findPluginBySlug, type Plugin } from '../../db/catalog/plugins.ts';
+import { searchCatalog } from '../../db/catalog/search.ts';
+import { findVersion, findVersions, lastPublished, readReadme } from '../../db/catalog/versions.ts';
+import { countInstallations, findInstallationOf, findInstalled } from '../../db/installations/installations.ts';
+import type { Page } from '../../db/postgres/cursors.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import { requireVisible } from '../plugins/ownership.ts';
+import type { Services } from '../shared/services.ts';
+import type { CatalogDetail, CatalogFacts } from './catalog-entry.ts';
+
+/** Who wants an older one pins it by its id. */
+const VERSIONS_SHOWN = 100;
+
+export interface CatalogRow {
+  readonly plugin: Plugin;
+  readonly facts: CatalogFacts;
+}
+
+/** One page of the catalog with what the caller has installed of it. */
+export async function readCatalog(
+  { pool }: Pick<Services, 'pool'>,
+  caller: Caller,
+  query: { limit: number; cursor?: string | undefined; q?: string | undefined },
+): Promise<Page<CatalogRow>> {
+  const { items, nextCursor } = query.q?.trim()
+    ? await searchCatalog(pool, caller.id, query.q, query)
+    : await pageCatalog(pool, caller.id, query);
+  const ids = items.map((plugin) => plugin.id);
+  const latestIds = items.flatMap((plugin) => plugin.latestVersionId ?? []);
+  const [versions, installed, counts] = await Promise.all([
+    findVersions(pool, latestIds),
+    findInstalled(pool, caller.id, ids),
+    countInstallations(pool, ids),
+  ]);
+  const byId = new Map(versions.map((version) => [version.id, version]));
+  const rows = items.map((plugin) => ({
+    plugin,
+    facts: {
+      latest: byId.get(plugin.latestVersionId ?? '') ?? null,
+      installationId: installed.get(plugin.id) ?? null,
+      installCount: counts.get(plugin.id) ?? 0,
+    },
+  }));
+  return { items: rows, nextCursor };
+}
+
+/** One entry with its readme. @throws Problem `not_found` */
+export async function readCatalogEntry(
+  { pool }: Pick<Services, 'pool'>,
+  caller: Caller,
+  slug: string,
+): Promise<CatalogRow & CatalogDetail> {
+  const found = await findPluginBySlug(pool, slug);
+  const installation = found ? await findInstallationOf(pool, caller.id, found.id) : null;
+  const plugin = requireVisible(found, caller, { installed: installation !== null, access: 'read' });
+  const latest = plugin.latestVersionId === null ? null : await findVersion(pool, plugin.latestVersionId);
+  const counts = await countInstallations(pool, [plugin.id]);
+  const readme = latest ? await readReadme(pool, latest.id) : '';
+  const facts = { latest, installationId: installation?.id ?? null, installCount: counts.get(plugin.id) ?? 0 };
+  const versions = await lastPublished(pool, plugin.id, VERSIONS_SHOWN);
+  return { plugin, facts, readme, versions };
+}

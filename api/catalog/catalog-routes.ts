@@ -1,0 +1,44 @@
+/** The catalog, as one account sees it. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { callerOf } from '../../service/http/authentication.ts';
+import { page } from '../../service/http/page.ts';
+import { catalogQuery, slugParams } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { catalogEntry, catalogSummary, showEntry, showSummary } from './catalog-entry.ts';
+import { readCatalog, readCatalogEntry } from './catalog-reads.ts';
+
+export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/marketplace',
+      {
+        schema: {
+          group: 'Catalog',
+          summary: 'Every listed plugin, and the caller’s own private ones',
+          querystring: catalogQuery,
+          response: { 200: page(catalogSummary) },
+        },
+      },
+      async (request) => {
+        const { items, nextCursor } = await readCatalog(services, callerOf(request), request.query);
+        return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };
+      },
+    );
+
+    app.get(
+      '/marketplace/:slug',
+      {
+        schema: {
+          group: 'Catalog',
+          summary: 'One plugin: readme, what it offers and what it can reach',
+          params: slugParams,
+          response: { 200: catalogEntry },
+        },
+      },
+      async (request) => {
+        const { plugin, facts, ...detail } = await readCatalogEntry(services, callerOf(request), request.params.slug);
+        return showEntry(plugin, facts, detail);
+      },
+    );
+  };
+}

@@ -1,0 +1,118 @@
+/** Channels, deliveries and events as the interface shows them. */
+import { z } from 'zod';
+import type { Delivery } from '../../db/channels/delivery-history.ts';
+import type { RecordedEvent } from '../../db/installations/event-history.ts';
+import { anyJson, moment } from '../shared/resource.ts';
+
+/** Of a body, what is shown: enough to see what came. Bytes. */
+export const BODY_SHOWN_BYTES = 65_536;
+
+export const channelResource = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    webhookUrl: z.string().describe('For the vendor. Replacing it kills the old one at once.'),
+    connectedAt: moment,
+  })
+  .meta({ id: 'Channel', description: 'A connected vendor inbox of an installation.' });
+
+export interface ShownChannel {
+  readonly id: string;
+  readonly name: string;
+  readonly routingId: string;
+  readonly connectedAt: string;
+}
+
+/** @param webhookUrl the base address of webhooks, without a slash at the end */
+export function showChannel(channel: ShownChannel, webhookUrl: string): z.output<typeof channelResource> {
+  const { id, name, routingId, connectedAt } = channel;
+  return { id, name, webhookUrl: `${webhookUrl}/webhook/plugin/${routingId}`, connectedAt };
+}
+
+const direction = z.enum(['in', 'out']);
+export const deliveryState = z.enum(['pending', 'delivered', 'dead']);
+const deliveryFields = {
+  id: z.string(),
+  channelId: z.string(),
+  direction: direction.describe('in: a webhook request; out: an agent’s reply.'),
+  state: deliveryState,
+  attempts: z.number(),
+  receivedAt: moment,
+  nextAttemptAt: moment.nullable().describe('Null while it waits for its installation, or when it is over.'),
+  lastError: z.string().nullable(),
+  finishedAt: moment.nullable(),
+  method: z.string(),
+  query: z.string(),
+  bodyBytes: z.number(),
+};
+export const deliveryResource = z
+  .strictObject(deliveryFields)
+  .meta({ id: 'Delivery', description: 'One webhook request, or one reply, and what came of it.' });
+export const deliveryDetail = z
+  .strictObject({
+    ...deliveryFields,
+    headers: z.array(z.tuple([z.string(), z.string()])).describe('As they came, in order.'),
+    body: z.string().describe('As text where it is UTF-8, else base64.'),
+    bodyEncoding: z.enum(['text', 'base64']),
+    bodyTruncated: z.boolean().describe(`Whether only the first ${BODY_SHOWN_BYTES} bytes are shown.`),
+  })
+  .meta({ id: 'DeliveryDetail', description: 'A delivery with its headers and body.' });
+
+export function showDelivery(row: Delivery): z.output<typeof deliveryResource> {
+  const { id, channelId, direction, state, attempts, lastError, method, query, bodyBytes } = row;
+  return {
+    ...{ id, channelId, direction, state, attempts, lastError, method, query, bodyBytes },
+    receivedAt: row.receivedAt.toISOString(),
+    nextAttemptAt: row.nextAttemptAt?.toISOString() ?? null,
+    finishedAt: row.finishedAt?.toISOString() ?? null,
+  };
+}
+
+export function showDeliveryDetail(row: Delivery & { readonly body: Buffer }): z.output<typeof deliveryDetail> {
+  const truncated = row.bodyBytes > row.body.byteLength;
+  const text = textOf(row.body, truncated);
+  return {
+    ...showDelivery(row),
+    headers: row.headers.map(([name, value]) => [name, value]),
+    body: text ?? row.body.toString('base64'),
+    bodyEncoding: text === null ? 'base64' : 'text',
+    bodyTruncated: truncated,
+  };
+}
+
+/** Null: it is no UTF-8. A cut body may end inside a character. */
+function textOf(body: Buffer, cut: boolean): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body, { stream: cut });
+  } catch {
+    return null;
+  }
+}
+
+export const replayed = z
+  .strictObject({ replayed: z.number().describe('How many were made pending again.') })
+  .meta({ id: 'Replayed', description: 'What a replay of many did.' });
+
+export const eventState = z.enum(['pending', 'delivered', 'skipped', 'dead']);
+export const eventResource = z
+  .strictObject({
+    id: z.string(),
+    type: z.string(),
+    state: eventState,
+    attempts: z.number(),
+    occurredAt: moment,
+    nextAttemptAt: moment.nullable(),
+    lastError: z.string().nullable(),
+    finishedAt: moment.nullable(),
+    data: anyJson,
+  })
+  .meta({ id: 'Event', description: 'One lifecycle notification to a plugin, and what came of it.' });
+
+export function showEvent(row: RecordedEvent): z.output<typeof eventResource> {
+  return {
+    ...row,
+    occurredAt: row.occurredAt.toISOString(),
+    nextAttemptAt: row.nextAttemptAt?.toISOString() ?? null,
+    finishedAt: row.finishedAt?.toISOString() ?? null,
+  };
+}

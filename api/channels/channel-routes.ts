@@ -1,0 +1,155 @@
+/** Channels of an installation, what came through them, and the events it was sent. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { pageDeliveries } from '../../db/channels/delivery-history.ts';
+import { pageEvents } from '../../db/installations/event-history.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { page } from '../../service/http/page.ts';
+import { requireInstallation } from '../installations/installing.ts';
+import { nothing } from '../shared/resource.ts';
+import {
+  channelParams,
+  deliveryParams,
+  deliveryQuery,
+  eventParams,
+  eventQuery,
+  idParams,
+  newChannel,
+  replayBody,
+} from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import {
+  connectChannel,
+  disconnectChannel,
+  replaceChannelAddress,
+  replayMany,
+  replayOne,
+  replayOneEvent,
+  requireDelivery,
+} from './channel-changes.ts';
+import {
+  channelResource,
+  deliveryDetail,
+  deliveryResource,
+  eventResource,
+  replayed,
+  showChannel,
+  showDelivery,
+  showDeliveryDetail,
+  showEvent,
+} from './channel-resource.ts';
+
+const group = 'Channels';
+const shapes = {
+  connect: {
+    group,
+    summary: 'Connects a channel',
+    details: 'Answers the address to give to the vendor. Only plugins that register channel.receive have channels.',
+    problems: ['no_channel'],
+    params: idParams,
+    body: newChannel,
+    response: { 201: channelResource },
+  },
+  disconnect: {
+    group,
+    summary: 'Disconnects a channel',
+    details: 'Its address answers 410 from then on, and its chats are removed.',
+    params: channelParams,
+    response: { 204: nothing },
+  },
+  replace: {
+    group,
+    summary: 'Replaces a channel’s address',
+    details: 'The old one answers 410 from then on.',
+    params: channelParams,
+    response: { 200: channelResource },
+  },
+  deliveries: {
+    group,
+    summary: 'What came through the channels and what was sent, newest first',
+    params: idParams,
+    querystring: deliveryQuery,
+    response: { 200: page(deliveryResource) },
+  },
+  delivery: {
+    group,
+    summary: 'One delivery with its payload',
+    params: deliveryParams,
+    response: { 200: deliveryDetail },
+  },
+  replay: {
+    group,
+    summary: 'Delivers one again',
+    problems: ['no_channel'],
+    params: deliveryParams,
+    response: { 200: deliveryDetail },
+  },
+  replayMany: {
+    group,
+    summary: 'Delivers many again',
+    details: 'Oldest first and at most 10,000 at once; those of disconnected channels are left out.',
+    params: idParams,
+    body: replayBody,
+    response: { 200: replayed },
+  },
+  events: {
+    group,
+    summary: 'The events a plugin was sent, newest first',
+    params: idParams,
+    querystring: eventQuery,
+    response: { 200: page(eventResource) },
+  },
+  replayEvent: { group, summary: 'Sends an event again', params: eventParams, response: { 200: eventResource } },
+} satisfies Record<string, FastifySchema>;
+
+export function channelRoutes(services: Services): FastifyPluginAsyncZod {
+  const { pool, webhookUrl } = services;
+  return async (app) => {
+    app.post('/installations/:id/channels', { schema: shapes.connect }, async (request, reply) => {
+      const channel = await connectChannel(services, callerOf(request), request.params.id, request.body);
+      return reply.code(201).send(showChannel(channel, webhookUrl));
+    });
+
+    app.delete('/installations/:id/channels/:channelId', { schema: shapes.disconnect }, async (request, reply) => {
+      await disconnectChannel(services, callerOf(request), request.params.id, request.params.channelId);
+      return reply.code(204).send();
+    });
+
+    const replacePath = '/installations/:id/channels/:channelId/replace-address';
+    app.post(replacePath, { schema: shapes.replace }, async (request) => {
+      const { id, channelId } = request.params;
+      return showChannel(await replaceChannelAddress(services, callerOf(request), id, channelId), webhookUrl);
+    });
+
+    app.get('/installations/:id/deliveries', { schema: shapes.deliveries }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const found = await pageDeliveries(pool, { installationId: id, ...request.query });
+      return { items: found.items.map(showDelivery), nextCursor: found.nextCursor };
+    });
+
+    app.get('/installations/:id/deliveries/:deliveryId', { schema: shapes.delivery }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      return showDeliveryDetail(await requireDelivery(services, id, request.params.deliveryId));
+    });
+
+    app.post('/installations/:id/deliveries/:deliveryId/replay', { schema: shapes.replay }, async (request) => {
+      const { id, deliveryId } = request.params;
+      return showDeliveryDetail(await replayOne(services, callerOf(request), id, deliveryId));
+    });
+
+    app.post('/installations/:id/deliveries/replay', { schema: shapes.replayMany }, async (request) => ({
+      replayed: await replayMany(services, callerOf(request), request.params.id, request.body),
+    }));
+
+    app.get('/installations/:id/events', { schema: shapes.events }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const found = await pageEvents(pool, { installationId: id, ...request.query });
+      return { items: found.items.map(showEvent), nextCursor: found.nextCursor };
+    });
+
+    app.post('/installations/:id/events/:eventId/replay', { schema: shapes.replayEvent }, async (request) => {
+      const { id, eventId } = request.params;
+      return showEvent(await replayOneEvent(services, callerOf(request), id, eventId));
+    });
+  };
+}

@@ -1,0 +1,63 @@
+/** Whether settings and secrets fit what a version's manifest asks for. Pure. */
+import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
+import { type Manifest, SECRET_MAX_CHARS, SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
+
+/** Null forgets a value: a setting is its default again, a secret is gone. */
+export interface ConfigurationInput {
+  readonly settings?: Readonly<Record<string, string | null>> | undefined;
+  readonly secrets?: Readonly<Record<string, string | null>> | undefined;
+}
+/** What an installation has, of whatever version. */
+interface Stored {
+  readonly settings: Readonly<Record<string, string>>;
+  readonly secretNames: readonly string[];
+}
+
+/**
+ * What is stored can always be forgotten, also when the version that asked for it is gone.
+ *
+ * @throws Problem `bad_request` naming every field that does not fit; values of secrets are never repeated
+ */
+export function checkConfiguration(manifest: Manifest, stored: Stored, input: ConfigurationInput): void {
+  const faults: ProblemLocation[] = [];
+  for (const [name, value] of Object.entries(input.settings ?? {})) {
+    if (value === null && Object.hasOwn(stored.settings, name)) continue;
+    const message = settingFault(manifest, name, value);
+    if (message) faults.push({ field: `settings.${name}`, message });
+  }
+  for (const [name, value] of Object.entries(input.secrets ?? {})) {
+    if (value === null && stored.secretNames.includes(name)) continue;
+    const message = secretFault(manifest, name, value);
+    if (message) faults.push({ field: `secrets.${name}`, message });
+  }
+  const [first] = faults;
+  if (first) throw new Problem('bad_request', `${first.field}: ${first.message}`, { errors: faults });
+}
+
+/** The stored settings with these over them. */
+export function mergeSettings(
+  stored: Stored['settings'],
+  given: ConfigurationInput['settings'] = {},
+): Record<string, string> {
+  const merged = Object.entries({ ...stored, ...given });
+  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
+}
+
+function settingFault(manifest: Manifest, name: string, value: string | null): string | null {
+  const row = Object.hasOwn(manifest.settings, name) ? manifest.settings[name] : undefined;
+  if (!row) return `is not known${known(Object.keys(manifest.settings))}`;
+  if (value === null) return null;
+  if (value.length > SETTING_MAX_CHARS) return `must be at most ${SETTING_MAX_CHARS} characters`;
+  if (row.enum && !row.enum.includes(value)) return `must be one of ${row.enum.join(', ')}`;
+  return null;
+}
+
+function secretFault(manifest: Manifest, name: string, value: string | null): string | null {
+  if (!Object.hasOwn(manifest.secrets, name)) return `is not known${known(Object.keys(manifest.secrets))}`;
+  if (value === '') return 'must not be empty; send null to forget it';
+  if (value !== null && value.length > SECRET_MAX_CHARS) return `must be at most ${SECRET_MAX_CHARS} characters`;
+  return null;
+}
+
+const known = (names: readonly string[]): string =>
+  names.length === 0 ? '; the plugin has none' : `; there are ${names.join(', ')}`;

@@ -1,0 +1,84 @@
+/** Installations that follow a plugin: who moves to a new Latest by itself, and who is asked first. */
+import type { ClientBase } from 'pg';
+import type { Plugin } from '../../db/catalog/plugins.ts';
+import type { Version } from '../../db/catalog/versions.ts';
+import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
+import { recordEvent } from '../../db/installations/events.ts';
+import { changeInstallation, type Installation, lockFollowers } from '../../db/installations/installations.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
+import { announceInstallation } from '../../db/postgres/notices.ts';
+import { isCovered, settledStatus } from './access.ts';
+
+/**
+ * Brings every installation on policy Latest to the plugin's latest version: the covered ones move, the others keep what
+ * they run and show what is asked for. Run in the transaction that holds the plugin's row.
+ *
+ * @param latest null: no published version is left, everybody keeps what they run
+ */
+export async function moveFollowers(
+  tx: ClientBase,
+  queues: Queues,
+  plugin: Plugin,
+  latest: Version | null,
+): Promise<void> {
+  for (const installation of await lockFollowers(tx, plugin.id, 'Latest')) {
+    if (latest) await offerVersion(tx, queues, installation, latest);
+    else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
+  }
+}
+
+/**
+ * Moves one installation to a version if its grants cover it, else leaves the version pending.
+ *
+ * @param installation its row is locked by the transaction
+ */
+export async function offerVersion(
+  tx: ClientBase,
+  queues: Queues,
+  installation: Installation,
+  version: Version,
+): Promise<void> {
+  const runsIt = installation.currentVersionId === version.id;
+  if (isCovered(installation.grantedCapabilities, version.capabilities)) {
+    if (!runsIt) await moveTo(tx, queues, installation, version);
+    else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
+    // One that is older than its grants may run what it was never asked about: then it is asked about that.
+  } else if (installation.pendingVersionId !== version.id) {
+    await setPending(tx, installation, version.id);
+  }
+}
+
+/** Moves one installation to a version with exactly its capabilities: what it no longer asks for is revoked. */
+export async function moveTo(
+  tx: ClientBase,
+  queues: Queues,
+  installation: Installation,
+  version: Version,
+): Promise<void> {
+  await changeInstallation(tx, installation.id, {
+    currentVersionId: version.id,
+    pendingVersionId: null,
+    grantedCapabilities: version.capabilities,
+    ...settledStatus(installation.status, version.manifest, installation),
+  });
+  await recordEvent(tx, queues, {
+    installationId: installation.id,
+    accountId: installation.accountId,
+    pluginId: installation.pluginId,
+    versionId: version.id,
+    semVer: version.semVer ?? DRAFT_SEM_VER,
+    type: 'pluginUpdated',
+    data: {
+      fromVersionId: installation.currentVersionId ?? version.id,
+      toVersionId: version.id,
+      fromSemVer: installation.currentSemVer ?? DRAFT_SEM_VER,
+      toSemVer: version.semVer ?? DRAFT_SEM_VER,
+    },
+  });
+  await announceInstallation(tx, installation.id);
+}
+
+async function setPending(tx: ClientBase, installation: Installation, versionId: string | null): Promise<void> {
+  await changeInstallation(tx, installation.id, { pendingVersionId: versionId });
+  await announceInstallation(tx, installation.id);
+}

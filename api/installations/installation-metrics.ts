@@ -1,0 +1,46 @@
+/** What an installation did over time: every point of the range, and every handler its version has. */
+import type { Pool } from 'pg';
+import type { z } from 'zod';
+import {
+  type HandlerSums,
+  listHandlers,
+  type Point,
+  readHandlers,
+  readLastCalls,
+  readPoints,
+} from '../../db/records/rollups.ts';
+import type { MetricsRange, metricsResource } from './metric-resource.ts';
+
+/** Reads it. A point at which nothing happened is all zeros. */
+export async function readInstallationMetrics(
+  pool: Pool,
+  installationId: string,
+  range: MetricsRange,
+): Promise<z.input<typeof metricsResource>> {
+  const [points, called, handlers, lastCalls] = await Promise.all([
+    readPoints(pool, installationId, range),
+    readHandlers(pool, installationId, range),
+    listHandlers(pool, installationId),
+    readLastCalls(pool, installationId),
+  ]);
+  const known = new Map(points.map((point) => [Date.parse(point.at), point]));
+  const all: Point[] = [];
+  for (let at = range.from; at < range.to; at += range.stepMs) all.push(known.get(at) ?? nothingAt(at));
+  const lastAt = new Map(lastCalls.map(({ kind, name, at }) => [`${kind} ${name}`, at]));
+  const rows = new Map<string, Omit<HandlerSums, 'lastAt'>>();
+  for (const { kind, name } of handlers) rows.set(`${kind} ${name}`, { kind, name, ...neverCalled });
+  for (const { lastAt: _, ...sums } of called) rows.set(`${sums.kind} ${sums.name}`, sums);
+  return {
+    from: new Date(range.from).toISOString(),
+    to: new Date(range.to).toISOString(),
+    stepSeconds: range.stepMs / 1000,
+    points: all,
+    handlers: [...rows].map(([key, sums]) => ({ ...sums, lastAt: lastAt.get(key) ?? null })),
+  };
+}
+
+const neverCalled = { calls: 0, errors: 0, timeouts: 0, cancels: 0, p50Ms: null, p95Ms: null };
+const nothingAt = (at: number): Point => ({
+  ...{ at: new Date(at).toISOString(), calls: 0, errors: 0, timeouts: 0, p50Ms: null, p95Ms: null },
+  ...{ hostCalls: 0, denials: 0, logLines: 0, droppedLines: 0, restarts: 0, processorMs: 0, memoryMaxBytes: 0 },
+});

@@ -1,0 +1,99 @@
+/** Installations as the interface shows them. Secrets are names only, here and everywhere. */
+import { z } from 'zod';
+import type { Installation } from '../../db/installations/installations.ts';
+import { channelResource, showChannel } from '../channels/channel-resource.ts';
+import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
+import { anyJson, moment } from '../shared/resource.ts';
+import { versionPolicy } from '../shared/schemas.ts';
+import { accessDiff } from './access.ts';
+
+export const installationResource = z
+  .strictObject({
+    id: z.string(),
+    pluginId: z.string(),
+    slug: z.string(),
+    displayName: z.string(),
+    versionPolicy,
+    pinnedVersionId: z.string().nullable(),
+    currentVersionId: z.string().nullable(),
+    currentSemVer: z.string().nullable(),
+    grantedCapabilities: z.array(z.string()),
+    pendingUpdate: z
+      .strictObject({
+        versionId: z.string(),
+        semVer: z.string().nullable(),
+        added: z.array(z.string()),
+        removed: z.array(z.string()),
+      })
+      .nullable(),
+    settings: z.record(z.string(), z.string()),
+    secretNames: z.array(z.string()),
+    configuration: configurationFields.describe('Of the version that runs.'),
+    reach: z.array(reachRow).describe('What the capabilities mean that are granted or asked for.'),
+    status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
+    statusReason: z.string().nullable(),
+    runtime: z.strictObject({
+      state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
+      restarts: z.number(),
+      lastExit: anyJson.nullable(),
+      startedAt: moment.nullable(),
+      rssBytes: z.number().nullable(),
+      inspected: z.boolean().describe('Its owner debugs it: budgets may stand still.'),
+    }),
+    channels: z.array(channelResource),
+    hookOrder: z.number(),
+    deprecationMessage: z.string().nullable(),
+    createdAt: moment,
+    updatedAt: moment,
+  })
+  .meta({ id: 'Installation', description: 'One plugin installed by one account. Secrets are names only.' });
+
+/** @param webhookUrl the base address of webhooks, without a slash at the end */
+export function showInstallation(row: Installation, webhookUrl: string): z.output<typeof installationResource> {
+  const pendingUpdate = showPending(row);
+  return {
+    id: row.id,
+    pluginId: row.pluginId,
+    slug: row.slug,
+    displayName: row.displayName,
+    versionPolicy: row.versionPolicy,
+    pinnedVersionId: row.pinnedVersionId,
+    currentVersionId: row.currentVersionId,
+    currentSemVer: row.currentSemVer,
+    grantedCapabilities: [...row.grantedCapabilities],
+    pendingUpdate,
+    settings: { ...row.settings },
+    secretNames: [...row.secretNames],
+    configuration: showFields(row.currentManifest),
+    reach: showReach(new Set([...row.grantedCapabilities, ...(pendingUpdate?.added ?? [])])),
+    status: row.status,
+    statusReason: reasonOf(row),
+    runtime: {
+      state: row.runtimeState ?? 'stopped',
+      restarts: row.restarts ?? 0,
+      lastExit: row.lastExit ?? null,
+      startedAt: row.startedAt?.toISOString() ?? null,
+      rssBytes: row.rssBytes,
+      inspected: row.inspected ?? false,
+    },
+    channels: row.channels.map((channel) => showChannel(channel, webhookUrl)),
+    hookOrder: row.hookOrder,
+    deprecationMessage: row.deprecationMessage,
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+  };
+}
+
+function showPending(row: Installation) {
+  if (row.pendingVersionId === null) return null;
+  const diff = accessDiff(row.grantedCapabilities, row.pendingCapabilities ?? []);
+  return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff };
+}
+
+/** What the user should know first: a block by the operator, then the installation's own trouble, then a yank. */
+function reasonOf(row: Installation): string | null {
+  if (row.blockedReason !== null) return `The operator blocked this plugin: ${row.blockedReason}`;
+  if (row.statusReason !== null) return row.statusReason;
+  if (row.currentStatus !== 'yanked') return null;
+  return `Version ${row.currentSemVer} was yanked by its author. It keeps running here; move to another version when you can.`;
+}

@@ -1,0 +1,140 @@
+/** Installations of the caller's account. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { readUsage } from '../../db/accounts/model-usage.ts';
+import { type Installation, pageInstallations } from '../../db/installations/installations.ts';
+import { pageAudit } from '../../db/records/audit.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { page } from '../../service/http/page.ts';
+import { auditEntryResource, nothing, setupEvent, usageResource } from '../shared/resource.ts';
+import { configuration, idParams, newInstallation, pageQuery } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { readInstallationMetrics } from './installation-metrics.ts';
+import { installationResource, showInstallation } from './installation-resource.ts';
+import { configure, install, requireInstallation, rerunSetup, uninstall } from './installing.ts';
+import { metricsQuery, metricsResource, rangeOf } from './metric-resource.ts';
+
+const shapes = {
+  install: {
+    group: 'Installations',
+    summary: 'Installs a plugin, and consents to what it asks for',
+    problems: [
+      'not_found',
+      'plugin_blocked',
+      'draft_owner_only',
+      'already_installed',
+      'no_draft',
+      'no_published_version',
+      'invalid_pin',
+      'not_pending',
+    ],
+    body: newInstallation,
+    response: { 201: installationResource },
+  },
+  list: {
+    group: 'Installations',
+    summary: 'The caller’s installations',
+    querystring: pageQuery,
+    response: { 200: page(installationResource) },
+  },
+  one: {
+    group: 'Installations',
+    summary: 'One installation',
+    params: idParams,
+    response: { 200: installationResource },
+  },
+  audit: {
+    group: 'Installations',
+    summary: 'What the plugin reached through host, and what it was denied, newest first',
+    params: idParams,
+    querystring: pageQuery,
+    response: { 200: page(auditEntryResource) },
+  },
+  usage: {
+    group: 'Installations',
+    summary: 'What the plugin spent of the operator’s models',
+    params: idParams,
+    response: { 200: usageResource },
+  },
+  metrics: {
+    group: 'Installations',
+    summary: 'What it did over time: calls, errors, latency and use, and each of its handlers',
+    details:
+      'Summed by the minute and written every ten seconds. A point stands for `stepSeconds` from `at` on. Operators may read it of any installation.',
+    params: idParams,
+    querystring: metricsQuery,
+    response: { 200: metricsResource },
+  },
+  configure: {
+    group: 'Installations',
+    summary: 'Sets settings and secrets',
+    details: 'What is not named stays as it is; null forgets a secret. Secrets are never returned.',
+    params: idParams,
+    body: configuration,
+    response: { 200: installationResource },
+  },
+  rerunSetup: {
+    group: 'Installations',
+    summary: 'Sends pluginInstalled again',
+    params: idParams,
+    response: { 202: setupEvent },
+  },
+  uninstall: {
+    group: 'Installations',
+    summary: 'Uninstalls',
+    details:
+      'The plugin is told first; then its agents and their chats, channels, live connections and secrets are removed.',
+    params: idParams,
+    response: { 204: nothing },
+  },
+} satisfies Record<string, FastifySchema>;
+
+/** @param quota installations an account may have */
+export function installationRoutes(services: Services, quota: number): FastifyPluginAsyncZod {
+  const show = (row: Installation) => showInstallation(row, services.webhookUrl);
+  return async (app) => {
+    app.post('/installations', { schema: shapes.install }, async (request, reply) => {
+      const made = await install(services, callerOf(request), request.body, quota);
+      return reply.code(201).send(show(made));
+    });
+
+    app.get('/installations', { schema: shapes.list }, async (request) => {
+      const found = await pageInstallations(services.pool, callerOf(request).id, request.query);
+      return { items: found.items.map(show), nextCursor: found.nextCursor };
+    });
+
+    app.get('/installations/:id', { schema: shapes.one }, async (request) =>
+      show(await requireInstallation(services, callerOf(request), request.params.id, 'read')),
+    );
+
+    app.get('/installations/:id/audit', { schema: shapes.audit }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      return pageAudit(services.pool, { installationId: id, ...request.query });
+    });
+
+    app.get('/installations/:id/usage', { schema: shapes.usage }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { total, today, models, days } = await readUsage(services.pool, id);
+      return { total, today, models: [...models], days: [...days] };
+    });
+
+    app.get('/installations/:id/metrics', { schema: shapes.metrics }, async (request) => {
+      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      return readInstallationMetrics(services.pool, id, rangeOf(request.query, Date.now()));
+    });
+
+    app.post('/installations/:id/configure', { schema: shapes.configure }, async (request) =>
+      show(await configure(services, callerOf(request), request.params.id, request.body)),
+    );
+
+    app.post('/installations/:id/rerun-setup', { schema: shapes.rerunSetup }, async (request, reply) => {
+      const eventId = await rerunSetup(services, callerOf(request), request.params.id);
+      return reply.code(202).send({ eventId });
+    });
+
+    app.delete('/installations/:id', { schema: shapes.uninstall }, async (request, reply) => {
+      await uninstall(services, callerOf(request), request.params.id);
+      return reply.code(204).send();
+    });
+  };
+}

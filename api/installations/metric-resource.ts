@@ -1,0 +1,93 @@
+/** What an installation did over time, as requests and answers have it. */
+import { z } from 'zod';
+import { MINUTE_MS } from '../../db/records/rollups.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { moment } from '../shared/resource.ts';
+
+/** Points of one answer at most: more than a chart can show. */
+const POINTS_MAX = 1_500;
+/** Points where the caller does not say how wide one is. */
+const POINTS_DEFAULT = 60;
+const SPAN_DEFAULT_MS = 60 * MINUTE_MS;
+const STEP_MAX_S = 31 * 86_400;
+
+const time = z.iso.datetime({ offset: true, error: 'must be a moment such as 2026-11-21T12:00:00Z' });
+
+export const metricsQuery = z.object({
+  from: time.optional().describe('An hour before `to` by default.'),
+  to: time.optional().describe('Now by default. Not itself part of the range.'),
+  step: z.coerce
+    .number({ error: 'must be a whole number' })
+    .int('must be a whole number')
+    .min(60, 'must be at least 60')
+    .max(STEP_MAX_S, `must be at most ${STEP_MAX_S}`)
+    .multipleOf(60, 'must be whole minutes')
+    .optional()
+    .describe('Seconds that one point stands for, whole minutes. Such that there are about 60 points by default.'),
+});
+
+const count = z.number().int().nonnegative();
+const milliseconds = z.number().nonnegative().nullable();
+const duration = {
+  p50Ms: milliseconds.describe('Half of the calls took no longer; estimated from counts by size. Null without calls.'),
+  p95Ms: milliseconds,
+};
+
+export const metricsResource = z
+  .strictObject({
+    from: moment,
+    to: moment,
+    stepSeconds: count,
+    points: z.array(
+      z.strictObject({
+        at: moment,
+        calls: count,
+        errors: count.describe('Failed, or could not be asked.'),
+        timeouts: count,
+        ...duration,
+        hostCalls: count,
+        denials: count,
+        logLines: count,
+        droppedLines: count,
+        restarts: count,
+        processorMs: z.number().nonnegative(),
+        memoryMaxBytes: count,
+      }),
+    ),
+    handlers: z.array(
+      z.strictObject({
+        kind: z.string().describe('hook, event, channel, tools, commands or providers.'),
+        name: z.string(),
+        calls: count,
+        errors: count,
+        timeouts: count,
+        cancels: count,
+        ...duration,
+        lastAt: moment.nullable().describe('When it was called last, as far as that is kept; null: never.'),
+      }),
+    ),
+  })
+  .meta({ id: 'InstallationMetrics' });
+
+export interface MetricsRange {
+  readonly from: number;
+  readonly to: number;
+  readonly stepMs: number;
+}
+
+/** The range a query asks for, in whole steps. @throws Problem `bad_request` */
+export function rangeOf(query: z.output<typeof metricsQuery>, now: number): MetricsRange {
+  const end = query.to === undefined ? now : Date.parse(query.to);
+  const start = query.from === undefined ? end - SPAN_DEFAULT_MS : Date.parse(query.from);
+  if (start >= end) throw new Problem('bad_request', '`from` must be before `to`.');
+  const chosen = Math.max(1, Math.ceil((end - start) / POINTS_DEFAULT / MINUTE_MS)) * MINUTE_MS;
+  const stepMs = query.step === undefined ? chosen : query.step * 1000;
+  const range = { from: Math.floor(start / stepMs) * stepMs, to: Math.ceil(end / stepMs) * stepMs, stepMs };
+  if ((range.to - range.from) / stepMs > POINTS_MAX) {
+    throw new Problem(
+      'bad_request',
+      `That is more than ${POINTS_MAX} points: ask for a shorter range or a longer step.`,
+    );
+  }
+  return range;
+}

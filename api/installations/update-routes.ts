@@ -1,0 +1,61 @@
+/** Which version an installation runs, and whether it runs at all. */
+
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import type { Installation } from '../../db/installations/installations.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { acceptBody, idParams, installationChanges } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { installationResource, showInstallation } from './installation-resource.ts';
+import { acceptUpdate, changePolicy, pause, resume } from './updates.ts';
+
+const acceptShape = {
+  group: 'Installations',
+  summary: 'Accepts the update that asks for more access',
+  problems: ['not_pending'],
+  params: idParams,
+  body: acceptBody,
+  response: { 200: installationResource },
+} satisfies FastifySchema;
+
+export function updateRoutes(services: Services): FastifyPluginAsyncZod {
+  const show = (row: Installation) => showInstallation(row, services.webhookUrl);
+  return async (app) => {
+    app.patch(
+      '/installations/:id',
+      {
+        schema: {
+          group: 'Installations',
+          summary: 'Changes policy, pin or hook order',
+          problems: ['draft_owner_only', 'no_draft', 'no_published_version', 'invalid_pin'],
+          params: idParams,
+          body: installationChanges,
+          response: { 200: installationResource },
+        },
+      },
+      async (request) => show(await changePolicy(services, callerOf(request), request.params.id, request.body)),
+    );
+
+    app.post(
+      '/installations/:id/accept-update',
+      {
+        schema: acceptShape,
+      },
+      async (request) => {
+        const { versionId } = request.body;
+        return show(await acceptUpdate(services, callerOf(request), request.params.id, versionId));
+      },
+    );
+
+    for (const [name, summary, change] of [
+      ['pause', 'Stops an installation', pause],
+      ['resume', 'Lets a paused installation run again', resume],
+    ] as const) {
+      app.post(
+        `/installations/:id/${name}`,
+        { schema: { group: 'Installations', summary, params: idParams, response: { 200: installationResource } } },
+        async (request) => show(await change(services, callerOf(request), request.params.id)),
+      );
+    }
+  };
+}

@@ -1,0 +1,117 @@
+/** Which version an installation runs: its policy, its pin, and the user's word on what asks for more. */
+import type { ClientBase } from 'pg';
+import { lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
+import { findVersion } from '../../db/catalog/versions.ts';
+import {
+  changeInstallation,
+  findInstallation,
+  type Installation,
+  lockInstallation,
+  type VersionPolicy,
+} from '../../db/installations/installations.ts';
+import { announceInstallation } from '../../db/postgres/notices.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import type { Services } from '../shared/services.ts';
+import { settledStatus } from './access.ts';
+import { moveTo, offerVersion } from './following.ts';
+import { changeLocked, chooseVersion, requireInstallation } from './installing.ts';
+
+export interface PolicyChange {
+  readonly versionPolicy?: VersionPolicy | undefined;
+  readonly pinnedVersionId?: string | undefined;
+  readonly hookOrder?: number | undefined;
+}
+
+/** Changes policy, pin or place in the hook chain. A version that asks for more waits for `acceptUpdate`. */
+export async function changePolicy(
+  services: Services,
+  caller: Caller,
+  installationId: string,
+  change: PolicyChange,
+): Promise<Installation> {
+  await withPlugin(services, caller, installationId, async (tx, installation, plugin) => {
+    if (change.hookOrder !== undefined) {
+      await changeInstallation(tx, installation.id, { hookOrder: change.hookOrder });
+    }
+    const policy = change.versionPolicy ?? installation.versionPolicy;
+    if (change.pinnedVersionId !== undefined && policy !== 'Pinned') {
+      throw new Problem('invalid_pin', 'pinnedVersionId goes with the policy Pinned only.');
+    }
+    if (change.versionPolicy === undefined && change.pinnedVersionId === undefined) return;
+    const version = await chooseVersion(
+      tx,
+      plugin,
+      caller,
+      policy,
+      change.pinnedVersionId ?? installation.pinnedVersionId,
+    );
+    const pinnedVersionId = policy === 'Pinned' ? version.id : null;
+    await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });
+    // A draft is the caller's own code: saving it was the consent.
+    const { queues } = services;
+    const isOther = installation.currentVersionId !== version.id;
+    if (policy === 'Draft' && isOther) await moveTo(tx, queues, installation, version);
+    else await offerVersion(tx, queues, installation, version);
+  });
+  return requireInstallation(services, caller, installationId);
+}
+
+/**
+ * Accepts the version an installation is asked about, and no other: a newer publish replaces the question, so that it
+ * cannot ride on an answer to the old one.
+ */
+export async function acceptUpdate(
+  services: Services,
+  caller: Caller,
+  installationId: string,
+  versionId: string,
+): Promise<Installation> {
+  await withPlugin(services, caller, installationId, async (tx, installation) => {
+    const version = installation.pendingVersionId === versionId ? await findVersion(tx, versionId) : null;
+    if (version?.status !== 'published') throw notPending(installation);
+    await moveTo(tx, services.queues, installation, version);
+  });
+  return requireInstallation(services, caller, installationId);
+}
+
+/** Stops an installation until `resume`. */
+export async function pause(services: Services, caller: Caller, installationId: string): Promise<Installation> {
+  await changeLocked(services, caller, installationId, (tx) =>
+    changeInstallation(tx, installationId, { status: 'paused', statusReason: null }),
+  );
+  return requireInstallation(services, caller, installationId);
+}
+
+/** Lets a paused installation run again, or asks for what it lacks. One that is not paused stays as it is. */
+export async function resume(services: Services, caller: Caller, installationId: string): Promise<Installation> {
+  await changeLocked(services, caller, installationId, async (tx, installation) => {
+    if (installation.status !== 'paused' || !installation.currentManifest) return;
+    await changeInstallation(tx, installationId, settledStatus('ready', installation.currentManifest, installation));
+  });
+  return requireInstallation(services, caller, installationId);
+}
+
+function notPending({ id, pendingVersionId, pendingSemVer }: Installation): Problem {
+  if (pendingVersionId === null) return new Problem('not_pending', 'No update waits for your consent.');
+  const call = `POST /installations/${id}/accept-update with versionId ${pendingVersionId}`;
+  return new Problem('not_pending', `What waits for your consent is ${pendingSemVer}. To accept it, call ${call}.`);
+}
+
+/** Runs a change with the plugin's latest version standing still and the installation's row locked, in that order. */
+async function withPlugin(
+  { pool }: Services,
+  caller: Caller,
+  installationId: string,
+  change: (tx: ClientBase, installation: Installation, plugin: Plugin) => Promise<void>,
+): Promise<void> {
+  await inTransaction(pool, async (tx) => {
+    const known = await findInstallation(tx, caller.id, installationId);
+    const plugin = known ? await lockPlugin(tx, known.pluginId, 'shared') : null;
+    const installation = await lockInstallation(tx, caller.id, installationId);
+    if (!installation || !plugin) throw new Problem('not_found', 'You have no such installation.');
+    await change(tx, installation, plugin);
+    await announceInstallation(tx, installationId);
+  });
+}

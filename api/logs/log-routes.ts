@@ -1,0 +1,65 @@
+/** The log lines of one installation: a page at a time, or as they are written. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { pageLogs } from '../../db/records/logs.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { page } from '../../service/http/page.ts';
+import { eventStreamHeaders } from '../../service/http/row-streams.ts';
+import { findReadable, requireInstallation } from '../installations/installing.ts';
+import { logLineResource } from '../shared/resource.ts';
+import { logQuery, logStreamHeaders, logStreamQuery } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { LogStreams } from './log-streams.ts';
+
+const STREAM_DETAILS =
+  'Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it begins with the next line that is written; with it, after the line of that id. A comment comes every 15 seconds. After 15 minutes the stream ends: come back with Last-Event-ID.';
+
+export function logRoutes(services: Services): FastifyPluginAsyncZod {
+  const { pool } = services;
+  return async (app) => {
+    const streams = new LogStreams(services);
+    app.addHook('preClose', async () => streams.close());
+
+    app.get(
+      '/plugin-logs',
+      {
+        schema: {
+          group: 'Logs',
+          summary: 'The log lines of an installation, newest first',
+          problems: ['not_found'],
+          querystring: logQuery,
+          response: { 200: page(logLineResource) },
+        },
+      },
+      async (request) => {
+        await requireInstallation(services, callerOf(request), request.query.installationId, 'read');
+        return pageLogs(pool, request.query);
+      },
+    );
+
+    app.get(
+      '/plugin-logs/stream',
+      {
+        // It would run without end, for nobody.
+        exposeHeadRoute: false,
+        schema: {
+          ...{ group: 'Logs', summary: 'Log lines as they are written', details: STREAM_DETAILS },
+          problems: ['not_found'],
+          querystring: logStreamQuery,
+          headers: logStreamHeaders,
+          response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
+        },
+      },
+      async (request, reply) => {
+        const caller = callerOf(request);
+        const { installationId } = request.query;
+        await requireInstallation(services, caller, installationId, 'read');
+        const stream = await streams.open({
+          ...{ accountId: caller.id, filter: request.query, after: request.headers['last-event-id'] ?? null },
+          isThere: async () => (await findReadable(services, caller, installationId)) !== null,
+        });
+        return reply.headers(eventStreamHeaders).send(stream as never);
+      },
+    );
+  };
+}

@@ -1,0 +1,72 @@
+/** Log lines as server-sent events. */
+import type { Readable } from 'node:stream';
+import type { Pool } from 'pg';
+import type { Listener } from '../../db/postgres/listener.ts';
+import type { RowTail } from '../../db/postgres/row-tail.ts';
+import { followLogs, type LogFilter, type StoredLogLine } from '../../db/records/logs.ts';
+import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
+import { LogTail } from './log-tail.ts';
+
+/** Lines read at once: what a reader that is slow costs in memory. */
+const LINES_AT_ONCE = 100;
+
+export interface LogStreamRequest {
+  readonly accountId: string;
+  readonly filter: LogFilter;
+  /** The last line the reader has; null: only what is written from now on. */
+  readonly after: string | null;
+  /** Whether the account still has the installation. */
+  isThere(): Promise<boolean>;
+}
+
+export class LogStreams {
+  readonly #pool: Pool;
+  readonly #streams: RowStreams;
+
+  constructor(deps: { readonly pool: Pool; readonly listener: Listener }, options: RowStreamOptions = {}) {
+    this.#pool = deps.pool;
+    const follow = (wake: (key: string | null) => void) => followLogs(deps.listener, wake, () => wake(null));
+    this.#streams = new RowStreams({ follow, things: 'logs' }, options);
+  }
+
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  /** Opens a stream. It ends when it is destroyed, after its lifetime, or with `close`. @throws Problem `rate_limited` */
+  open({ accountId, filter, after, isThere }: LogStreamRequest): Promise<Readable> {
+    const openTail = async () => eventTail(await LogTail.open(this.#pool, filter, after));
+    return this.#streams.open({ accountId, key: filter.installationId, openTail, isThere });
+  }
+
+  /** Ends all streams: their readers go to another process. */
+  close(): void {
+    this.#streams.close();
+  }
+}
+
+const eventTail = (tail: LogTail): RowTail => ({
+  get position() {
+    return tail.position;
+  },
+  async read() {
+    const before = tail.position;
+    const lines = await tail.read(LINES_AT_ONCE);
+    return { events: asEvents(lines, before), more: lines.length === LINES_AT_ONCE };
+  },
+});
+
+/**
+ * Each line with the id to resume from: its own, or a greater one that was sent before it.
+ *
+ * @param sent the greatest so far
+ */
+function asEvents(lines: readonly StoredLogLine[], sent: string): string {
+  let greatest = sent;
+  const events = lines.map((line) => {
+    if (line.id > greatest) greatest = line.id;
+    // JSON text has no line break.
+    return `id: ${greatest}\nevent: line\ndata: ${JSON.stringify(line)}\n\n`;
+  });
+  return events.join('');
+}

@@ -1,0 +1,97 @@
+/** What operators ask of the REST interface and are shown. */
+import { z } from 'zod';
+import { isStorable } from '../../db/postgres/storable.ts';
+import { moment } from '../shared/resource.ts';
+
+/** Rows of one answer at most: these are for looking at, not for reading out. */
+export const ROWS_MAX = 200;
+/** As in the operator's command. Characters. */
+const REASON_MAX_CHARS = 500;
+
+const count = z.number().int().nonnegative();
+
+export const fleetResource = z
+  .strictObject({
+    children: z.array(
+      z.strictObject({
+        installationId: z.string(),
+        slug: z.string(),
+        account: z.string(),
+        semVer: z.string().nullable(),
+        state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
+        restarts: count,
+        rssBytes: count.nullable(),
+        startedAt: moment.nullable(),
+        lastExit: z.string().nullable().describe('Why its last child ended by itself.'),
+      }),
+    ),
+  })
+  .meta({ id: 'Fleet' });
+
+export const costsQuery = z.object({
+  hours: z.coerce
+    .number({ error: 'must be a whole number' })
+    .int('must be a whole number')
+    .min(1, 'must be at least 1')
+    .max(744, 'must be at most 744')
+    .default(24),
+});
+export const costsResource = z
+  .strictObject({
+    plugins: z.array(
+      z.strictObject({
+        slug: z.string(),
+        displayName: z.string(),
+        author: z.string(),
+        verified: z.boolean(),
+        blockedReason: z.string().nullable(),
+        installations: count,
+        calls: count,
+        failures: count.describe('Errors and timeouts.'),
+        p50Ms: z.number().nullable(),
+        p95Ms: z.number().nullable(),
+        restarts: count,
+        processorMs: z.number().nonnegative(),
+      }),
+    ),
+  })
+  .meta({ id: 'PluginCosts' });
+
+export const queuesResource = z
+  .strictObject({
+    queues: z.array(
+      z.strictObject({
+        name: z.string(),
+        waiting: count,
+        oldestSeconds: z.number().nonnegative(),
+        dead: count.nullable().describe('What used up its attempts; null where nothing can.'),
+      }),
+    ),
+    deadLetters: z.array(
+      z.strictObject({
+        id: z.string(),
+        kind: z.enum(['delivery', 'event']),
+        installationId: z.string(),
+        slug: z.string().nullable(),
+        what: z.string(),
+        attempts: count,
+        at: moment,
+        lastError: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'Queues' });
+
+export const blockBody = z.object({
+  reason: z
+    .string()
+    .trim()
+    .min(1, 'must say why: its users are told')
+    .max(REASON_MAX_CHARS, `must be at most ${REASON_MAX_CHARS} characters`)
+    .refine(isStorable, 'must hold no NUL and no half surrogate pair'),
+});
+export const moderated = z
+  .strictObject({ slug: z.string(), blockedReason: z.string().nullable(), installations: count })
+  .meta({ id: 'ModeratedPlugin' });
+export const verifiedResource = z.strictObject({ name: z.string(), verified: z.boolean() }).meta({ id: 'Author' });
+export const nameParams = z.object({ name: z.string() });

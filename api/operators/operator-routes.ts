@@ -1,0 +1,103 @@
+/** For operators: what runs, what it costs, what waits, and their word on plugins and authors. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { blockPlugin, type Moderated, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
+import { listDead, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { readBacklogs } from '../../service/telemetry/backlogs.ts';
+import { slugParams } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import {
+  blockBody,
+  costsQuery,
+  costsResource,
+  fleetResource,
+  moderated,
+  nameParams,
+  queuesResource,
+  ROWS_MAX,
+  verifiedResource,
+} from './operator-resource.ts';
+
+const common = { group: 'Operators', problems: ['operators_only'] } as const;
+const shapes = {
+  fleet: {
+    ...common,
+    summary: 'The plugin processes, those that need most memory first',
+    response: { 200: fleetResource },
+  },
+  plugins: {
+    ...common,
+    summary: 'Plugins by what they cost: those that fail most first',
+    querystring: costsQuery,
+    response: { 200: costsResource },
+  },
+  queues: { ...common, summary: 'What waits, and the newest dead letters', response: { 200: queuesResource } },
+  block: {
+    ...common,
+    summary: 'Takes a plugin out of the catalog and stops it in every account',
+    params: slugParams,
+    body: blockBody,
+    response: { 200: moderated },
+  },
+  unblock: { ...common, summary: 'Lets a plugin run again', params: slugParams, response: { 200: moderated } },
+  verify: {
+    ...common,
+    summary: 'Shows an author’s identity on everything they publish',
+    params: nameParams,
+    response: { 200: verifiedResource },
+  },
+  unverify: { ...common, summary: 'No longer does so', params: nameParams, response: { 200: verifiedResource } },
+} satisfies Record<string, FastifySchema>;
+
+export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.addHook('preValidation', async (request) => {
+      if (!callerOf(request).operator) throw new Problem('operators_only', 'Only operators may do this.');
+    });
+
+    app.get('/operator/fleet', { schema: shapes.fleet }, async () => {
+      const rows = await listFleet(pool, null, ROWS_MAX);
+      const children = rows.map((row) => ({
+        ...{ ...row, startedAt: row.startedAt?.toISOString() ?? null, lastExit: row.lastExit?.reason ?? null },
+      }));
+      return { children };
+    });
+
+    app.get('/operator/plugins', { schema: shapes.plugins }, async (request) => ({
+      plugins: await listPluginCosts(pool, request.query.hours, ROWS_MAX),
+    }));
+
+    app.get('/operator/queues', { schema: shapes.queues }, async () => {
+      const dead = await listDead(pool, null, ROWS_MAX);
+      const deadLetters = dead.map((letter) => ({ ...letter, at: letter.at.toISOString() }));
+      return { queues: await readBacklogs(pool), deadLetters };
+    });
+
+    app.post('/operator/plugins/:slug/block', { schema: shapes.block }, async (request) => {
+      const { params, body } = request;
+      return shown(await blockPlugin(pool, params.slug, body.reason, callerOf(request).name));
+    });
+
+    app.post('/operator/plugins/:slug/unblock', { schema: shapes.unblock }, async (request) =>
+      shown(await unblockPlugin(pool, request.params.slug, callerOf(request).name)),
+    );
+
+    for (const [word, verified] of [
+      ['verify', true],
+      ['unverify', false],
+    ] as const) {
+      app.post(`/operator/accounts/:name/${word}`, { schema: shapes[word] }, async (request) => {
+        const { name } = request.params;
+        if (await verifyAuthor(pool, name, verified, callerOf(request).name)) return { name, verified };
+        throw new Problem('not_found', 'There is no account of that name: one is made by its first sign-in.');
+      });
+    }
+  };
+}
+
+function shown(done: Moderated | null) {
+  if (!done) throw new Problem('not_found', 'There is no plugin of that name.');
+  return { slug: done.slug, blockedReason: done.reason, installations: done.installations };
+}

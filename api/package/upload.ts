@@ -1,0 +1,90 @@
+/** One multipart upload of a package: streamed to a temporary file, its fields in any order. */
+import { createWriteStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type { Multipart } from '@fastify/multipart';
+import type { FastifyRequest } from 'fastify';
+import type { Staging } from '../../db/files/blobs.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { KIB, MIB } from '../../sdk/contract/limits.ts';
+import { SEM_VER_MAX_CHARS } from '../plugins/version-policy.ts';
+
+/** The specification's. Bytes. */
+export const UPLOAD_MAX_BYTES = 256 * MIB;
+/** Boundaries and headers around the two parts. Bytes. */
+const ENVELOPE_MAX_BYTES = 64 * KIB;
+/** Parts a client may send; more than the two that count are refused by name, a flood of them by this. */
+const PARTS_MAX = 10;
+
+export interface Upload {
+  /** Path of the zip in the staging directory. */
+  readonly path: string;
+  readonly semVer: string;
+}
+
+/**
+ * Receives `file` and `semVer`.
+ *
+ * @param staging removed by the caller, whatever happens, and the file with it
+ * @throws Problem `too_large` or `bad_request`
+ */
+export async function receiveUpload(request: FastifyRequest, staging: Staging): Promise<Upload> {
+  // Told at once, before 256 MB travel for nothing.
+  if (Number(request.headers['content-length'] ?? 0) > UPLOAD_MAX_BYTES + ENVELOPE_MAX_BYTES) throw tooLarge();
+  if (!request.isMultipart()) {
+    throw new Problem('unsupported_media_type', 'Send the package as multipart/form-data with file and semVer.');
+  }
+  // Broken off while the caller was looked up: no further event comes, and the parts would be waited for in vain.
+  if (request.raw.destroyed) throw new Problem('bad_request', 'The upload was broken off.');
+  const found: { path?: string; semVer?: string } = {};
+  try {
+    for await (const part of request.parts({ limits: partLimits })) await receivePart(part, found, staging);
+  } catch (error) {
+    throw asProblem(error);
+  }
+  if (found.path === undefined) throw missing('file', 'the zip');
+  if (found.semVer === undefined) throw missing('semVer', 'the version number');
+  return { path: found.path, semVer: found.semVer };
+}
+
+const partLimits = {
+  fileSize: UPLOAD_MAX_BYTES,
+  fieldSize: SEM_VER_MAX_CHARS * 4 + 1,
+  fieldNameSize: 100,
+  headerPairs: 20,
+  parts: PARTS_MAX,
+  fields: PARTS_MAX,
+  files: 2,
+};
+
+async function receivePart(
+  part: Multipart,
+  found: { path?: string; semVer?: string },
+  staging: Staging,
+): Promise<void> {
+  const name = part.fieldname;
+  if (name === 'file' && part.type === 'file' && found.path === undefined) {
+    found.path = staging.scratch();
+    await pipeline(part.file, createWriteStream(found.path, { flags: 'wx', mode: 0o600 }));
+    if (part.file.truncated) throw tooLarge();
+  } else if (name === 'semVer' && part.type === 'field' && found.semVer === undefined) {
+    if (typeof part.value !== 'string') throw missing('semVer', 'the version number, as text');
+    found.semVer = part.valueTruncated ? 'x'.repeat(SEM_VER_MAX_CHARS + 1) : part.value;
+  } else {
+    const twice = (name === 'file' && found.path) || (name === 'semVer' && found.semVer);
+    const message = twice ? 'is there twice' : 'is not expected; send one file named file and one field named semVer';
+    throw new Problem('bad_request', `The part “${String(name).slice(0, 100)}” ${message}.`);
+  }
+}
+
+/** A broken envelope is the client's; a full disk is not. */
+function asProblem(error: unknown): unknown {
+  if (error instanceof Problem || !(error instanceof Error) || 'syscall' in error) return error;
+  if ('code' in error && error.code === 'FST_REQ_FILE_TOO_LARGE') return tooLarge();
+  return new Problem('bad_request', `The multipart body cannot be read: ${error.message.slice(0, 200)}.`);
+}
+
+const tooLarge = () => new Problem('too_large', `The zip is larger than ${UPLOAD_MAX_BYTES} bytes (256 MB).`);
+const missing = (field: string, what: string) =>
+  new Problem('bad_request', `The part “${field}” is missing: ${what}.`, {
+    errors: [{ field, message: 'is required' }],
+  });

@@ -1,0 +1,76 @@
+/** A version for the clients of another format. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { findPlugin } from '../../db/catalog/plugins.ts';
+import { listFiles } from '../../db/catalog/versions.ts';
+import { findSession } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { versionParams } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { packAgentPlugin } from './agent-plugin.ts';
+import { requireOwned } from './ownership.ts';
+import { findNamed } from './version-files.ts';
+
+export interface ServiceAddresses {
+  /** Without a slash at the end. */
+  readonly publicUrl: string;
+  readonly sessionApiUrl: string | null;
+}
+const query = z.object({
+  sessionId: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('A session of yours: the archive leads to its MCP address.'),
+});
+
+export function agentPluginRoutes(services: Services, addresses: ServiceAddresses): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/plugins/:id/versions/:versionId/agent-plugin',
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'A version as an Agent Plugin',
+          details:
+            'A zip with plugin.json, the skills of the version and mcp.json (agent-plugins.org, 1.0.0). Without a session, mcp.json starts “bulkhead mcp”.',
+          problems: ['not_owner'],
+          params: versionParams,
+          querystring: query,
+          response: { 200: { content: { 'application/zip': { schema: z.string() } } } },
+        },
+      },
+      async (request, reply) => {
+        const caller = callerOf(request);
+        const plugin = requireOwned(await findPlugin(services.pool, request.params.id), caller, 'read');
+        const version = await findNamed(services.pool, plugin.id, request.params.versionId);
+        if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
+        const sessionMcpUrl = await mcpUrlOf(services, caller.id, request.query.sessionId, addresses);
+        const named = { slug: plugin.slug, description: plugin.description, author: plugin.ownerName };
+        const files = await listFiles(services.pool, version.id);
+        const name = `${plugin.slug}-${version.semVer ?? 'draft'}.zip`;
+        reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
+        const { publicUrl } = addresses;
+        // A stream passes the serializer by, which the types of the answer do not know.
+        return reply.send(
+          packAgentPlugin(services.blobs, named, version, files, { publicUrl, sessionMcpUrl }) as never,
+        );
+      },
+    );
+  };
+}
+
+async function mcpUrlOf(
+  { pool }: Services,
+  accountId: string,
+  sessionId: string | undefined,
+  { sessionApiUrl }: ServiceAddresses,
+): Promise<string | null> {
+  if (sessionId === undefined) return null;
+  const session = await findSession(pool, sessionId);
+  if (session?.accountId !== accountId || sessionApiUrl === null)
+    throw new Problem('not_found', 'You have no such session.');
+  return `${sessionApiUrl}/sessions/${encodeURIComponent(session.id)}/mcp`;
+}

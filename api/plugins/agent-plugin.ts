@@ -1,0 +1,75 @@
+/**
+ * A version as an Agent Plugin (agent-plugins.org, version 1.0.0): a folder with its skills, and how a client reaches, over
+ * the Model Context Protocol, what its code offers. Clients of that format run no plugin of ours; they are served.
+ */
+import type { Readable } from 'node:stream';
+import { ZipFile } from 'yazl';
+import type { Version, VersionFile } from '../../db/catalog/versions.ts';
+import type { Blobs } from '../../db/files/blobs.ts';
+
+const SCHEMAS = 'https://agent-plugins.org/schemas/1.0.0';
+const SKILL = /^skills\/[^/]+\/.+$/;
+
+export interface Addresses {
+  /** As users reach the service. */
+  readonly publicUrl: string;
+  /** A session whose address goes into the archive. Null: the client starts `bulkhead mcp`, which opens one. */
+  readonly sessionMcpUrl: string | null;
+}
+export interface Named {
+  readonly slug: string;
+  readonly description: string;
+  readonly author: string;
+}
+
+/** Packs a version. The bytes of skills are read while they are sent. */
+export function packAgentPlugin(
+  blobs: Pick<Blobs, 'stream'>,
+  plugin: Named,
+  version: Pick<Version, 'semVer' | 'createdAt'>,
+  files: readonly VersionFile[],
+  addresses: Addresses,
+): Readable {
+  const zip = new ZipFile();
+  const output = zip.outputStream as unknown as Readable;
+  let source: Readable | null = null;
+  zip.on('error', (error: Error) => output.destroy(error));
+  // Whoever stops reading leaves no file open.
+  output.once('close', () => source?.destroy());
+  // The same version packs to the same bytes.
+  const options = { mtime: version.createdAt };
+  const add = (name: string, value: object): void =>
+    zip.addBuffer(Buffer.from(`${JSON.stringify(value, null, 2)}\n`), `${plugin.slug}/${name}`, options);
+  add('plugin.json', manifestOf(plugin, version.semVer));
+  add('mcp.json', serversOf(addresses));
+  for (const { path, sha256, sizeBytes } of files) {
+    if (!SKILL.test(path)) continue;
+    zip.addReadStreamLazy(`${plugin.slug}/${path}`, { ...options, size: sizeBytes }, (give) => {
+      source = blobs.stream(sha256);
+      give(null, source);
+    });
+  }
+  zip.end();
+  return output;
+}
+
+function manifestOf({ slug, description, author }: Named, semVer: string | null): object {
+  return {
+    $schema: `${SCHEMAS}/plugin.schema.json`,
+    ...{ name: slug, ...(semVer === null ? {} : { version: semVer }), description, author: { name: author } },
+  };
+}
+
+function serversOf({ publicUrl, sessionMcpUrl }: Addresses): object {
+  const server =
+    sessionMcpUrl !== null && isPortable(sessionMcpUrl)
+      ? { type: 'streamable-http', url: sessionMcpUrl }
+      : { type: 'stdio', command: 'bulkhead', args: ['mcp', '--url', publicUrl] };
+  return { $schema: `${SCHEMAS}/mcp.schema.json`, mcpServers: { bulkhead: server } };
+}
+
+/** The format takes http for this very machine only. */
+function isPortable(address: string): boolean {
+  const { protocol, hostname } = new URL(address);
+  return protocol === 'https:' || hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');
+}

@@ -1,0 +1,48 @@
+/** Removes from disk what no version names any more: at start-up, every hour, and after something was deleted. */
+import type { Pool } from 'pg';
+import type { Blobs } from '../../db/files/blobs.ts';
+import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
+
+const EVERY_MS = 60 * 60_000;
+/** Deletes come in groups. Milliseconds. */
+const AFTER_DELETE_MS = 10_000;
+
+export interface BlobUpkeep {
+  /** Something was deleted: there may be something to remove soon. */
+  request(): void;
+  /** Sweeps now. @returns how many blobs were removed; null when another process is at it */
+  sweep(): Promise<number | null>;
+  /** Ends it after the sweep under way. */
+  close(): Promise<void>;
+}
+export interface UpkeepDeps {
+  readonly pool: Pool;
+  readonly blobs: Blobs;
+  onError(error: Error): void;
+}
+
+/** @param graceMs how long a blob that nothing names is spared */
+export function openBlobUpkeep({ pool, blobs, onError }: UpkeepDeps, graceMs = SWEEP_GRACE_MS): BlobUpkeep {
+  let running: Promise<number | null> | null = null;
+  let soon: NodeJS.Timeout | undefined;
+  const sweep = () => {
+    running ??= sweepBlobs(pool, blobs, graceMs).finally(() => {
+      running = null;
+    });
+    return running;
+  };
+  const tick = () => void sweep().catch(onError);
+  const timer = setInterval(tick, EVERY_MS).unref();
+  return {
+    sweep,
+    request() {
+      clearTimeout(soon);
+      soon = setTimeout(tick, AFTER_DELETE_MS).unref();
+    },
+    async close() {
+      clearInterval(timer);
+      clearTimeout(soon);
+      await running?.catch(() => undefined);
+    },
+  };
+}

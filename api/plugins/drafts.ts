@@ -1,0 +1,82 @@
+/** The draft of a plugin: built and checked like a version, replaced at every save, followed by its owner's installations. */
+import type { ClientBase } from 'pg';
+import { findPlugin, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
+import {
+  type BuiltPackage,
+  deleteDraft,
+  findVersion,
+  insertVersion,
+  listVersions,
+  type Version,
+} from '../../db/catalog/versions.ts';
+import {
+  changeInstallation,
+  type Installation,
+  leaveVersion,
+  lockFollowers,
+  lockInstallation,
+  lockRunning,
+} from '../../db/installations/installations.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { uncovered } from '../../sdk/contract/capabilities.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import { moveTo, offerVersion } from '../installations/following.ts';
+import type { PackageSource } from '../package/reader.ts';
+import type { Services } from '../shared/services.ts';
+import { requireOwned } from './ownership.ts';
+import { withBuild } from './publishing.ts';
+
+export interface SavedDraft {
+  readonly draft: Version;
+  /** What looks like a slip in it. */
+  readonly warnings: readonly string[];
+}
+
+/** Saves a draft. @throws Problem as a publish does */
+export async function saveDraft(
+  services: Services,
+  caller: Caller,
+  pluginId: string,
+  source: PackageSource,
+): Promise<SavedDraft> {
+  const plugin = requireOwned(await findPlugin(services.pool, pluginId), caller);
+  return withBuild(services, source, plugin.slug, (built) =>
+    inTransaction(services.pool, async (tx) => {
+      const locked = requireOwned(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
+      return { draft: await replaceDraft(tx, services, locked, built), warnings: built.warnings };
+    }),
+  );
+}
+
+async function replaceDraft(
+  tx: ClientBase,
+  { queues }: Services,
+  plugin: Plugin,
+  built: BuiltPackage,
+): Promise<Version> {
+  const before = (await listVersions(tx, plugin.id)).find(({ status }) => status === 'draft') ?? null;
+  const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
+  const added = latest ? uncovered(built.capabilities, latest.capabilities) : built.capabilities;
+  // Besides those on the policy Draft: one that left it and is still asked about the version it would run instead.
+  const running = before ? await lockRunning(tx, plugin.id, before.id) : [];
+  const following = await lockFollowers(tx, plugin.id, 'Draft');
+  // A plugin has one draft row at a time, and nothing may point at the old one when it goes.
+  const leaving = before ? await leaveVersion(tx, before.id) : [];
+  await deleteDraft(tx, plugin.id);
+  const draft = await insertVersion(tx, plugin.id, null, built, added);
+  // Uninstalled ones say their last word with the new code; nobody is told of an update.
+  for (const id of leaving) await changeInstallation(tx, id, { currentVersionId: draft.id });
+  const all = new Map([...running, ...following].map((installation) => [installation.id, installation]));
+  for (const installation of all.values()) await follow(tx, queues, installation, draft);
+  return draft;
+}
+
+/** Moves one to the new draft. What waits for its user's consent still waits, unless the draft was granted all of it. */
+async function follow(tx: ClientBase, queues: Queues, installation: Installation, draft: Version): Promise<void> {
+  await moveTo(tx, queues, installation, draft);
+  const { accountId, id, pendingVersionId } = installation;
+  const pending = pendingVersionId === null ? null : await findVersion(tx, pendingVersionId);
+  const moved = pending && (await lockInstallation(tx, accountId, id));
+  if (moved) await offerVersion(tx, queues, moved, pending);
+}

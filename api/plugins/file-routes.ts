@@ -1,0 +1,36 @@
+/** The files of one version. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { findPlugin } from '../../db/catalog/plugins.ts';
+import { listFiles } from '../../db/catalog/versions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { page } from '../../service/http/page.ts';
+import { versionParams } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { requireOwned } from './ownership.ts';
+import { fileResource } from './plugin-resource.ts';
+import { findNamed, readFiles } from './version-files.ts';
+
+export function fileRoutes(services: Services): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/plugins/:id/versions/:versionId/files',
+      {
+        schema: {
+          group: 'Authoring',
+          summary: 'The files of a version',
+          details: 'With “draft” for versionId: those of the saved draft.',
+          problems: ['not_owner'],
+          params: versionParams,
+          response: { 200: page(fileResource) },
+        },
+      },
+      async (request) => {
+        const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
+        const version = await findNamed(services.pool, plugin.id, request.params.versionId);
+        if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
+        return { items: await readFiles(services.blobs, await listFiles(services.pool, version.id)), nextCursor: null };
+      },
+    );
+  };
+}

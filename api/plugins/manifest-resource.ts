@@ -1,0 +1,50 @@
+/** What a version's manifest asks its user for, and what its capabilities mean, as the interface shows them. */
+import { z } from 'zod';
+import { reachOf } from '../../sdk/contract/capabilities.ts';
+import type { Manifest } from '../../sdk/contract/manifest.ts';
+
+const secretField = z.strictObject({
+  name: z.string(),
+  label: z.string(),
+  description: z.string().nullable(),
+  required: z.boolean(),
+});
+const settingField = secretField.extend({ default: z.string().nullable(), enum: z.array(z.string()).nullable() });
+
+export const configurationFields = z
+  .strictObject({ settings: z.array(settingField), secrets: z.array(secretField) })
+  .meta({ id: 'ConfigurationFields', description: 'The settings and secrets that the frontmatter names.' });
+
+export const reachRow = z.strictObject({
+  capability: z.string(),
+  sentence: z.string(),
+  risk: z.enum(['low', 'medium', 'high']),
+});
+
+/** @param manifest null: there is no version yet, so there is nothing to fill in */
+export function showFields(manifest: Manifest | null): z.output<typeof configurationFields> {
+  const common = (name: string, row: { label?: string | undefined; description?: string | undefined }) => ({
+    name,
+    label: row.label ?? name,
+    description: row.description ?? null,
+  });
+  return {
+    settings: Object.entries(manifest?.settings ?? {}).map(([name, row]) => ({
+      ...common(name, row),
+      required: row.required,
+      default: row.default ?? null,
+      enum: row.enum ?? null,
+    })),
+    secrets: Object.entries(manifest?.secrets ?? {}).map(([name, row]) => ({
+      ...common(name, row),
+      required: row.required,
+    })),
+  };
+}
+
+export function showReach(capabilities: Iterable<string>): z.output<typeof reachRow>[] {
+  return Array.from(capabilities, (capability) => {
+    const { sentence, risk } = reachOf(capability);
+    return { capability, sentence, risk };
+  });
+}

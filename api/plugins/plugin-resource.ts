@@ -1,0 +1,137 @@
+/** Plugins and versions as the interface shows them. */
+import { z } from 'zod';
+import type { Plugin } from '../../db/catalog/plugins.ts';
+import type { Version } from '../../db/catalog/versions.ts';
+import { anyJson, moment } from '../shared/resource.ts';
+import { comparePrecedence } from './version-policy.ts';
+
+const capabilities = z.array(z.string());
+/** Read from the database, where a newer process may have left more than this one knows: the rest is left out. */
+export const discovered = z
+  .object({
+    commands: z.array(z.object({ name: z.string(), description: z.string(), source: z.enum(['code', 'prompt']) })),
+    skills: z.array(z.object({ name: z.string(), description: z.string() })),
+    middleware: z.array(z.string()),
+    lifecycle: z.array(z.string()),
+    tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.record(z.string(), anyJson) })),
+    providers: z.array(
+      z.object({ name: z.string(), models: z.array(z.looseObject({ id: z.string(), name: z.string() })) }),
+    ),
+    channel: z.object({ receive: z.boolean(), send: z.boolean(), handshake: z.boolean() }).nullable(),
+  })
+  .meta({ id: 'Discovered', description: 'What a version offers.' });
+export const versionResource = z
+  .strictObject({
+    id: z.string(),
+    semVer: z.string(),
+    status: z.enum(['published', 'yanked']),
+    sourceSha256: z.string(),
+    bundleSha256: z.string(),
+    sizeBytes: z.number(),
+    capabilities,
+    addedCapabilities: capabilities,
+    discovered,
+    createdAt: moment,
+    yankedAt: moment.nullable(),
+  })
+  .meta({ id: 'Version', description: 'A published version. Nothing of it ever changes but its status.' });
+const plugin = z.strictObject({
+  id: z.string(),
+  slug: z.string(),
+  displayName: z.string(),
+  description: z.string(),
+  visibility: z.enum(['private', 'listed', 'delisted']),
+  tier: z.enum(['community', 'verified']),
+  owner: z.object({ id: z.string(), name: z.string() }),
+  deprecationMessage: z.string().nullable(),
+  /** Why an operator stopped it everywhere. */
+  blockedReason: z.string().nullable(),
+  createdAt: moment,
+  updatedAt: moment,
+});
+export const pluginResource = plugin.meta({ id: 'Plugin', description: 'A plugin as its owner sees it in lists.' });
+/** `contentText` is null where a file is no text, or too long to be sent along. */
+export const fileResource = z
+  .strictObject({
+    path: z.string(),
+    contentText: z.string().nullable(),
+    sizeBytes: z.number(),
+    sha256: z.string(),
+  })
+  .meta({
+    id: 'File',
+    description: 'A file of a version. contentText is null where it is no text, or too long to be sent along.',
+  });
+const draft = z.strictObject({ sourceSha256: z.string(), savedAt: moment, discovered });
+export const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
+export const savedDraft = draft
+  .extend({ warnings: z.array(z.string()) })
+  .meta({ id: 'SavedDraft', description: 'A draft that was just saved.' });
+export const pluginDetail = plugin
+  .extend({
+    versions: z.array(versionResource),
+    draft: draftResource.nullable(),
+    files: z.array(fileResource).optional(),
+  })
+  .meta({ id: 'PluginDetail', description: 'A plugin with all its versions, highest precedence first.' });
+export type FileResource = z.output<typeof fileResource>;
+
+export const tierOf = (plugin: Plugin): 'community' | 'verified' => (plugin.ownerVerified ? 'verified' : 'community');
+
+export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
+  return {
+    id: plugin.id,
+    slug: plugin.slug,
+    displayName: plugin.displayName,
+    description: plugin.description,
+    visibility: plugin.visibility,
+    tier: tierOf(plugin),
+    owner: { id: plugin.ownerId, name: plugin.ownerName },
+    deprecationMessage: plugin.deprecationMessage,
+    blockedReason: plugin.blockedReason,
+    createdAt: plugin.createdAt.toISOString(),
+    updatedAt: plugin.updatedAt.toISOString(),
+  };
+}
+
+/** A version that has a number. @throws Error for a draft */
+export function showVersion(version: Version): z.output<typeof versionResource> {
+  if (version.semVer === null || version.status === 'draft') throw new Error(`version ${version.id} is a draft`);
+  return {
+    id: version.id,
+    semVer: version.semVer,
+    status: version.status,
+    sourceSha256: version.sourceSha256,
+    bundleSha256: version.bundleSha256,
+    sizeBytes: version.sizeBytes,
+    capabilities: [...version.capabilities],
+    addedCapabilities: [...version.addedCapabilities],
+    discovered: discovered.parse(version.discovered),
+    createdAt: version.createdAt.toISOString(),
+    yankedAt: version.yankedAt?.toISOString() ?? null,
+  };
+}
+
+/** The plugin with all versions, highest precedence first. */
+export function showPluginDetail(
+  plugin: Plugin,
+  versions: readonly Version[],
+  files: FileResource[] | null,
+): z.output<typeof pluginDetail> {
+  const draft = versions.find((version) => version.status === 'draft');
+  const numbered = versions.filter((version) => version.status !== 'draft').map(showVersion);
+  return {
+    ...showPlugin(plugin),
+    versions: numbered.sort((a, b) => comparePrecedence(b.semVer, a.semVer)),
+    draft: draft ? showDraft(draft) : null,
+    ...(files ? { files } : {}),
+  };
+}
+
+export function showDraft(draft: Version): z.output<typeof draftResource> {
+  return {
+    sourceSha256: draft.sourceSha256,
+    savedAt: draft.createdAt.toISOString(),
+    discovered: discovered.parse(draft.discovered),
+  };
+}

@@ -1,0 +1,123 @@
+/** Authoring: plugins and their versions. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
+import { listFiles, listVersions } from '../../db/catalog/versions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { page } from '../../service/http/page.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/text-files.ts';
+import { receiveUpload } from '../package/upload.ts';
+import type { UploadGate } from '../package/upload-slots.ts';
+import { idParams, newPlugin, pageQuery, pluginQuery, publishBody, uploadParts } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { requireOwned } from './ownership.ts';
+import {
+  pluginDetail,
+  pluginResource,
+  showPlugin,
+  showPluginDetail,
+  showVersion,
+  versionResource,
+} from './plugin-resource.ts';
+import { publishVersion } from './publishing.ts';
+import { readFiles } from './version-files.ts';
+
+const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bundler_busy'] as const;
+
+const shapes = {
+  make: {
+    group: 'Authoring',
+    summary: 'Makes a plugin',
+    problems: ['slug_taken'],
+    body: newPlugin,
+    response: { 201: pluginResource },
+  },
+  list: {
+    group: 'Authoring',
+    summary: 'The caller’s plugins',
+    querystring: pageQuery,
+    response: { 200: page(pluginResource) },
+  },
+  one: {
+    group: 'Authoring',
+    summary: 'One plugin with all its versions',
+    problems: ['not_owner'],
+    params: idParams,
+    querystring: pluginQuery,
+    response: { 200: pluginDetail },
+  },
+  publish: {
+    group: 'Authoring',
+    summary: 'Publishes a version from text files',
+    problems: [...publishProblems, 'text_files_only'],
+    params: idParams,
+    body: publishBody,
+    response: { 201: versionResource },
+  },
+  publishZip: {
+    group: 'Authoring',
+    summary: 'Publishes a version from a zip',
+    problems: publishProblems,
+    params: idParams,
+    multipart: uploadParts,
+    response: { 201: versionResource },
+  },
+} satisfies Record<string, FastifySchema>;
+
+/** @param uploads how many zips are taken at once; file lists are bounded by the bundler's queue */
+export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
+      const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: callerOf(request).id });
+      if (!plugin) throw slugTaken(request.body.slug);
+      return reply.code(201).send(showPlugin(plugin));
+    });
+
+    app.get('/plugins', { schema: shapes.list }, async (request) => {
+      const found = await pagePlugins(services.pool, callerOf(request).id, request.query);
+      return { items: found.items.map(showPlugin), nextCursor: found.nextCursor };
+    });
+
+    app.get('/plugins/:id', { schema: shapes.one }, async (request) => {
+      const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
+      const versions = await listVersions(services.pool, plugin.id);
+      const newest = plugin.latestVersionId ?? versions.find((version) => version.status === 'draft')?.id;
+      const files = request.query.includeFiles && newest ? await listFiles(services.pool, newest) : [];
+      const shown = request.query.includeFiles ? await readFiles(services.blobs, files) : null;
+      return showPluginDetail(plugin, versions, shown);
+    });
+
+    app.post(
+      '/plugins/:id/versions',
+      {
+        bodyLimit: FILE_LIST_MAX_BYTES,
+        config: { refuseNonText: notUtf8 },
+        schema: shapes.publish,
+      },
+      async (request, reply) => {
+        const { semVer, files } = request.body;
+        const source = { kind: 'files', files } as const;
+        const version = await publishVersion(services, callerOf(request), request.params.id, semVer, source);
+        return reply.code(201).send(showVersion(version));
+      },
+    );
+
+    app.post('/plugins/:id/versions/zip', { schema: shapes.publishZip }, async (request, reply) => {
+      const caller = callerOf(request);
+      // Before 256 MB are received for a plugin that is not the caller's.
+      requireOwned(await findPlugin(services.pool, request.params.id), caller);
+      const version = await uploads.pass(async () => {
+        await using staging = await services.blobs.stage();
+        const { path, semVer } = await receiveUpload(request, staging);
+        return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path });
+      });
+      return reply.code(201).send(showVersion(version));
+    });
+  };
+}
+
+const slugTaken = (slug: string) =>
+  new Problem('slug_taken', `The slug “${slug}” is in use, or was once published under. Choose another.`, {
+    errors: [{ field: 'slug', message: 'is in use' }],
+  });

@@ -1,0 +1,104 @@
+/** From an upload to an immutable version, in the order that leaves nothing half done: build, keep the files, then one transaction. */
+import type { ClientBase } from 'pg';
+import { findPlugin, lockPlugin, type Plugin, reserveSlug, setLatestVersion } from '../../db/catalog/plugins.ts';
+import {
+  type BuiltPackage,
+  insertVersion,
+  listVersions,
+  type Version,
+  versionExists,
+} from '../../db/catalog/versions.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { uncovered } from '../../sdk/contract/capabilities.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import { moveFollowers } from '../installations/following.ts';
+import { buildPackage, type StagedBuild } from '../package/builder.ts';
+import { invalidAt } from '../package/faults.ts';
+import type { PackageSource } from '../package/reader.ts';
+import type { Services } from '../shared/services.ts';
+import { requireOwned } from './ownership.ts';
+import { latestOf, previousOf, semVerFault } from './version-policy.ts';
+
+/**
+ * Publishes a version.
+ *
+ * @throws Problem: the caller may not, the number is bad or taken, or the package is not valid
+ */
+export async function publishVersion(
+  services: Services,
+  caller: Caller,
+  pluginId: string,
+  semVer: string,
+  source: PackageSource,
+): Promise<Version> {
+  const plugin = requireOwned(await findPlugin(services.pool, pluginId), caller);
+  const fault = semVerFault(semVer);
+  if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
+  // Asked early to spare a build, and again under the lock, where the answer counts.
+  if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
+  return withBuild(services, source, plugin.slug, (built) =>
+    inTransaction(services.pool, async (tx) => {
+      const locked = requireOwned(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
+      return addVersion(tx, services, locked, semVer, built);
+    }),
+  );
+}
+
+/**
+ * Builds a package, makes its files durable, and only then runs `record`. The staging directory is gone afterwards,
+ * whatever happened.
+ */
+export async function withBuild<T>(
+  services: Services,
+  source: PackageSource,
+  slug: string,
+  record: (built: StagedBuild) => Promise<T>,
+): Promise<T> {
+  await using staging = await services.blobs.stage();
+  const built = await buildOrRefuse(() => buildPackage(services, staging, source, slug));
+  await staging.commit(built.files);
+  return await record(built);
+}
+
+/** Nesting that exhausts a stack anywhere on the way is the package's fault, and no fault of ours. */
+async function buildOrRefuse(build: () => Promise<StagedBuild>): Promise<StagedBuild> {
+  try {
+    return await build();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw invalidAt({ message: 'The package holds something that is nested too deeply.' });
+  }
+}
+
+async function addVersion(
+  tx: ClientBase,
+  { queues }: Services,
+  plugin: Plugin,
+  semVer: string,
+  built: BuiltPackage,
+): Promise<Version> {
+  const before = await listVersions(tx, plugin.id);
+  if (before.some((version) => version.semVer === semVer)) throw taken(semVer);
+  const previous = previousOf(before, semVer);
+  const added = previous ? uncovered(built.capabilities, previous.capabilities) : built.capabilities;
+  const version = await insertVersion(tx, plugin.id, semVer, built, added);
+  await reserveSlug(tx, plugin.slug);
+  await settleLatest(tx, { queues }, plugin, [...before, version]);
+  return version;
+}
+
+/** Records which version is the latest now and moves those who follow it. */
+export async function settleLatest(
+  tx: ClientBase,
+  { queues }: Pick<Services, 'queues'>,
+  plugin: Plugin,
+  versions: readonly Version[],
+): Promise<void> {
+  const latest = latestOf(versions);
+  await setLatestVersion(tx, plugin.id, latest?.id ?? null);
+  if (latest?.id !== plugin.latestVersionId) await moveFollowers(tx, queues, plugin, latest);
+}
+
+const taken = (semVer: string): Problem =>
+  new Problem('version_exists', `Version ${semVer} exists already. A version never changes; publish a new number.`);

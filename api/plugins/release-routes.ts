@@ -1,0 +1,90 @@
+/** Authoring: drafts, listing, yanking and deleting. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { callerOf } from '../../service/http/authentication.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/text-files.ts';
+import { nothing } from '../shared/resource.ts';
+import { delistBody, filesBody, idParams, versionParams } from '../shared/schemas.ts';
+import type { Services } from '../shared/services.ts';
+import { saveDraft } from './drafts.ts';
+import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from './plugin-resource.ts';
+import { delistPlugin, listPlugin, removePlugin, yankVersion } from './releases.ts';
+
+const shapes = {
+  draft: {
+    group: 'Authoring',
+    summary: 'Saves the draft',
+    details: 'Built and checked like a publish; installations on the policy Draft follow at once.',
+    problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy'],
+    params: idParams,
+    body: filesBody,
+    response: { 200: savedDraft },
+  },
+  list: {
+    group: 'Authoring',
+    summary: 'Lists a plugin in the catalog',
+    problems: ['not_owner', 'no_published_version'],
+    params: idParams,
+    response: { 200: pluginResource },
+  },
+  delist: {
+    group: 'Authoring',
+    summary: 'Takes a plugin out of the catalog',
+    details: 'What is installed keeps working and shows the deprecation message.',
+    problems: ['not_owner'],
+    params: idParams,
+    body: delistBody,
+    response: { 200: pluginResource },
+  },
+  yank: {
+    group: 'Authoring',
+    summary: 'Yanks a version',
+    problems: ['not_owner', 'last_version'],
+    params: versionParams,
+    response: { 200: versionResource },
+  },
+  remove: {
+    group: 'Authoring',
+    summary: 'Deletes a plugin of which nothing is published',
+    problems: ['not_owner', 'published_version_exists'],
+    params: idParams,
+    response: { 204: nothing },
+  },
+} satisfies Record<string, FastifySchema>;
+
+export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.post(
+      '/plugins/:id/draft',
+      {
+        bodyLimit: FILE_LIST_MAX_BYTES,
+        config: { refuseNonText: notUtf8 },
+        schema: shapes.draft,
+      },
+      async (request) => {
+        const source = { kind: 'files', files: request.body.files } as const;
+        const { draft, warnings } = await saveDraft(services, callerOf(request), request.params.id, source);
+        return { ...showDraft(draft), warnings: [...warnings] };
+      },
+    );
+
+    app.post('/plugins/:id/listing', { schema: shapes.list }, async (request) =>
+      showPlugin(await listPlugin(services, callerOf(request), request.params.id)),
+    );
+
+    app.delete('/plugins/:id/listing', { schema: shapes.delist }, async (request) => {
+      const message = request.body?.deprecationMessage ?? null;
+      return showPlugin(await delistPlugin(services, callerOf(request), request.params.id, message));
+    });
+
+    app.post('/plugins/:id/versions/:versionId/yank', { schema: shapes.yank }, async (request) => {
+      const { id, versionId } = request.params;
+      return showVersion(await yankVersion(services, callerOf(request), id, versionId));
+    });
+
+    app.delete('/plugins/:id', { schema: shapes.remove }, async (request, reply) => {
+      await removePlugin(services, callerOf(request), request.params.id);
+      return reply.code(204).send();
+    });
+  };
+}

@@ -1,0 +1,103 @@
+/** What an owner does with what is published: list it, take it out of the catalog, yank a version, delete the plugin. */
+import type { ClientBase } from 'pg';
+import {
+  deletePlugin,
+  findPlugin,
+  lockPlugin,
+  type Plugin,
+  setVisibility,
+  sweepDeletedPlugins,
+} from '../../db/catalog/plugins.ts';
+import { findVersion, listVersions, markYanked, type Version } from '../../db/catalog/versions.ts';
+import { changeInstallation, lockAll, lockAsked } from '../../db/installations/installations.ts';
+import { announceInstallation } from '../../db/postgres/notices.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import { beginRemoval } from '../installations/installing.ts';
+import type { Services } from '../shared/services.ts';
+import { requireOwned } from './ownership.ts';
+import { settleLatest } from './publishing.ts';
+
+/** Shows a plugin in the catalog. Again is fine. */
+export async function listPlugin(services: Services, caller: Caller, pluginId: string): Promise<Plugin> {
+  return changePlugin(services, caller, pluginId, async (tx, plugin) => {
+    if (plugin.latestVersionId === null) {
+      throw new Problem('no_published_version', 'Publish a version first; then the plugin can be listed.');
+    }
+    await setVisibility(tx, plugin.id, 'listed', null);
+  });
+}
+
+/**
+ * Takes a plugin out of the catalog. Existing installations go on and show the message. One that was never listed stays
+ * private.
+ */
+export async function delistPlugin(
+  services: Services,
+  caller: Caller,
+  pluginId: string,
+  deprecationMessage: string | null,
+): Promise<Plugin> {
+  return changePlugin(services, caller, pluginId, async (tx, plugin) => {
+    if (plugin.visibility !== 'private') await setVisibility(tx, plugin.id, 'delisted', deprecationMessage);
+  });
+}
+
+/** Yanks a version and moves those who follow it. Again is fine. */
+export async function yankVersion(
+  services: Services,
+  caller: Caller,
+  pluginId: string,
+  versionId: string,
+): Promise<Version> {
+  return inTransaction(services.pool, async (tx) => {
+    const plugin = requireOwned(await lockPlugin(tx, pluginId, 'exclusive'), caller);
+    const versions = await listVersions(tx, plugin.id);
+    const version = versions.find(({ id, status }) => id === versionId && status !== 'draft');
+    if (!version) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
+    if (version.status === 'yanked') return version;
+    if (versions.filter(({ status }) => status === 'published').length === 1) {
+      throw new Problem('last_version', `${version.semVer} is the last version; publish another before you yank it.`);
+    }
+    await markYanked(tx, version.id);
+    const left = versions.map((one) => (one.id === version.id ? { ...one, status: 'yanked' as const } : one));
+    await settleLatest(tx, services, plugin, left);
+    // Nobody may accept what its author took back, those who pinned it before included.
+    for (const { id } of await lockAsked(tx, plugin.id, version.id)) {
+      await changeInstallation(tx, id, { pendingVersionId: null });
+      await announceInstallation(tx, id);
+    }
+    const yanked = await findVersion(tx, version.id);
+    if (!yanked) throw new Error(`version ${version.id} vanished while it was yanked`);
+    return yanked;
+  });
+}
+
+/** Deletes a plugin of which nothing is published. Installations of its draft are uninstalled as by their user. */
+export async function removePlugin(services: Services, caller: Caller, pluginId: string): Promise<void> {
+  await inTransaction(services.pool, async (tx) => {
+    const plugin = requireOwned(await lockPlugin(tx, pluginId, 'exclusive'), caller);
+    if (plugin.latestVersionId !== null) {
+      const detail = `“${plugin.slug}” has a published version, which others may rely on; delist it instead.`;
+      throw new Problem('published_version_exists', detail);
+    }
+    for (const installation of await lockAll(tx, plugin.id))
+      await beginRemoval(tx, services.queues, installation, 'owner');
+    await deletePlugin(tx, plugin.id);
+  });
+  await sweepDeletedPlugins(services.pool);
+  services.onDeleted?.();
+}
+
+async function changePlugin(
+  { pool }: Services,
+  caller: Caller,
+  pluginId: string,
+  change: (tx: ClientBase, plugin: Plugin) => Promise<void>,
+): Promise<Plugin> {
+  return inTransaction(pool, async (tx) => {
+    await change(tx, requireOwned(await lockPlugin(tx, pluginId, 'exclusive'), caller));
+    return requireOwned(await findPlugin(tx, pluginId), caller);
+  });
+}

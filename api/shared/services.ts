@@ -1,0 +1,25 @@
+/** What the parts of the API work with: made once by `main.ts`, or by a test. */
+import type { Pool } from 'pg';
+import type { Blobs } from '../../db/files/blobs.ts';
+import type { SecretKeys } from '../../db/files/secrets.ts';
+import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
+import type { Listener } from '../../db/postgres/listener.ts';
+import type { Bundler } from '../package/bundler.ts';
+
+/** Asks a jailed child what a bundle registers. @throws Problem `unavailable` when none can be asked */
+export type Introspect = (request: IntrospectionRequest) => Promise<Introspection>;
+
+export interface Services {
+  readonly pool: Pool;
+  readonly listener: Listener;
+  readonly queues: Queues;
+  readonly blobs: Blobs;
+  readonly keys: SecretKeys;
+  readonly bundler: Bundler;
+  readonly introspect: Introspect;
+  /** The base address of webhooks as vendors reach it, without a slash at the end. */
+  readonly webhookUrl: string;
+  /** Told when a plugin is gone, and its files may be nobody's. */
+  readonly onDeleted?: () => void;
+}

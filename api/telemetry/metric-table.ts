@@ -1,0 +1,34 @@
+/** Every metric of the API process, declared once. docs/operating.md lists them for operators; a test holds it to this. */
+import type { MetricTable } from '../../service/telemetry/meters.ts';
+import { poolMetrics } from '../../service/telemetry/pool-use.ts';
+
+/** Seconds. Reads take milliseconds, publishes seconds. */
+const BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
+
+export const apiMetrics = {
+  bulkhead_http_request_seconds: {
+    type: 'histogram',
+    help: 'Time to answer a request, by route.',
+    labels: ['method', 'route', 'status'],
+    buckets: BUCKETS,
+  },
+  bulkhead_webhook_answer_seconds: {
+    type: 'histogram',
+    help: 'Time to take in and answer a webhook request.',
+    labels: ['status'],
+    buckets: BUCKETS,
+  },
+  bulkhead_webhooks_waiting: {
+    type: 'gauge',
+    help: 'Webhook requests in memory that are being written down.',
+    labels: [],
+  },
+  bulkhead_spool_bytes: {
+    type: 'gauge',
+    help: 'Webhook requests on disk that wait for the database.',
+    labels: [],
+  },
+  bulkhead_bundler_busy: { type: 'gauge', help: 'Builds under way.', labels: [] },
+  bulkhead_bundler_queue: { type: 'gauge', help: 'Builds that wait for a thread.', labels: [] },
+  ...poolMetrics,
+} as const satisfies MetricTable;

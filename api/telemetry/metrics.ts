@@ -1,0 +1,42 @@
+/** Numbers for operators, by route pattern: never by id, slug or anything a caller makes up. */
+import type { Pool } from 'pg';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { openMeters } from '../../service/telemetry/meters.ts';
+import { readPool } from '../../service/telemetry/pool-use.ts';
+import { apiMetrics } from './metric-table.ts';
+
+export interface Metrics {
+  readonly registry: Registry;
+  /** @param ms from the request's first byte to the answer's last */
+  answered(method: string, route: string | undefined, status: number, ms: number): void;
+  /** @param ms from a webhook request's arrival to its answer */
+  webhookAnswered(status: number, ms: number): void;
+}
+/** Asked when somebody scrapes. */
+export interface Gauges {
+  readonly pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>;
+  bundler(): { readonly busy: number; readonly waiting: number };
+  intake(): { readonly waiting: number; readonly spoolBytes: number };
+}
+
+/** Makes the process's metrics. */
+export function createMetrics(gauges: Gauges): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const all = openMeters(registry, apiMetrics, {
+    bulkhead_webhooks_waiting: (gauge) => gauge.set(gauges.intake().waiting),
+    bulkhead_spool_bytes: (gauge) => gauge.set(gauges.intake().spoolBytes),
+    bulkhead_bundler_busy: (gauge) => gauge.set(gauges.bundler().busy),
+    bulkhead_bundler_queue: (gauge) => gauge.set(gauges.bundler().waiting),
+    bulkhead_database_connections: readPool(gauges.pool),
+  });
+  return {
+    registry,
+    webhookAnswered: (status, ms) => all.bulkhead_webhook_answer_seconds.observe({ status: String(status) }, ms / 1000),
+    answered: (method, route, status, ms) =>
+      all.bulkhead_http_request_seconds.observe(
+        { method, route: route ?? 'unknown', status: String(status) },
+        ms / 1000,
+      ),
+  };
+}

@@ -1,0 +1,81 @@
+/** An operator's word on authors and plugins. Each is recorded with whoever said it. */
+import type { Pool } from 'pg';
+import { announcePlugin } from '../postgres/notices.ts';
+import { inTransaction, type Transaction } from '../postgres/pool.ts';
+import { type Account, setOperator } from './accounts.ts';
+import { recordAction } from './operator-actions.ts';
+
+/**
+ * Shows or no longer shows an author's identity on everything they publish.
+ *
+ * @returns false: nobody of that name has signed in yet
+ */
+export function verifyAuthor(pool: Pool, name: string, verified: boolean, by: string | null = null): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const changed = await tx.query(
+      'UPDATE accounts SET verified_at = CASE WHEN $2 THEN coalesce(verified_at, now()) END WHERE name = $1',
+      [name, verified],
+    );
+    if (changed.rowCount !== 1) return false;
+    await recordAction(tx, { action: verified ? 'verify' : 'unverify', subject: name, by });
+    return true;
+  });
+}
+
+/** Makes an account an operator's. One that is already stays as it is. */
+export function appointOperator(pool: Pool, account: Account): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    if (account.operator) return;
+    await setOperator(tx, account.id, true);
+    await recordAction(tx, { action: 'appoint', subject: account.name });
+  });
+}
+
+export interface Moderated {
+  readonly slug: string;
+  /** Why it is blocked now; null: it is not. */
+  readonly reason: string | null;
+  /** How many installations that concerns. */
+  readonly installations: number;
+}
+
+/**
+ * Takes a plugin out of the catalog and stops all its children, until it is unblocked. Blocking again changes the reason.
+ *
+ * @param by the account that asks; null: whoever runs this process
+ * @returns null: there is no such plugin
+ */
+export function blockPlugin(
+  pool: Pool,
+  slug: string,
+  reason: string,
+  by: string | null = null,
+): Promise<Moderated | null> {
+  return setBlock(pool, slug, reason, by);
+}
+
+/** Lets a plugin run again. One that is not blocked stays as it is. */
+export function unblockPlugin(pool: Pool, slug: string, by: string | null = null): Promise<Moderated | null> {
+  return setBlock(pool, slug, null, by);
+}
+
+function setBlock(pool: Pool, slug: string, reason: string | null, by: string | null): Promise<Moderated | null> {
+  return inTransaction(pool, async (tx) => {
+    const found = await tx.query<{ id: string }>(
+      'UPDATE plugins SET blocked_reason = $2 WHERE slug = $1 AND deleted_at IS NULL RETURNING id',
+      [slug, reason],
+    );
+    const id = found.rows[0]?.id;
+    if (id === undefined) return null;
+    await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason, by });
+    await announcePlugin(tx, id);
+    return { slug, reason, installations: await countLive(tx, id) };
+  });
+}
+
+async function countLive(tx: Transaction, pluginId: string): Promise<number> {
+  const found = await tx.query<{ installs: number }>('SELECT installs FROM install_counts WHERE plugin_id = $1', [
+    pluginId,
+  ]);
+  return found.rows[0]?.installs ?? 0;
+}

@@ -1,0 +1,128 @@
+/** Plugins: who owns them, under which slug, and whether the catalog shows them. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { ClientBase, Pool } from 'pg';
+import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+
+export type Visibility = 'private' | 'listed' | 'delisted';
+export interface Plugin {
+  readonly id: string;
+  readonly ownerId: string;
+  readonly ownerName: string;
+  /** An operator verified the owner: the plugin's tier is `verified`. */
+  readonly ownerVerified: boolean;
+  readonly slug: string;
+  readonly displayName: string;
+  readonly description: string;
+  readonly visibility: Visibility;
+  readonly deprecationMessage: string | null;
+  readonly blockedReason: string | null;
+  readonly latestVersionId: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+export interface NewPlugin {
+  readonly ownerId: string;
+  readonly slug: string;
+  readonly displayName: string;
+  readonly description: string;
+}
+export interface PageQuery {
+  /** Rows at most. */
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+/** The columns of a `Plugin`, from `plugins p` joined to its owner `o`. */
+export const PLUGIN_COLUMNS = `p.id, p.owner_id AS "ownerId", o.name AS "ownerName",
+  o.verified_at IS NOT NULL AS "ownerVerified", p.slug, p.display_name AS "displayName", p.description, p.visibility,
+  p.deprecation_message AS "deprecationMessage", p.blocked_reason AS "blockedReason",
+  p.latest_version_id AS "latestVersionId", p.created_at AS "createdAt", p.updated_at AS "updatedAt"`;
+const SELECT = `SELECT ${PLUGIN_COLUMNS} FROM plugins p JOIN accounts o ON o.id = p.owner_id`;
+/** A deleted one stays as a row until its last installation is removed, and is there for nobody. */
+const PRESENT = 'p.deleted_at IS NULL';
+
+/** Makes a plugin. Null: the slug is in use, or was published under before and stays reserved. */
+export async function insertPlugin(pool: ClientBase | Pool, plugin: NewPlugin): Promise<Plugin | null> {
+  const id = randomUUIDv7();
+  const made = await pool.query(
+    `INSERT INTO plugins (id, owner_id, slug, display_name, description)
+     SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS (SELECT 1 FROM reserved_slugs WHERE slug = $3)
+     ON CONFLICT (slug) DO NOTHING`,
+    [id, plugin.ownerId, plugin.slug, plugin.displayName, plugin.description],
+  );
+  return made.rowCount === 0 ? null : findPlugin(pool, id);
+}
+
+export async function findPlugin(pool: ClientBase | Pool, id: string): Promise<Plugin | null> {
+  const found = await pool.query<Plugin>(`${SELECT} WHERE p.id = $1 AND ${PRESENT}`, [id]);
+  return found.rows[0] ?? null;
+}
+
+export async function findPluginBySlug(pool: ClientBase | Pool, slug: string): Promise<Plugin | null> {
+  const found = await pool.query<Plugin>(`${SELECT} WHERE p.slug = $1 AND ${PRESENT}`, [slug]);
+  return found.rows[0] ?? null;
+}
+
+/**
+ * Reads a plugin and keeps its row until the transaction ends. Everything that changes which version is the latest
+ * takes it `exclusive`; an install takes it `shared`, so that it cannot miss a publish that commits meanwhile.
+ */
+export async function lockPlugin(tx: ClientBase, id: string, mode: 'exclusive' | 'shared'): Promise<Plugin | null> {
+  const strength = mode === 'exclusive' ? 'FOR UPDATE' : 'FOR SHARE';
+  const found = await tx.query<Plugin>(`${SELECT} WHERE p.id = $1 AND ${PRESENT} ${strength} OF p`, [id]);
+  return found.rows[0] ?? null;
+}
+
+/** An account's plugins, oldest first. */
+export async function pagePlugins(pool: Pool, ownerId: string, query: PageQuery): Promise<Page<Plugin>> {
+  const found = await pool.query<Plugin>(
+    `${SELECT} WHERE p.owner_id = $1 AND ${PRESENT} AND ($2::text IS NULL OR p.id > $2) ORDER BY p.id LIMIT $3`,
+    [ownerId, decodeCursor(query.cursor), query.limit + 1],
+  );
+  return pageOf(found.rows, query.limit, (row) => row.id);
+}
+
+/** Keeps a slug taken for ever. */
+export async function reserveSlug(tx: ClientBase, slug: string): Promise<void> {
+  await tx.query('INSERT INTO reserved_slugs (slug) VALUES ($1) ON CONFLICT DO NOTHING', [slug]);
+}
+
+/** Records which version is the latest now; null: none is left. */
+export async function setLatestVersion(tx: ClientBase, id: string, versionId: string | null): Promise<void> {
+  await tx.query('UPDATE plugins SET latest_version_id = $2, updated_at = now() WHERE id = $1', [id, versionId]);
+}
+
+/** Shows a plugin in the catalog or takes it out. */
+export async function setVisibility(
+  tx: ClientBase,
+  id: string,
+  visibility: Visibility,
+  deprecationMessage: string | null,
+): Promise<void> {
+  await tx.query('UPDATE plugins SET visibility = $2, deprecation_message = $3, updated_at = now() WHERE id = $1', [
+    id,
+    visibility,
+    deprecationMessage,
+  ]);
+}
+
+/**
+ * Deletes a plugin for everybody, and gives its slug free: it was never published under, or it is reserved. The row goes
+ * with the last of its installations, which are told and removed first.
+ */
+export async function deletePlugin(tx: ClientBase, id: string): Promise<void> {
+  // No slug holds a tilde, so the changed one stands in nobody's way.
+  await tx.query(
+    `UPDATE plugins SET deleted_at = now(), visibility = 'private', slug = slug || '~' || id WHERE id = $1`,
+    [id],
+  );
+}
+
+/** Removes the rows of deleted plugins that no installation holds any more. */
+export async function sweepDeletedPlugins(pool: ClientBase | Pool): Promise<number> {
+  const swept = await pool.query(
+    `DELETE FROM plugins p
+      WHERE p.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM installations i WHERE i.plugin_id = p.id)`,
+  );
+  return swept.rowCount ?? 0;
+}

@@ -1,0 +1,207 @@
+/** Versions and drafts: immutable rows, but for the yank of a version and the replacement of a draft. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { ClientBase, Pool } from 'pg';
+import type { Manifest } from '../../sdk/contract/manifest.ts';
+import type { Registrations } from '../../sdk/contract/protocol.ts';
+
+export type VersionStatus = 'published' | 'yanked' | 'draft';
+/** What a build of a package yields, before it is a version. */
+export interface BuiltPackage {
+  readonly sourceSha256: string;
+  readonly bundleSha256: string;
+  readonly sourceMapSha256: string | null;
+  readonly sizeBytes: number;
+  readonly manifest: Manifest;
+  /** The body of readme.md, without frontmatter. */
+  readonly readme: string;
+  /** Declared and registered, sorted. */
+  readonly capabilities: readonly string[];
+  readonly discovered: unknown;
+  readonly registrations: Registrations;
+  readonly files: readonly VersionFile[];
+}
+export interface VersionFile {
+  readonly path: string;
+  /** The blob that holds it. */
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+/** A version without its readme, registrations and files. */
+export interface Version {
+  readonly id: string;
+  readonly pluginId: string;
+  /** Null: the draft. */
+  readonly semVer: string | null;
+  readonly status: VersionStatus;
+  readonly sourceSha256: string;
+  readonly bundleSha256: string;
+  readonly sizeBytes: number;
+  readonly manifest: Manifest;
+  readonly capabilities: readonly string[];
+  readonly addedCapabilities: readonly string[];
+  readonly discovered: unknown;
+  readonly createdAt: Date;
+  readonly yankedAt: Date | null;
+}
+
+/** The columns of a `Version`, from `versions v`. */
+const COLUMNS = `v.id, v.plugin_id AS "pluginId", v.semver AS "semVer", v.status, v.source_sha256 AS "sourceSha256",
+  v.bundle_sha256 AS "bundleSha256", v.size_bytes::float8 AS "sizeBytes", v.manifest, v.capabilities,
+  v.added_capabilities AS "addedCapabilities", v.discovered, v.created_at AS "createdAt", v.yanked_at AS "yankedAt"`;
+
+/**
+ * Writes a version with its files, in the transaction that holds the plugin's row.
+ *
+ * @param semVer null: the draft; an earlier draft has been removed
+ */
+export async function insertVersion(
+  tx: ClientBase,
+  pluginId: string,
+  semVer: string | null,
+  built: BuiltPackage,
+  addedCapabilities: readonly string[],
+): Promise<Version> {
+  const id = randomUUIDv7();
+  await tx.query(
+    `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, source_map_sha256, size_bytes,
+       manifest, readme, capabilities, added_capabilities, discovered, registrations)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+    [
+      id,
+      pluginId,
+      semVer,
+      semVer === null ? 'draft' : 'published',
+      built.sourceSha256,
+      built.bundleSha256,
+      built.sourceMapSha256,
+      built.sizeBytes,
+      JSON.stringify(built.manifest),
+      built.readme,
+      built.capabilities,
+      addedCapabilities,
+      JSON.stringify(built.discovered),
+      JSON.stringify(built.registrations),
+    ],
+  );
+  await insertFiles(tx, id, built.files);
+  const version = await findVersion(tx, id);
+  if (!version) throw new Error(`version ${id} is not there after its insert`);
+  return version;
+}
+
+async function insertFiles(tx: ClientBase, id: string, files: readonly VersionFile[]): Promise<void> {
+  await tx.query(
+    `INSERT INTO version_files (version_id, path, sha256, size_bytes)
+     SELECT $1, f.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS f(path, sha256, size_bytes)`,
+    [id, files.map((file) => file.path), files.map((file) => file.sha256), files.map((file) => file.sizeBytes)],
+  );
+}
+
+export async function findVersion(pool: ClientBase | Pool, id: string): Promise<Version | null> {
+  const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.id = $1`, [id]);
+  return found.rows[0] ?? null;
+}
+
+/** Many versions by id, in no order. */
+export async function findVersions(pool: ClientBase | Pool, ids: readonly string[]): Promise<Version[]> {
+  if (ids.length === 0) return [];
+  const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
+  return found.rows;
+}
+
+/** All versions of a plugin, the draft among them, oldest first. */
+export async function listVersions(pool: ClientBase | Pool, pluginId: string): Promise<Version[]> {
+  const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 ORDER BY v.id`, [
+    pluginId,
+  ]);
+  return found.rows;
+}
+
+/** A version that can be installed by its number. */
+export interface PublishedVersion {
+  readonly id: string;
+  readonly semVer: string;
+  readonly createdAt: Date;
+  readonly capabilities: readonly string[];
+  readonly manifest: Manifest;
+}
+
+/** Versions of a plugin that are not yanked, the last published first. */
+export async function lastPublished(pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> {
+  const found = await pool.query<PublishedVersion>(
+    `SELECT id, semver AS "semVer", created_at AS "createdAt", capabilities, manifest FROM versions
+      WHERE plugin_id = $1 AND status = 'published' ORDER BY id DESC LIMIT $2`,
+    [pluginId, limit],
+  );
+  return found.rows;
+}
+
+/** Whether a number was ever used for a plugin, yanked ones included. */
+export async function versionExists(pool: ClientBase | Pool, pluginId: string, semVer: string): Promise<boolean> {
+  const found = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer]);
+  return found.rows.length > 0;
+}
+
+/** The readme of a version, without frontmatter. */
+export async function readReadme(pool: ClientBase | Pool, versionId: string): Promise<string> {
+  const found = await pool.query<{ readme: string }>('SELECT readme FROM versions WHERE id = $1', [versionId]);
+  return found.rows[0]?.readme ?? '';
+}
+
+/** The files of a version, by path. */
+export async function listFiles(pool: ClientBase | Pool, versionId: string): Promise<VersionFile[]> {
+  const found = await pool.query<VersionFile>(
+    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1
+      ORDER BY path COLLATE "C"`,
+    [versionId],
+  );
+  return found.rows;
+}
+
+/** One file of a version, by its exact path. */
+export async function findFile(pool: ClientBase | Pool, versionId: string, path: string): Promise<VersionFile | null> {
+  const found = await pool.query<VersionFile>(
+    'SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1 AND path = $2',
+    [versionId, path],
+  );
+  return found.rows[0] ?? null;
+}
+
+/** The files of a version below a folder, by path, at most `limit`. */
+export async function listFilesBelow(
+  pool: ClientBase | Pool,
+  versionId: string,
+  folder: string,
+  limit: number,
+): Promise<VersionFile[]> {
+  const found = await pool.query<VersionFile>(
+    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files
+      WHERE version_id = $1 AND starts_with(path, $2) ORDER BY path COLLATE "C" LIMIT $3`,
+    [versionId, `${folder}/`, limit],
+  );
+  return found.rows;
+}
+
+/** Yanks a published version. */
+export async function markYanked(tx: ClientBase, id: string): Promise<void> {
+  await tx.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1 AND status = 'published'`, [
+    id,
+  ]);
+}
+
+/** Removes a plugin's draft. Nothing may run it any more. */
+export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<void> {
+  await tx.query(`DELETE FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
+}
+
+/** Which of these blobs a version names: as one of its files, its bundle or its source map. */
+export async function findUsedBlobs(pool: ClientBase | Pool, names: readonly string[]): Promise<Set<string>> {
+  const found = await pool.query<{ name: string }>(
+    `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)
+     UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 = ANY ($1)
+     UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 = ANY ($1)
+     UNION SELECT sha256 FROM media WHERE sha256 = ANY ($1)`,
+    [names],
+  );
+  return new Set(found.rows.map(({ name }) => name));
+}

@@ -1,0 +1,131 @@
+/** Connected vendor inboxes and the addresses they had. */
+import { randomBytes, randomUUIDv7 } from 'node:crypto';
+import type { ClientBase, Pool } from 'pg';
+import { announceAddress } from '../postgres/notices.ts';
+
+/** 128 random bits: nobody guesses one. */
+const ROUTING_BYTES = 16;
+const newRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
+/** What a routing id looks like; anything else is unknown without a question to the database. */
+export const ROUTING_ID = /^[A-Za-z0-9_-]{22}$/;
+
+export interface Channel {
+  readonly id: string;
+  readonly installationId: string;
+  readonly name: string;
+  readonly routingId: string;
+  readonly connectedAt: string;
+}
+const COLUMNS = `id, installation_id AS "installationId", name, routing_id AS "routingId", connected_at AS "connectedAt"`;
+type Row = Omit<Channel, 'connectedAt'> & { readonly connectedAt: Date };
+const toChannel = (row: Row): Channel => ({ ...row, connectedAt: row.connectedAt.toISOString() });
+
+/** Connects a channel under a fresh address. */
+export async function insertChannel(
+  tx: ClientBase,
+  of: { readonly installationId: string; readonly accountId: string; readonly name: string },
+): Promise<Channel> {
+  const [id, routingId] = [randomUUIDv7(), newRoutingId()];
+  const made = await tx.query<Row>(
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ($1, $2, $3, $4, $5)
+      RETURNING ${COLUMNS}`,
+    [id, of.installationId, of.accountId, of.name, routingId],
+  );
+  await addAddress(tx, routingId, id, of.installationId);
+  return toChannel(made.rows[0] as Row);
+}
+
+/** The channels of installations, oldest first. */
+export async function listChannels(pool: ClientBase | Pool, installationIds: readonly string[]): Promise<Channel[]> {
+  const found = await pool.query<Row>(`SELECT ${COLUMNS} FROM channels WHERE installation_id = ANY ($1) ORDER BY id`, [
+    installationIds,
+  ]);
+  return found.rows.map(toChannel);
+}
+
+/** Gives a channel a fresh address; the old one answers 410 from this commit on. Null: no such channel. */
+export async function replaceAddress(
+  tx: ClientBase,
+  installationId: string,
+  channelId: string,
+): Promise<Channel | null> {
+  const routingId = newRoutingId();
+  const changed = await tx.query<Row>(
+    `UPDATE channels SET routing_id = $3 WHERE id = $2 AND installation_id = $1 RETURNING ${COLUMNS}`,
+    [installationId, channelId, routingId],
+  );
+  const [row] = changed.rows;
+  if (!row) return null;
+  await retireAddresses(tx, 'channel_id', channelId);
+  await addAddress(tx, routingId, channelId, installationId);
+  return toChannel(row);
+}
+
+/** Disconnects a channel. False: no such channel. */
+export async function deleteChannel(tx: ClientBase, installationId: string, channelId: string): Promise<boolean> {
+  const gone = await tx.query('DELETE FROM channels WHERE id = $2 AND installation_id = $1', [
+    installationId,
+    channelId,
+  ]);
+  if (gone.rowCount === 0) return false;
+  await retireAddresses(tx, 'channel_id', channelId);
+  return true;
+}
+
+/** The addresses of an installation that is being uninstalled answer 410 from this commit on. */
+export const retireInstallationAddresses = (tx: ClientBase, installationId: string): Promise<void> =>
+  retireAddresses(tx, 'installation_id', installationId);
+
+async function addAddress(tx: ClientBase, routingId: string, channelId: string, installationId: string): Promise<void> {
+  await tx.query('INSERT INTO channel_addresses (routing_id, channel_id, installation_id) VALUES ($1, $2, $3)', [
+    ...[routingId, channelId, installationId],
+  ]);
+  await tx.query(announceAddress('SELECT $1::text AS routing_id'), [routingId]);
+}
+
+async function retireAddresses(tx: ClientBase, column: 'channel_id' | 'installation_id', id: string): Promise<void> {
+  await tx.query(
+    `WITH retired AS (
+       UPDATE channel_addresses SET retired_at = now() WHERE ${column} = $1 AND retired_at IS NULL RETURNING routing_id
+     ) ${announceAddress('SELECT routing_id FROM retired')}`,
+    [id],
+  );
+}
+
+/** Where requests of an address go. */
+export interface Address {
+  readonly channelId: string;
+  readonly installationId: string;
+  readonly accountId: string;
+  /** Where the plugin answers handshakes: on every GET, and on a POST whose JSON has this `type`. Null: it does not. */
+  readonly handshake: { readonly jsonType: string | null } | null;
+}
+export type FoundAddress = Address | 'retired' | 'unknown';
+
+/** What an address leads to now. */
+export async function findAddress(pool: ClientBase | Pool, routingId: string): Promise<FoundAddress> {
+  const found = await pool.query<{ retired: boolean; handshake: unknown } & Address>(
+    `SELECT a.retired_at IS NOT NULL OR c.id IS NULL AS retired, c.id AS "channelId",
+            c.installation_id AS "installationId", c.account_id AS "accountId",
+            v.registrations -> 'channel' AS handshake
+       FROM channel_addresses a
+       LEFT JOIN channels c ON c.routing_id = a.routing_id
+       LEFT JOIN installations i ON i.id = c.installation_id
+       LEFT JOIN versions v ON v.id = i.current_version_id
+      WHERE a.routing_id = $1`,
+    [routingId],
+  );
+  const [row] = found.rows;
+  if (!row) return 'unknown';
+  if (row.retired) return 'retired';
+  const { channelId, installationId, accountId } = row;
+  return { channelId, installationId, accountId, handshake: handshakeOf(row.handshake) };
+}
+
+function handshakeOf(channel: unknown): Address['handshake'] {
+  const { handshake, handshakeOn } = (channel ?? {}) as {
+    handshake?: boolean;
+    handshakeOn?: { jsonType: string } | null;
+  };
+  return handshake === true ? { jsonType: handshakeOn?.jsonType ?? null } : null;
+}

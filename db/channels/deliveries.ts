@@ -1,0 +1,83 @@
+/** Webhook requests at rest: written in groups, before their vendors are answered. */
+import type { ClientBase, Pool } from 'pg';
+import { announceDeliveries } from '../postgres/notices.ts';
+
+/** A header as it came: name and value, in Latin-1 as HTTP has them. */
+export type RawHeader = readonly [name: string, value: string];
+/** A request that was taken in. Its id is made then, so that writing it twice writes it once. */
+export interface NewDelivery {
+  readonly id: string;
+  readonly channelId: string;
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly routingId: string;
+  /** Milliseconds since 1970. */
+  readonly receivedAt: number;
+  readonly method: string;
+  /** As it came, without the question mark. */
+  readonly query: string;
+  readonly headers: readonly RawHeader[];
+  readonly body: Buffer;
+  /** W3C traceparent of what took it in. Absent: nobody traces it. */
+  readonly traceparent?: string | null;
+}
+
+/**
+ * Writes a group of requests in their order, in one statement and so in one transaction, and tells the supervisors. One
+ * that is there already is left as it is.
+ */
+export async function insertDeliveries(tx: ClientBase | Pool, group: readonly NewDelivery[]): Promise<void> {
+  const column = <T>(pick: (delivery: NewDelivery) => T): T[] => group.map(pick);
+  await tx.query({
+    name: 'insert-deliveries',
+    text: `WITH given AS (
+       SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[],
+         $8::text[], $9::json[], $10::bytea[], $11::text[]) WITH ORDINALITY
+         AS g (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent, at)
+     ), written AS (
+       INSERT INTO deliveries
+         (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent)
+       SELECT id, channel_id, installation_id, account_id, routing_id, to_timestamp(received_at / 1000), method, query,
+              headers, body, traceparent
+         FROM given ORDER BY at
+       ON CONFLICT (id) DO NOTHING
+     )
+     ${announceDeliveries('SELECT DISTINCT channel_id FROM given')}`,
+    values: [
+      column(({ id }) => id),
+      column(({ channelId }) => channelId),
+      column(({ installationId }) => installationId),
+      column(({ accountId }) => accountId),
+      column(({ routingId }) => routingId),
+      column(({ receivedAt }) => receivedAt),
+      column(({ method }) => method),
+      column(({ query }) => query),
+      column(({ headers }) => JSON.stringify(headers)),
+      column(({ body }) => body),
+      column(({ traceparent }) => traceparent ?? null),
+    ],
+  });
+}
+
+/** Keeps an agent's reply for `channel.send`: a delivery in the other direction. One that is there already stays. */
+export async function insertReply(
+  tx: ClientBase | Pool,
+  reply: Pick<NewDelivery, 'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body' | 'traceparent'>,
+): Promise<void> {
+  await tx.query(
+    `WITH written AS (
+       INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
+         headers, body, direction, traceparent)
+       VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7) ON CONFLICT (id) DO NOTHING
+     ) ${announceDeliveries('SELECT $2::text AS channel_id')}`,
+    [
+      reply.id,
+      reply.channelId,
+      reply.installationId,
+      reply.accountId,
+      reply.routingId,
+      reply.body,
+      reply.traceparent ?? null,
+    ],
+  );
+}

@@ -1,0 +1,88 @@
+/** Deliveries as their user looks at them and replays them. `delivery-lanes.ts` is how they are worked on. */
+import type { ClientBase, Pool } from 'pg';
+import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { announceDeliveries } from '../postgres/notices.ts';
+import type { RawHeader } from './deliveries.ts';
+
+export type DeliveryState = 'pending' | 'delivered' | 'dead';
+export interface Delivery {
+  readonly id: string;
+  readonly channelId: string;
+  readonly direction: 'in' | 'out';
+  readonly state: DeliveryState;
+  readonly attempts: number;
+  readonly receivedAt: Date;
+  /** Null: it waits for its installation, or is over. */
+  readonly nextAttemptAt: Date | null;
+  readonly lastError: string | null;
+  readonly finishedAt: Date | null;
+  readonly method: string;
+  readonly query: string;
+  readonly headers: readonly RawHeader[];
+  readonly bodyBytes: number;
+}
+
+const COLUMNS = `id, channel_id AS "channelId", direction, state, attempts, received_at AS "receivedAt",
+  CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
+  last_error AS "lastError", finished_at AS "finishedAt", method, query, headers, octet_length(body) AS "bodyBytes"`;
+
+export interface DeliveryQuery {
+  readonly installationId: string;
+  readonly channelId?: string | undefined;
+  readonly state?: DeliveryState | undefined;
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+/** An installation's deliveries, newest first. */
+export async function pageDeliveries(pool: Pool, query: DeliveryQuery): Promise<Page<Delivery>> {
+  const found = await pool.query<Delivery>(
+    `SELECT ${COLUMNS} FROM deliveries
+      WHERE installation_id = $1 AND ($2::text IS NULL OR channel_id = $2) AND ($3::text IS NULL OR state = $3)
+        AND ($4::text IS NULL OR id < $4)
+      ORDER BY id DESC LIMIT $5`,
+    [query.installationId, query.channelId ?? null, query.state ?? null, decodeCursor(query.cursor), query.limit + 1],
+  );
+  return pageOf(found.rows, query.limit, (row) => row.id);
+}
+
+/** One delivery with the first bytes of its body; null: the installation has none of that id. */
+export async function findDelivery(
+  pool: Pool,
+  installationId: string,
+  id: string,
+  bodyBytesMax: number,
+): Promise<(Delivery & { readonly body: Buffer }) | null> {
+  const found = await pool.query<Delivery & { body: Buffer }>(
+    `SELECT ${COLUMNS}, substring(body FROM 1 FOR $3) AS body FROM deliveries WHERE id = $1 AND installation_id = $2`,
+    [id, installationId, bodyBytesMax],
+  );
+  return found.rows[0] ?? null;
+}
+
+/**
+ * Makes finished deliveries pending again, at their old places and with all their attempts. Those whose channel is gone
+ * stay as they are.
+ *
+ * @param of one by its id, or all of a state, at most `limit`
+ * @returns how many
+ */
+export async function replayDeliveries(
+  tx: ClientBase,
+  of: { installationId: string; id?: string; state?: 'delivered' | 'dead'; channelId?: string; limit: number },
+): Promise<number> {
+  const replayed = await tx.query(
+    `WITH replayed AS (
+       UPDATE deliveries d SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), claimed_by = NULL,
+              finished_at = NULL
+        WHERE d.id IN (SELECT r.id FROM deliveries r
+                        WHERE r.installation_id = $1 AND ($2::text IS NULL OR r.id = $2) AND r.state <> 'pending'
+                          AND ($3::text IS NULL OR r.state = $3) AND ($4::text IS NULL OR r.channel_id = $4)
+                          AND EXISTS (SELECT 1 FROM channels c WHERE c.id = r.channel_id)
+                        ORDER BY r.position LIMIT $5 FOR UPDATE)
+        RETURNING d.channel_id
+     ) ${announceDeliveries('SELECT channel_id FROM replayed')}`,
+    [of.installationId, of.id ?? null, of.state ?? null, of.channelId ?? null, of.limit],
+  );
+  return replayed.rows.length;
+}

@@ -1,0 +1,158 @@
+/**
+ * Deliveries being worked on. A lane is one direction of one channel: only its oldest pending delivery is ever attempted,
+ * and the next one only after that is delivered or dead.
+ */
+import type { ClientBase, Pool } from 'pg';
+import { type Counted, countAttempt, countInterruption } from '../jobs/interruptions.ts';
+import { isHeld } from '../jobs/leases.ts';
+
+export interface Lane {
+  readonly channelId: string;
+  /** `in`: a webhook request for `channel.receive`; `out`: an agent's reply for `channel.send`. */
+  readonly direction: 'in' | 'out';
+}
+export interface ReadyLane extends Lane {
+  readonly installationId: string;
+}
+/** One attempt at one delivery. `attempt` counts from 1. */
+export interface ClaimedDelivery extends ReadyLane {
+  readonly id: string;
+  readonly accountId: string;
+  readonly routingId: string;
+  readonly receivedAt: Date;
+  readonly method: string;
+  readonly query: string;
+  /** As they came, in order. */
+  readonly headers: readonly (readonly [string, string])[];
+  readonly body: Uint8Array;
+  readonly attempt: number;
+  /** How many of the attempts were cut short and count as no failure. */
+  readonly interruptions: number;
+  /** Of the request that brought it; null: nobody traces it. */
+  readonly traceparent: string | null;
+}
+
+const HEAD = `SELECT h.* FROM deliveries h
+   WHERE h.channel_id = c.id AND h.direction = l.direction AND h.state = 'pending' ORDER BY h.position LIMIT 1`;
+const isFree = (column: string, lease: string) =>
+  `(${column} IS NULL OR ${column} = ${lease} OR NOT ${isHeld(column)})`;
+
+/**
+ * Lanes whose head may be attempted now.
+ *
+ * @param lease the asking supervisor's number: its own claims count as free, for it knows which lanes it is at
+ * @param channelIds null: of all channels
+ */
+export async function findReadyLanes(
+  pool: Pool,
+  lease: number,
+  channelIds: readonly string[] | null,
+): Promise<ReadyLane[]> {
+  const found = await pool.query<ReadyLane>(
+    `SELECT d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId"
+       FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction) CROSS JOIN LATERAL (${HEAD}) d
+      WHERE ($2::text[] IS NULL OR c.id = ANY ($2)) AND d.next_attempt_at <= now()
+        AND ${isFree('d.claimed_by', '$1')}
+      ORDER BY d.position`,
+    [lease, channelIds],
+  );
+  return found.rows;
+}
+
+/** Claims one attempt at the head of a lane. Null: there is none, it is too early, or another living supervisor is at it. */
+export async function claimHead(pool: Pool, lane: Lane, lease: number): Promise<ClaimedDelivery | null> {
+  const found = await pool.query<ClaimedDelivery>(
+    `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruption}, claimed_by = $3
+      WHERE d.id = (SELECT h.id FROM deliveries h
+                     WHERE h.channel_id = $1 AND h.direction = $2 AND h.state = 'pending'
+                     ORDER BY h.position LIMIT 1)
+        AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${isFree('d.claimed_by', '$3')}
+      RETURNING d.id, d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
+        d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
+        d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent`,
+    [lane.channelId, lane.direction, lease],
+  );
+  return found.rows[0] ?? null;
+}
+
+/** Ends a delivery that is still ours. False: another supervisor took it over, and its outcome counts. */
+export async function finishDelivery(
+  tx: ClientBase | Pool,
+  id: string,
+  lease: number,
+  state: 'delivered' | 'dead',
+  error: string | null = null,
+): Promise<boolean> {
+  const done = await tx.query(
+    `UPDATE deliveries SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
+      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
+    [id, lease, state, error],
+  );
+  return done.rowCount === 1;
+}
+
+export interface Postponement {
+  /** Seconds; null: until the installation can run again. */
+  readonly afterSeconds: number | null;
+  readonly error: string;
+  readonly as: Counted;
+}
+
+/** Puts a delivery back for a later attempt. Its lane waits with it. */
+export async function postponeDelivery(
+  pool: Pool,
+  id: string,
+  lease: number,
+  { afterSeconds, error, as }: Postponement,
+): Promise<void> {
+  await pool.query(
+    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttempt('$5')},
+            next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
+      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
+    [id, lease, afterSeconds, error, as],
+  );
+}
+
+/** Takes up deliveries that were set aside, of one installation or of all that can run again. */
+export async function releaseHeldDeliveries(pool: Pool, installationId: string | null): Promise<string[]> {
+  const released = await pool.query<{ channelId: string }>(
+    `UPDATE deliveries d SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
+       JOIN versions v ON v.id = i.current_version_id
+      WHERE i.id = d.installation_id AND p.blocked_reason IS NULL AND i.status IN ('ready', 'failed')
+        AND (v.registrations -> 'channel' ->> CASE d.direction WHEN 'in' THEN 'receive' ELSE 'send' END)::boolean
+        AND d.state = 'pending' AND d.next_attempt_at = 'infinity' AND ($1::text IS NULL OR d.installation_id = $1)
+      RETURNING d.channel_id AS "channelId"`,
+    [installationId],
+  );
+  return released.rows.map((row) => row.channelId);
+}
+
+/** Ends what is left for channels that are gone: disconnected or uninstalled while a request was on its way in. */
+export async function endOrphanedDeliveries(tx: ClientBase | Pool): Promise<void> {
+  await tx.query(
+    `UPDATE deliveries d SET state = 'dead', last_error = 'the channel is disconnected', claimed_by = NULL,
+            finished_at = now()
+      WHERE d.state = 'pending' AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)`,
+  );
+}
+
+/** Deleted by one statement: few enough that its locks are short. */
+const SWEPT_AT_ONCE = 2_000;
+
+/**
+ * Removes deliveries, with their bodies, that ended so long ago.
+ *
+ * @returns how many
+ */
+export async function sweepDeliveries(pool: Pool, retentionDays: number): Promise<number> {
+  for (let swept = 0; ; ) {
+    const { rowCount } = await pool.query(
+      `DELETE FROM deliveries WHERE id IN (
+         SELECT id FROM deliveries WHERE state <> 'pending' AND finished_at < now() - make_interval(days => $1)
+          ORDER BY finished_at LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`,
+      [retentionDays],
+    );
+    swept += rowCount ?? 0;
+    if ((rowCount ?? 0) < SWEPT_AT_ONCE) return swept;
+  }
+}

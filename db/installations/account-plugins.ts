@@ -1,0 +1,99 @@
+/** What a supervisor needs to run an account's plugins, read at once and then kept in memory until a notice. */
+import type { ClientBase, Pool } from 'pg';
+import { effectiveSettings, type Manifest } from '../../sdk/contract/manifest.ts';
+import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
+
+/** The semVer a draft shows in envelopes and log lines: a version number it will never have. */
+export const DRAFT_SEM_VER = '0.0.0-draft';
+
+/** One installation with the version it runs. */
+export interface RosterEntry {
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly pluginId: string;
+  readonly pluginOwnerId: string;
+  readonly slug: string;
+  readonly versionId: string;
+  readonly semVer: string;
+  readonly bundleSha256: string;
+  readonly sourceMapSha256: string | null;
+  readonly registrations: Registrations;
+  readonly granted: readonly string[];
+  /** The user's values over the manifest's defaults. */
+  readonly settings: Readonly<Record<string, string>>;
+  readonly secretNames: readonly string[];
+  readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
+  readonly hookOrder: number;
+  /** Why an operator stopped the plugin; null: it may run. */
+  readonly blockedReason: string | null;
+  /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
+  readonly texts: Readonly<Record<string, string>>;
+  readonly discovered: unknown;
+  /** Changes whenever the installation does: what makes a failed one be tried again. */
+  readonly updatedAt: string;
+}
+
+interface Row extends Omit<RosterEntry, 'semVer' | 'settings' | 'registrations' | 'updatedAt' | 'texts'> {
+  readonly semVer: string | null;
+  readonly registrations: unknown;
+  readonly manifest: Manifest;
+  readonly given: Record<string, string>;
+  readonly texts: Record<string, string> | null;
+  readonly updatedAt: Date;
+}
+
+const SELECT = `
+  SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
+         p.owner_id AS "pluginOwnerId", p.slug, v.id AS "versionId", v.semver AS "semVer",
+         v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations, v.manifest,
+         v.discovered, i.granted_capabilities AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder",
+         p.blocked_reason AS "blockedReason", i.updated_at AS "updatedAt",
+         ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
+         (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
+           WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md')) AS texts
+    FROM installations i
+    JOIN plugins p ON p.id = i.plugin_id
+    JOIN versions v ON v.id = i.current_version_id`;
+
+/**
+ * The account's installations but those being removed, in hook order. Those that may not run now are among them (paused,
+ * without configuration, of a blocked plugin), so that whoever passes them over can say why.
+ */
+export async function loadRoster(pool: ClientBase | Pool, accountId: string): Promise<RosterEntry[]> {
+  const found = await pool.query<Row>(
+    `${SELECT} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
+      ORDER BY i.hook_order, i.id`,
+    [accountId],
+  );
+  return found.rows.map(toEntry);
+}
+
+/** Whether its user lets it run. `failed` ones may: the fleet decides when they are tried again. */
+export const mayRun = ({ status }: Pick<RosterEntry, 'status'>): boolean => status === 'ready' || status === 'failed';
+
+/** One installation in whatever status, blocked or not; null when it is gone or has no version. */
+export async function loadRosterEntry(pool: ClientBase | Pool, installationId: string): Promise<RosterEntry | null> {
+  const found = await pool.query<Row>(`${SELECT} WHERE i.id = $1`, [installationId]);
+  return found.rows[0] ? toEntry(found.rows[0]) : null;
+}
+
+/** Whether an operator blocked the installation's plugin. */
+export async function isBlocked(pool: ClientBase | Pool, installationId: string): Promise<boolean> {
+  const found = await pool.query(
+    `SELECT 1 FROM installations i JOIN plugins p ON p.id = i.plugin_id
+      WHERE i.id = $1 AND p.blocked_reason IS NOT NULL`,
+    [installationId],
+  );
+  return found.rows.length > 0;
+}
+
+function toEntry({ manifest, given, semVer, texts, ...row }: Row): RosterEntry {
+  return {
+    ...row,
+    semVer: semVer ?? DRAFT_SEM_VER,
+    registrations: registrations.parse(row.registrations),
+    settings: effectiveSettings(manifest, given),
+    texts: texts ?? {},
+    updatedAt: row.updatedAt.toISOString(),
+  };
+}

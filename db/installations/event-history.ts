@@ -1,0 +1,59 @@
+/** Events as their user looks at them and replays them. `events.ts` is how they are delivered. */
+import type { ClientBase, Pool } from 'pg';
+import type { Queues } from '../jobs/queues.ts';
+import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+
+export type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
+export interface RecordedEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly state: EventState;
+  readonly attempts: number;
+  readonly occurredAt: Date;
+  readonly nextAttemptAt: Date | null;
+  readonly lastError: string | null;
+  readonly finishedAt: Date | null;
+  readonly data: unknown;
+}
+const COLUMNS = `id, type, state, attempts, occurred_at AS "occurredAt",
+  CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
+  last_error AS "lastError", finished_at AS "finishedAt", data`;
+
+/** An installation's events, newest first. */
+export async function pageEvents(
+  pool: Pool,
+  query: {
+    installationId: string;
+    state?: EventState | undefined;
+    limit: number;
+    cursor?: string | undefined;
+  },
+): Promise<Page<RecordedEvent>> {
+  const found = await pool.query<RecordedEvent>(
+    `SELECT ${COLUMNS} FROM events
+      WHERE installation_id = $1 AND ($2::text IS NULL OR state = $2) AND ($3::text IS NULL OR id < $3)
+      ORDER BY id DESC LIMIT $4`,
+    [query.installationId, query.state ?? null, decodeCursor(query.cursor), query.limit + 1],
+  );
+  return pageOf(found.rows, query.limit, (row) => row.id);
+}
+
+/** Makes a finished event pending again with all its attempts; a pending one stays as it is. Null: there is none. */
+export async function replayEvent(
+  tx: ClientBase,
+  queues: Queues,
+  installationId: string,
+  eventId: string,
+): Promise<RecordedEvent | null> {
+  const changed = await tx.query(
+    `UPDATE events SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), finished_at = NULL, claimed_by = NULL
+      WHERE id = $1 AND installation_id = $2 AND state <> 'pending'`,
+    [eventId, installationId],
+  );
+  if (changed.rowCount === 1) await queues.send(tx, 'events', { eventId, installationId }, { group: installationId });
+  const found = await tx.query<RecordedEvent>(`SELECT ${COLUMNS} FROM events WHERE id = $1 AND installation_id = $2`, [
+    eventId,
+    installationId,
+  ]);
+  return found.rows[0] ?? null;
+}

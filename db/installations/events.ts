@@ -1,0 +1,193 @@
+/** Events to plugins: an outbox row written with the change it tells of, and a queue job that ticks until it is done. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { ClientBase, Pool } from 'pg';
+import type { z } from 'zod';
+import { type EventName, events } from '../../sdk/contract/protocol.ts';
+import { type Counted, countAttempt, countInterruption } from '../jobs/interruptions.ts';
+import { isHeld } from '../jobs/leases.ts';
+import type { Queues } from '../jobs/queues.ts';
+
+/** Jobs re-queued in one statement at start-up: bounds its memory, the next sweep takes the rest. */
+const SWEEP_LIMIT = 10_000;
+
+export interface NewEvent<Type extends EventName = EventName> {
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly pluginId: string;
+  readonly versionId: string | null;
+  readonly semVer: string | null;
+  readonly type: Type;
+  readonly data: z.infer<(typeof events)[Type]['data']>;
+}
+/** One attempt at one event. `attempt` counts from 1. */
+export interface ClaimedEvent {
+  readonly id: string;
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly pluginId: string;
+  readonly versionId: string | null;
+  readonly semVer: string | null;
+  readonly type: EventName;
+  readonly data: Record<string, unknown>;
+  readonly occurredAt: string;
+  readonly attempt: number;
+  /** How many of the attempts were cut short and count as no failure. */
+  readonly interruptions: number;
+}
+
+/**
+ * Records an event and its queue job in the caller's transaction: both exist if and when that commits. Every attempt
+ * carries the returned id.
+ */
+export async function recordEvent<Type extends EventName>(
+  tx: ClientBase | Pool,
+  queues: Queues,
+  event: NewEvent<Type>,
+): Promise<string> {
+  const id = randomUUIDv7();
+  const { installationId } = event;
+  await tx.query(
+    `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+    [
+      id,
+      installationId,
+      event.accountId,
+      event.pluginId,
+      event.versionId,
+      event.semVer,
+      event.type,
+      JSON.stringify(events[event.type].data.parse(event.data)),
+    ],
+  );
+  await queues.send(tx, 'events', { eventId: id, installationId }, { group: installationId });
+  return id;
+}
+
+/**
+ * Claims one attempt. Null: there is nothing to do now (done, too early, or another living supervisor is at it).
+ *
+ * @param lease the claiming supervisor's number; it must not be at this event already
+ */
+export async function claimEvent(pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> {
+  const found = await pool.query<ClaimedEvent & { occurredAt: Date }>(
+    `UPDATE events SET attempts = attempts + 1, ${countInterruption}, claimed_by = $2
+      WHERE id = $1 AND state = 'pending' AND next_attempt_at <= now()
+        AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isHeld('claimed_by')})
+      RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
+        version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
+        interruptions`,
+    [eventId, lease],
+  );
+  const row = found.rows[0];
+  return row ? { ...row, occurredAt: new Date(row.occurredAt).toISOString() } : null;
+}
+
+/** Ends an event: delivered, skipped (the plugin has no handler for it any more) or dead (its attempts are used up). */
+export async function finishEvent(
+  pool: Pool,
+  eventId: string,
+  state: 'delivered' | 'skipped' | 'dead',
+  error: string | null = null,
+): Promise<void> {
+  await pool.query(
+    `UPDATE events SET state = $2, last_error = $3, claimed_by = NULL, finished_at = now() WHERE id = $1`,
+    [eventId, state, error],
+  );
+}
+
+export interface EventPostponement {
+  /** Whose claim it is. */
+  readonly lease: number;
+  readonly afterSeconds: number;
+  readonly error: string;
+  readonly as: Counted;
+}
+
+/**
+ * Puts an event back for a later attempt; done again, it changes nothing more. A crash between the two statements is
+ * healed by the sweep.
+ */
+export async function postponeEvent(
+  pool: Pool,
+  queues: Queues,
+  event: { readonly id: string; readonly installationId: string },
+  { lease, afterSeconds, error, as }: EventPostponement,
+): Promise<void> {
+  await pool.query(
+    `UPDATE events SET claimed_by = NULL, last_error = $2, ${countAttempt('$4')},
+            next_attempt_at = now() + make_interval(secs => $3)
+      WHERE id = $1 AND claimed_by = $5 AND state = 'pending'`,
+    [event.id, error, afterSeconds, as, lease],
+  );
+  const payload = { eventId: event.id, installationId: event.installationId };
+  await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, afterSeconds), group: event.installationId });
+}
+
+export interface OwnClaims {
+  /** The asking supervisor's number. */
+  readonly lease: number;
+  /** The events it is really at. Other claims of its own are those it could not give back: the database was away. */
+  readonly atWork: ReadonlySet<string>;
+}
+
+/**
+ * Gives a job to every pending event that has none waiting and no living supervisor at it: what a `kill -9`, of a
+ * supervisor or of PostgreSQL, left behind.
+ *
+ * @returns how many were re-queued
+ */
+export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnClaims): Promise<number> {
+  const stranded = await pool.query<{ id: string; installation_id: string; delay: number }>(
+    `SELECT e.id, e.installation_id, greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
+       FROM events e
+      WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.id = ANY ($2)
+        AND (e.claimed_by IS NULL OR e.claimed_by = $1 OR NOT ${isHeld('e.claimed_by')})
+        AND NOT EXISTS (SELECT 1 FROM pgboss.job j
+                         WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
+      ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
+    [own.lease, [...own.atWork]],
+  );
+  for (const row of stranded.rows) {
+    const payload = { eventId: row.id, installationId: row.installation_id };
+    await queues.send(pool, 'events', payload, { delaySeconds: row.delay, group: row.installation_id });
+  }
+  return stranded.rows.length;
+}
+
+/**
+ * Sets an event aside until its installation can run (it is paused or waits for configuration). The attempt does not
+ * count.
+ */
+export async function holdEvent(pool: Pool, eventId: string, why: string): Promise<void> {
+  await pool.query(
+    `UPDATE events SET claimed_by = NULL, ${countAttempt("'nothing'")}, next_attempt_at = 'infinity', last_error = $2
+      WHERE id = $1 AND state = 'pending'`,
+    [eventId, why],
+  );
+}
+
+/** Takes up the events that were set aside, of one installation or of all that can run again. */
+export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
+  const released = await pool.query<{ id: string; installationId: string }>(
+    `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
+      WHERE i.id = e.installation_id AND p.blocked_reason IS NULL AND i.status IN ('ready', 'failed', 'uninstalling')
+        AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
+      RETURNING e.id, e.installation_id AS "installationId"`,
+    [installationId],
+  );
+  for (const row of released.rows) {
+    const payload = { eventId: row.id, installationId: row.installationId };
+    await queues.send(pool, 'events', payload, { group: row.installationId });
+  }
+  return released.rows.length;
+}
+
+/** Ends what is left for an installation that is gone. */
+export async function abandonEvents(tx: ClientBase | Pool, installationId: string, error: string): Promise<void> {
+  await tx.query(
+    `UPDATE events SET state = 'dead', last_error = $2, claimed_by = NULL, finished_at = now()
+      WHERE installation_id = $1 AND state = 'pending'`,
+    [installationId, error],
+  );
+}

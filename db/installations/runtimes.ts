@@ -1,0 +1,73 @@
+/** What the fleet tells about each child: a cache for the API to show, never the truth. */
+import type { Pool } from 'pg';
+import { isHeld } from '../jobs/leases.ts';
+
+export type RuntimeState = 'stopped' | 'starting' | 'running' | 'draining' | 'backoff' | 'failed';
+export interface LastExit {
+  readonly at: string;
+  readonly reason: string;
+  readonly code?: number | null;
+  readonly signal?: string | null;
+}
+export interface Runtime {
+  readonly installationId: string;
+  readonly state: RuntimeState;
+  readonly restarts: number;
+  readonly lastExit: LastExit | null;
+  readonly startedAt: string | null;
+  readonly rssBytes: number | null;
+  /** Whether its owner has its inspector open: budgets may stand still. */
+  readonly inspected: boolean;
+}
+
+/**
+ * Writes many at once. Rows of installations that are gone meanwhile are left out.
+ *
+ * @param lease the number of the supervisor whose children they are
+ */
+export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lease: number): Promise<void> {
+  if (runtimes.length === 0) return;
+  await pool.query(
+    `INSERT INTO installation_runtime (installation_id, state, restarts, last_exit, started_at, rss_bytes,
+       inspected, lease)
+     SELECT r.*, $8::int
+       FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[], $7::boolean[])
+         AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes, inspected)
+      WHERE EXISTS (SELECT 1 FROM installations i WHERE i.id = r.installation_id)
+     ON CONFLICT (installation_id) DO UPDATE
+       SET state = excluded.state, restarts = excluded.restarts, last_exit = excluded.last_exit,
+           started_at = excluded.started_at, rss_bytes = excluded.rss_bytes, inspected = excluded.inspected,
+           lease = excluded.lease, updated_at = now()`,
+    [
+      runtimes.map((runtime) => runtime.installationId),
+      runtimes.map((runtime) => runtime.state),
+      runtimes.map((runtime) => runtime.restarts),
+      runtimes.map((runtime) => (runtime.lastExit === null ? null : JSON.stringify(runtime.lastExit))),
+      runtimes.map((runtime) => runtime.startedAt),
+      runtimes.map((runtime) => runtime.rssBytes),
+      runtimes.map((runtime) => runtime.inspected),
+      lease,
+    ],
+  );
+}
+
+/** No child of a supervisor that is gone lives, whatever it wrote last. What living ones wrote stays. */
+export async function resetRuntimes(pool: Pool): Promise<void> {
+  await pool.query(
+    `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, inspected = false,
+            updated_at = now()
+      WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isHeld('lease')})`,
+  );
+}
+
+/**
+ * Marks an installation as failed, with the reason a user reads, or as ready again. Only these two states change into
+ * each other here: a pause or an uninstall of the user wins.
+ */
+export async function markFailed(pool: Pool, installationId: string, reason: string | null): Promise<void> {
+  await pool.query(
+    `UPDATE installations SET status = $2, status_reason = $3
+      WHERE id = $1 AND status = $4`,
+    [installationId, reason === null ? 'ready' : 'failed', reason, reason === null ? 'failed' : 'ready'],
+  );
+}

@@ -1,0 +1,67 @@
+/** What plugins reached through `host`: every call and denial, without its content. */
+import type { Pool } from 'pg';
+import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { maintainPartitions, type PartitionedTable } from './partitions.ts';
+
+const DAY_MS = 86_400_000;
+/** Long enough to look into an incident somebody noticed weeks later; bounded, because it says who did what when. */
+const RETENTION_DAYS = 30;
+const table: PartitionedTable = { table: 'audit', widthMs: DAY_MS, ahead: 2, retentionMs: RETENTION_DAYS * DAY_MS };
+
+export type AuditOutcome = 'ok' | 'denied' | 'failed' | 'timeout' | 'cancelled';
+export interface AuditEntry {
+  readonly id: string;
+  readonly at: string;
+  readonly installationId: string;
+  readonly sessionId: string | null;
+  readonly invocationId: string | null;
+  readonly member: string;
+  readonly outcome: AuditOutcome;
+  readonly durationMs: number;
+  /** Hex SHA-256 of the arguments' JSON: tells equal calls apart from different ones, and nothing else. */
+  readonly argumentsSha256: string | null;
+  readonly detail: string | null;
+}
+
+/** Makes the days ahead and drops the days past retention. Run at start and every few minutes. */
+export const maintainAudit = (pool: Pool, now: number = Date.now()): Promise<void> =>
+  maintainPartitions(pool, table, now);
+
+/** Writes a batch in one statement. */
+export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): Promise<void> {
+  if (entries.length === 0) return;
+  const column = <Key extends keyof AuditEntry>(key: Key) => entries.map((entry) => entry[key]);
+  await pool.query(
+    `INSERT INTO audit (id, at, installation_id, session_id, invocation_id, member, outcome, duration_ms,
+       arguments_sha256, detail)
+     SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+       $8::real[], $9::text[], $10::text[])`,
+    [
+      column('id'),
+      column('at'),
+      column('installationId'),
+      column('sessionId'),
+      column('invocationId'),
+      column('member'),
+      column('outcome'),
+      column('durationMs'),
+      column('argumentsSha256'),
+      column('detail'),
+    ],
+  );
+}
+
+/** One page of an installation's entries, newest first. */
+export async function pageAudit(
+  pool: Pool,
+  query: { readonly installationId: string; readonly limit: number; readonly cursor?: string | undefined },
+): Promise<Page<AuditEntry>> {
+  const found = await pool.query<AuditEntry & { at: Date }>(
+    `SELECT id, at, installation_id AS "installationId", session_id AS "sessionId", invocation_id AS "invocationId",
+       member, outcome, duration_ms AS "durationMs", arguments_sha256 AS "argumentsSha256", detail
+       FROM audit WHERE installation_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [query.installationId, decodeCursor(query.cursor), query.limit + 1],
+  );
+  const rows = found.rows.map((row) => ({ ...row, at: new Date(row.at).toISOString() }));
+  return pageOf(rows, query.limit, (row) => row.id);
+}

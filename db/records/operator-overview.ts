@@ -1,0 +1,102 @@
+/** What operators look at, in the command and in the console: the fleet, plugins by what they cost, dead letters. */
+import type { Pool } from 'pg';
+import type { LastExit, RuntimeState } from '../installations/runtimes.ts';
+import { percentiles } from './rollups.ts';
+
+export interface FleetRow {
+  readonly installationId: string;
+  readonly slug: string;
+  readonly account: string;
+  readonly semVer: string | null;
+  readonly state: RuntimeState;
+  readonly restarts: number;
+  readonly rssBytes: number | null;
+  readonly startedAt: Date | null;
+  readonly lastExit: LastExit | null;
+}
+
+/** Children, those that need most memory first. @param state null: all but the stopped ones */
+export async function listFleet(pool: Pool, state: string | null, limit: number): Promise<FleetRow[]> {
+  const { rows } = await pool.query<FleetRow>(
+    `SELECT r.installation_id AS "installationId", p.slug, a.name AS account, v.semver AS "semVer", r.state, r.restarts,
+            r.rss_bytes::float8 AS "rssBytes", r.started_at AS "startedAt", r.last_exit AS "lastExit"
+       FROM installation_runtime r JOIN installations i ON i.id = r.installation_id
+       JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = i.account_id
+       LEFT JOIN versions v ON v.id = i.current_version_id
+      WHERE CASE WHEN $1::text IS NULL THEN r.state <> 'stopped' ELSE r.state = $1 END
+      ORDER BY r.rss_bytes DESC NULLS LAST, r.restarts DESC LIMIT $2`,
+    [state, limit],
+  );
+  return rows;
+}
+
+export interface PluginCost {
+  readonly slug: string;
+  readonly displayName: string;
+  readonly author: string;
+  readonly verified: boolean;
+  readonly blockedReason: string | null;
+  readonly installations: number;
+  readonly calls: number;
+  /** Errors and timeouts. */
+  readonly failures: number;
+  readonly p50Ms: number | null;
+  readonly p95Ms: number | null;
+  readonly restarts: number;
+  readonly processorMs: number;
+}
+
+/** Plugins that were called or are blocked, those that fail most first, then the slowest. */
+export async function listPluginCosts(pool: Pool, hours: number, limit: number): Promise<PluginCost[]> {
+  const { rows } = await pool.query<Omit<PluginCost, 'p50Ms' | 'p95Ms'> & { buckets: number[] | null }>(
+    `WITH c AS (SELECT i.plugin_id, sum(calls)::float8 AS calls, sum(errors + timeouts)::float8 AS failures
+                  FROM call_minutes m JOIN installations i ON i.id = m.installation_id
+                 WHERE minute >= now() - make_interval(hours => $1) GROUP BY 1),
+          b AS (SELECT plugin_id, array_agg(n ORDER BY position) AS buckets FROM (
+                  SELECT i.plugin_id, position, sum(n)::float8 AS n FROM call_minutes m
+                    JOIN installations i ON i.id = m.installation_id
+                    CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position)
+                   WHERE minute >= now() - make_interval(hours => $1) GROUP BY 1, 2) s GROUP BY 1),
+          u AS (SELECT i.plugin_id, sum(restarts)::float8 AS restarts, sum(processor_ms) AS processor
+                  FROM usage_minutes m JOIN installations i ON i.id = m.installation_id
+                 WHERE minute >= now() - make_interval(hours => $1) GROUP BY 1)
+     SELECT p.slug, p.display_name AS "displayName", a.name AS author, a.verified_at IS NOT NULL AS verified,
+            p.blocked_reason AS "blockedReason", coalesce(n.installs, 0)::int AS installations,
+            coalesce(c.calls, 0) AS calls, coalesce(c.failures, 0) AS failures, b.buckets,
+            coalesce(u.restarts, 0) AS restarts, coalesce(u.processor, 0) AS "processorMs"
+       FROM plugins p JOIN accounts a ON a.id = p.owner_id LEFT JOIN install_counts n ON n.plugin_id = p.id
+       LEFT JOIN c ON c.plugin_id = p.id LEFT JOIN b ON b.plugin_id = p.id LEFT JOIN u ON u.plugin_id = p.id
+      WHERE p.deleted_at IS NULL AND (c.calls > 0 OR u.restarts > 0 OR p.blocked_reason IS NOT NULL)
+      ORDER BY coalesce(c.failures / nullif(c.calls, 0), 0) DESC, c.calls DESC NULLS LAST, p.slug LIMIT $2`,
+    [hours, limit],
+  );
+  return rows.map(({ buckets, ...row }) => ({ ...row, ...percentiles(buckets) }));
+}
+
+export interface DeadLetter {
+  readonly id: string;
+  readonly kind: 'delivery' | 'event';
+  readonly installationId: string;
+  readonly slug: string | null;
+  readonly what: string;
+  readonly attempts: number;
+  readonly at: Date;
+  readonly lastError: string | null;
+}
+
+/** Deliveries and events that used up their attempts, newest first. @param installationId null: of all */
+export async function listDead(pool: Pool, installationId: string | null, limit: number): Promise<DeadLetter[]> {
+  const found = await pool.query<DeadLetter>(
+    `SELECT l.*, p.slug FROM (
+       (SELECT id, 'delivery' AS kind, installation_id AS "installationId", direction || ' ' || method AS what, attempts,
+               received_at AS at, last_error AS "lastError" FROM deliveries
+         WHERE state = 'dead' AND ($1::text IS NULL OR installation_id = $1) ORDER BY id DESC LIMIT $2)
+       UNION ALL
+       (SELECT id, 'event', installation_id, type, attempts, occurred_at, last_error FROM events
+         WHERE state = 'dead' AND ($1::text IS NULL OR installation_id = $1) ORDER BY id DESC LIMIT $2)) l
+       LEFT JOIN installations i ON i.id = l."installationId" LEFT JOIN plugins p ON p.id = i.plugin_id
+      ORDER BY l.at DESC LIMIT $2`,
+    [installationId, limit],
+  );
+  return found.rows;
+}

@@ -1,0 +1,88 @@
+/** Which session a channel's conversation goes on in. */
+import type { ClientBase, Pool } from 'pg';
+import type { Queues } from '../jobs/queues.ts';
+import type { Transaction } from '../postgres/pool.ts';
+import { removeChats } from './session-removal.ts';
+
+/** The session of a conversation; null: it has none yet. */
+export async function findConversation(pool: Pool, channelId: string, key: string): Promise<string | null> {
+  const found = await pool.query<{ sessionId: string }>(
+    'SELECT session_id AS "sessionId" FROM conversations WHERE channel_id = $1 AND conversation_key = $2',
+    [channelId, key],
+  );
+  return found.rows[0]?.sessionId ?? null;
+}
+
+/** Binds a conversation to a session. False: it has one already. */
+export async function bindConversation(
+  tx: ClientBase,
+  conversation: { channelId: string; key: string; sessionId: string },
+): Promise<boolean> {
+  const made = await tx.query(
+    `INSERT INTO conversations (channel_id, conversation_key, session_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+    [conversation.channelId, conversation.key, conversation.sessionId],
+  );
+  return made.rowCount === 1;
+}
+
+/** Where a session's replies go. */
+export interface ReplyAddress {
+  readonly channelId: string;
+  readonly conversationKey: string;
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly routingId: string;
+}
+
+/** Where replies of a session go; null: it is no channel's conversation. */
+export async function findReplyAddress(pool: ClientBase | Pool, sessionId: string): Promise<ReplyAddress | null> {
+  const found = await pool.query<ReplyAddress>(
+    `SELECT c.id AS "channelId", k.conversation_key AS "conversationKey", c.installation_id AS "installationId",
+            c.account_id AS "accountId", c.routing_id AS "routingId"
+       FROM conversations k JOIN channels c ON c.id = k.channel_id WHERE k.session_id = $1`,
+    [sessionId],
+  );
+  return found.rows[0] ?? null;
+}
+
+/** Who answers in a channel, which stays until the transaction ends. Null: it is gone. */
+export async function lockChannelAgent(
+  tx: Transaction,
+  channelId: string,
+): Promise<{ id: string; name: string } | null> {
+  const found = await tx.query<{ id: string; name: string }>(
+    `SELECT coalesce(agent_id, id) AS id, coalesce(agent_name, agent_id, name) AS name FROM channels WHERE id = $1
+        FOR KEY SHARE`,
+    [channelId],
+  );
+  return found.rows[0] ?? null;
+}
+
+/** Says who answers in a channel. */
+export async function setChannelAgent(
+  tx: ClientBase,
+  channelId: string,
+  agent: { id: string; name: string | null },
+): Promise<void> {
+  await tx.query('UPDATE channels SET agent_id = $2, agent_name = $3 WHERE id = $1', [channelId, agent.id, agent.name]);
+}
+
+/**
+ * Removes the sessions of an installation's channels, or of one of them: the chats go with the connection. The channels
+ * are kept until the transaction ends, so that no further one starts; the account's chats are locked already.
+ */
+export async function deleteConversations(
+  tx: Transaction,
+  queues: Queues,
+  of: { readonly accountId: string; readonly installationId: string; readonly channelId?: string },
+): Promise<void> {
+  const channels = await tx.query<{ id: string }>(
+    `SELECT id FROM channels WHERE installation_id = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id FOR UPDATE`,
+    [of.installationId, of.channelId ?? null],
+  );
+  const found = await tx.query<{ id: string }>(
+    'SELECT session_id AS id FROM conversations WHERE channel_id = ANY ($1) ORDER BY session_id',
+    [channels.rows.map(({ id }) => id)],
+  );
+  await removeChats(tx, queues, { accountId: of.accountId, sessionIds: found.rows.map(({ id }) => id) });
+}

@@ -1,0 +1,69 @@
+/** An account's transcripts read forwards, each message once, in the order their transactions began. */
+import type { Pool } from 'pg';
+import type { Listener, Subscription } from '../postgres/listener.ts';
+import type { RowTail } from '../postgres/row-tail.ts';
+import { MESSAGE, MESSAGES_ADDED, type MessageRow, type TranscriptMessage, toMessage } from './sessions.ts';
+
+/** Messages read at once: each may be a megabyte. What a reader that is slow costs in memory. */
+const MESSAGES_AT_ONCE = 10;
+const POSITION = /^(\d{1,19})-(\d{1,18})$/;
+
+/** Whether a text is an id as events have it. */
+export const isMessagePosition = (text: string): boolean => POSITION.test(text);
+
+/** Subscribes to accounts whose transcripts grew. */
+export function followMessages(
+  listener: Listener,
+  onAdded: (accountId: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> {
+  return listener.listen(MESSAGES_ADDED, { onNotice: onAdded, onReconnect: onEverything });
+}
+
+type Row = MessageRow & { readonly sessionId: string; readonly tx: string; readonly settled: boolean };
+
+/** @param after the last message its reader has; null: start with the next to be added */
+export async function openSessionTail(pool: Pool, accountId: string, after: string | null): Promise<RowTail> {
+  const found = await pool.query<{ horizon: string; next: string }>(
+    'SELECT pg_snapshot_xmin(s)::text AS horizon, pg_snapshot_xmax(s)::text AS next FROM pg_current_snapshot() s',
+  );
+  const { horizon = '0', next = '0' } = found.rows[0] ?? {};
+  const [, tx, row] = POSITION.exec(after ?? '') ?? [];
+  // A position of another database (one that was restored) would wait for transactions that are far away.
+  const isKnown = tx !== undefined && row !== undefined && BigInt(tx) <= BigInt(next);
+  let at = isKnown ? { tx, row } : { tx: horizon, row: '0' };
+  return {
+    get position() {
+      return `${at.tx}-${at.row}`;
+    },
+    async read() {
+      const found = await readAfter(pool, accountId, at);
+      // Until no running transaction can still come before them, later ones wait.
+      const rows = found.filter(({ settled }) => settled);
+      const last = rows.at(-1);
+      if (last) at = { tx: last.tx, row: last.position };
+      const more = rows.length === MESSAGES_AT_ONCE;
+      return { events: rows.map(asEvent).join(''), more, soon: rows.length < found.length };
+    },
+  };
+}
+
+async function readAfter(pool: Pool, accountId: string, at: { tx: string; row: string }): Promise<Row[]> {
+  const found = await pool.query<Row>(
+    `SELECT ${MESSAGE}, session_id AS "sessionId", tx::text AS tx,
+            session_messages.tx < pg_snapshot_xmin(pg_current_snapshot()) AS settled
+       FROM session_messages
+      WHERE account_id = $1 AND (session_messages.tx, session_messages.position) > ($2::xid8, $3::bigint)
+      ORDER BY session_messages.tx, session_messages.position LIMIT $4`,
+    [accountId, at.tx, at.row, MESSAGES_AT_ONCE],
+  );
+  return found.rows;
+}
+
+function asEvent(row: Row): string {
+  const message: TranscriptMessage = toMessage(row);
+  const type = row.role === 'notice' ? 'notice' : 'message';
+  // JSON text has no line break.
+  const data = JSON.stringify({ sessionId: row.sessionId, message });
+  return `id: ${row.tx}-${row.position}\nevent: ${type}\ndata: ${data}\n\n`;
+}

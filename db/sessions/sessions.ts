@@ -1,0 +1,193 @@
+/** Sessions and their transcripts. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { ClientBase, Pool } from 'pg';
+import type { z } from 'zod';
+import type { role, transcriptMessage } from '../../sdk/contract/payloads.ts';
+import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { announceSession } from '../postgres/notices.ts';
+
+export interface Session {
+  readonly id: string;
+  readonly accountId: string;
+  readonly agentId: string;
+  readonly agentName: string;
+  readonly channelId: string | null;
+  readonly createdAt: string;
+  readonly clearedAt: string | null;
+}
+export type TranscriptMessage = z.infer<typeof transcriptMessage>;
+export interface NewMessage {
+  readonly id?: string | undefined;
+  readonly role: z.infer<typeof role>;
+  readonly text: string;
+  readonly data?: Record<string, unknown> | undefined;
+}
+
+/** Channel of "new messages of this account", never with the messages. */
+export const MESSAGES_ADDED = 'bulkhead_messages';
+
+const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
+  channel_id AS "channelId", created_at AS "createdAt", cleared_at AS "clearedAt"`;
+type Row = Omit<Session, 'createdAt' | 'clearedAt'> & { createdAt: Date; clearedAt: Date | null };
+const toSession = (row: Row): Session => ({
+  ...row,
+  createdAt: row.createdAt.toISOString(),
+  clearedAt: row.clearedAt?.toISOString() ?? null,
+});
+
+/** Starts a session. */
+export async function createSession(
+  tx: ClientBase | Pool,
+  session: { accountId: string; agentId: string; agentName: string; channelId: string | null },
+): Promise<Session> {
+  const made = await tx.query<Row>(
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id) VALUES ($1, $2, $3, $4, $5)
+     RETURNING ${COLUMNS}`,
+    [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId],
+  );
+  const row = made.rows[0];
+  if (!row) throw new Error('a session was not written');
+  return toSession(row);
+}
+
+/** A session by its id, whoever owns it: the caller compares the account. */
+export async function findSession(tx: ClientBase | Pool, id: string): Promise<Session | null> {
+  const found = await tx.query<Row>(`SELECT ${COLUMNS} FROM sessions WHERE id = $1`, [id]);
+  return found.rows[0] ? toSession(found.rows[0]) : null;
+}
+
+/** The newest session of an agent in an account. */
+export async function findAgentSession(
+  pool: ClientBase | Pool,
+  accountId: string,
+  agentId: string,
+): Promise<Session | null> {
+  const found = await pool.query<Row>(
+    `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT 1`,
+    [accountId, agentId],
+  );
+  return found.rows[0] ? toSession(found.rows[0]) : null;
+}
+
+/** An account's sessions, newest first. */
+export async function pageSessions(
+  pool: Pool,
+  query: { accountId: string; limit: number; cursor?: string | undefined },
+): Promise<Page<Session>> {
+  const found = await pool.query<Row>(
+    `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND ($2::text IS NULL OR id < $2)
+      ORDER BY id DESC LIMIT $3`,
+    [query.accountId, decodeCursor(query.cursor), query.limit + 1],
+  );
+  return pageOf(found.rows.map(toSession), query.limit, (row) => row.id);
+}
+
+/** Adds to a transcript, in the given order. A message whose id is in it already is not added twice. */
+export async function appendMessages(
+  tx: ClientBase | Pool,
+  sessionId: string,
+  messages: readonly NewMessage[],
+): Promise<TranscriptMessage[]> {
+  const ids = messages.map((message) => message.id ?? randomUUIDv7());
+  await tx.query(
+    // Kept, because one that is deleted in the same moment is no fault: it is gone.
+    `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+     added AS (
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data)
+       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[]) WITH ORDINALITY AS m(id, role, text, data, n), s
+        ORDER BY m.n
+       ON CONFLICT DO NOTHING
+       RETURNING account_id)
+     SELECT pg_notify($6, account_id) FROM (SELECT DISTINCT account_id FROM added) a`,
+    [
+      sessionId,
+      ids,
+      messages.map((message) => message.role),
+      messages.map((message) => message.text),
+      messages.map((message) => (message.data === undefined ? null : JSON.stringify(message.data))),
+      MESSAGES_ADDED,
+    ],
+  );
+  const found = await tx.query<MessageRow>(
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY position`,
+    [sessionId, ids],
+  );
+  return found.rows.map(toMessage);
+}
+
+/** Columns of a message. */
+export const MESSAGE = 'id, role, text, at, data, position::text AS position';
+export interface MessageRow {
+  readonly id: string;
+  readonly role: z.infer<typeof role>;
+  readonly text: string;
+  readonly at: Date;
+  readonly data: Record<string, unknown> | null;
+  readonly position: string;
+}
+export const toMessage = (row: MessageRow): TranscriptMessage => ({
+  id: row.id,
+  role: row.role,
+  text: row.text,
+  at: row.at.toISOString(),
+  ...(row.data === null ? {} : { data: row.data as TranscriptMessage['data'] }),
+});
+
+/** Keeps a session's row until the transaction ends. False: it is gone. */
+export async function lockSession(tx: ClientBase, id: string): Promise<boolean> {
+  return (await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id])).rows.length > 0;
+}
+
+/** Whether a message of this id is in a transcript. */
+export async function hasMessage(pool: ClientBase | Pool, sessionId: string, id: string): Promise<boolean> {
+  const found = await pool.query('SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
+  return found.rows.length > 0;
+}
+
+/** A page of a transcript, oldest first. */
+export async function pageMessages(
+  pool: Pool,
+  query: { sessionId: string; limit: number; cursor?: string | undefined },
+): Promise<Page<TranscriptMessage>> {
+  const after = decodeCursor(query.cursor);
+  const found = await pool.query<MessageRow>(
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY position LIMIT $3`,
+    [query.sessionId, after !== null && /^\d{1,18}$/.test(after) ? after : '0', query.limit + 1],
+  );
+  const page = pageOf(found.rows, query.limit, (row) => row.position);
+  return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
+}
+
+/** The newest messages, oldest of them first. */
+export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {
+  const found = await pool.query<MessageRow>(
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 ORDER BY position DESC LIMIT $2`,
+    [sessionId, limit],
+  );
+  return found.rows.reverse().map(toMessage);
+}
+
+/** How many messages a transcript holds. */
+export async function countMessages(tx: ClientBase | Pool, sessionId: string): Promise<number> {
+  const found = await tx.query<{ count: string }>('SELECT count(*) FROM session_messages WHERE session_id = $1', [
+    sessionId,
+  ]);
+  return Number(found.rows[0]?.count ?? 0);
+}
+
+/** Empties a transcript. Answers how many messages went; null when the session is gone. */
+export async function clearSession(tx: ClientBase | Pool, sessionId: string): Promise<number | null> {
+  const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
+  if (marked.rowCount === 0) return null;
+  await announceSession(tx, sessionId);
+  const removed = await tx.query('DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
+  return removed.rowCount ?? 0;
+}
+
+/** Removes a session with its transcript. False: it was gone. */
+export async function deleteSession(tx: ClientBase | Pool, sessionId: string): Promise<boolean> {
+  const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
+  await announceSession(tx, sessionId);
+  return (removed.rowCount ?? 0) > 0;
+}

@@ -1,0 +1,66 @@
+/** Everything at rest, into one file and back. */
+import { resolve } from 'node:path';
+import { checkBackup } from '../../db/backup/check.ts';
+import { writeBackup } from '../../db/backup/create.ts';
+import { BackupError, inWords } from '../../db/backup/format.ts';
+import { restoreBackup } from '../../db/backup/restore.ts';
+import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
+import { findEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
+import type { SharedSettings } from '../../service/settings/settings.ts';
+import type { OperatorCommand } from './command.ts';
+
+export const backup: OperatorCommand = {
+  subjects: ['file'],
+  doc: 'write tables, blobs, workspaces and keys to one new file, while everything runs; keep it like a secret',
+  options: { check: { type: 'boolean', doc: 'prove it afterwards as check-backup does' } },
+  async run({ subjects: [file = ''], options }, { settings, database, say }) {
+    const path = resolve(file);
+    const { url } = await database();
+    const done = await writeBackup(url, settings.DATA_DIR, path, say);
+    const checked = options.check === true ? await checkBackup(url, path, say) : null;
+    const proved = checked === null ? '' : ` It was restored for a try, and ${checked.secrets} secrets open.`;
+    const what = `${done.rows} rows and ${done.files} files (${inWords(done.bytes)})`;
+    return {
+      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets.${proved}`,
+      fields: { path, ...done, checked },
+    };
+  },
+};
+
+export const checkBackupFile: OperatorCommand = {
+  subjects: ['file'],
+  doc: 'prove a backup: read every byte, restore it into a database of its own, open its secrets, remove that again',
+  async run({ subjects: [file = ''] }, { database, say }) {
+    const done = await checkBackup((await database()).url, resolve(file), say);
+    const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets that open`;
+    return { sentence: `The backup of ${done.at} is good: ${what}.`, fields: { ...done } };
+  },
+};
+
+export const restore: OperatorCommand = {
+  subjects: ['file'],
+  doc: 'put a backup into an empty DATA_DIR and database, with the service stopped; all of it or nothing',
+  async run({ subjects: [file = ''] }, { settings, say }) {
+    const target = await emptyPlace(settings);
+    try {
+      const done = await restoreBackup(target.url, settings.DATA_DIR, resolve(file), say);
+      return {
+        sentence: `${done.rows} rows and ${done.files} files of ${done.at} are back. Start the service.`,
+        fields: { ...done },
+      };
+    } finally {
+      await target.release();
+    }
+  },
+};
+
+/** Not as other commands find it: a running service would write meanwhile, and nothing may be made before the look. */
+async function emptyPlace({ DATABASE_URL, DATA_DIR }: SharedSettings) {
+  await makeDataDir(DATA_DIR);
+  if (DATABASE_URL !== undefined) return { url: DATABASE_URL, release: async () => undefined };
+  if ((await findEmbedded(DATA_DIR)) !== null) throw new BackupError(`A service runs on ${DATA_DIR}: stop it first.`);
+  const own = await startEmbedded({ dataDir: DATA_DIR, purpose: 'command' }).catch((error: Error) => {
+    throw error instanceof DataDirInUseError ? new BackupError(`A service runs on ${DATA_DIR}: stop it first.`) : error;
+  });
+  return { url: own.url, release: () => own.stop() };
+}

@@ -1,0 +1,94 @@
+/** Deliveries and events that used up their attempts: what they are, and another go. */
+import type { Pool } from 'pg';
+import { recordAction } from '../../db/accounts/operator-actions.ts';
+import { replayDeliveries } from '../../db/channels/delivery-history.ts';
+import { replayEvent } from '../../db/installations/event-history.ts';
+import { type Queues, startQueues } from '../../db/jobs/queues.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { listDead } from '../../db/records/operator-overview.ts';
+import { type Given, numberOf, type OperatorCommand, tableOf, textOf, UsageError } from './command.ts';
+
+const LINES = 100;
+const LINES_MAX = 10_000;
+/** Deliveries replayed in one transaction. */
+const BATCH = 1_000;
+
+const installation = { type: 'string', value: 'id', doc: 'of one installation' } as const;
+
+export const deadLetters: OperatorCommand = {
+  subjects: [],
+  doc: 'deliveries and events that used up their attempts, and why; newest first',
+  options: {
+    installation,
+    limit: { type: 'string', value: 'number', doc: `at most so many lines; ${LINES} by default` },
+  },
+  async run(given, place) {
+    const limit = numberOf(given, 'limit', LINES, LINES_MAX);
+    const items = await listDead((await place.database()).pool, textOf(given, 'installation'), limit);
+    const heading = ['ID', 'KIND', 'PLUGIN', 'INSTALLATION', 'WHAT', 'ATTEMPTS', 'AT', 'LAST ERROR'];
+    const lines = items.map((item) => [
+      ...[item.id, item.kind, item.slug, item.installationId, item.what, item.attempts, item.at, item.lastError],
+    ]);
+    return { sentence: tableOf(heading, lines, 'There are no dead letters.'), fields: { items } };
+  },
+};
+
+export const replay: OperatorCommand = {
+  subjects: ['id…'],
+  doc: 'give dead letters, or any finished ones by their id, all their attempts again',
+  options: {
+    installation: { ...installation, doc: 'all dead letters of one installation' },
+    all: { type: 'boolean', doc: 'all dead letters there are' },
+  },
+  async run(given, place) {
+    const { pool } = await place.database();
+    const of = textOf(given, 'installation');
+    const ways = [given.subjects.length > 0, of !== null, given.options.all === true].filter(Boolean).length;
+    if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');
+    const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
+    try {
+      const deliveries = await replayEach(pool, queues, 'deliveries', given, of);
+      const events = await replayEach(pool, queues, 'events', given, of);
+      if (given.subjects.length > deliveries + events && deliveries + events === 0) {
+        throw new Error('There is no finished delivery or event with such an id.');
+      }
+      const sentence = `${deliveries} deliveries and ${events} events are on their way again.`;
+      return { sentence, fields: { deliveries, events } };
+    } finally {
+      await queues.stop();
+    }
+  },
+};
+
+/** Batch by batch, so that no transaction holds many rows. What is replayed is no longer found. */
+async function replayEach(
+  pool: Pool,
+  queues: Queues,
+  table: 'deliveries' | 'events',
+  given: Given,
+  of: string | null,
+): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const found = await pool.query<{ id: string; installationId: string }>(
+      `SELECT id, installation_id AS "installationId" FROM ${table}
+        WHERE CASE WHEN $1::text[] = '{}' THEN state = 'dead' ELSE id = ANY ($1) AND state <> 'pending' END
+          AND ($2::text IS NULL OR installation_id = $2)
+        ORDER BY id LIMIT ${BATCH}`,
+      [given.subjects, of],
+    );
+    if (found.rows.length === 0) return total;
+    const done = await inTransaction(pool, async (tx) => {
+      let replayed = 0;
+      for (const { id, installationId } of found.rows) {
+        if (table === 'deliveries') replayed += await replayDeliveries(tx, { installationId, id, limit: 1 });
+        else if (await replayEvent(tx, queues, installationId, id)) replayed += 1;
+      }
+      if (replayed > 0) await recordAction(tx, { action: 'replay', subject: `${replayed} ${table}` });
+      return replayed;
+    });
+    total += done;
+    // Those of channels that are gone stay dead.
+    if (done < found.rows.length) return total;
+  }
+}

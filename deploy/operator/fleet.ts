@@ -1,0 +1,106 @@
+/** Looks at what runs and what is installed, and starts an installation anew. */
+
+import { recordAction } from '../../db/accounts/operator-actions.ts';
+import { announceInstallation, announceRestart } from '../../db/postgres/notices.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { listFleet } from '../../db/records/operator-overview.ts';
+import { type Given, numberOf, type OperatorCommand, tableOf, textOf } from './command.ts';
+
+/** Lines shown when nothing else is said, and at most. */
+const LINES = 100;
+const LINES_MAX = 10_000;
+
+const limit = { type: 'string', value: 'number', doc: `at most so many lines; ${LINES} by default` } as const;
+const megabytes = (bytes: unknown): string | null => (bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`);
+
+export const fleet: OperatorCommand = {
+  subjects: [],
+  doc: 'the plugin processes: state, memory, restarts, last exit; those that need most memory first',
+  options: {
+    state: {
+      type: 'string',
+      value: 'state',
+      doc: 'starting, running, draining, backoff, failed or stopped; all but stopped by default',
+    },
+    limit,
+  },
+  async run(given, place) {
+    const { pool } = await place.database();
+    const rows = await listFleet(pool, textOf(given, 'state'), numberOf(given, 'limit', LINES, LINES_MAX));
+    const heading = [
+      'INSTALLATION',
+      'PLUGIN',
+      'VERSION',
+      'ACCOUNT',
+      'STATE',
+      'MEMORY',
+      'RESTARTS',
+      'SINCE',
+      'LAST EXIT',
+    ];
+    const lines = rows.map((row) => [
+      ...[row.installationId, row.slug, row.semVer, row.account, row.state, megabytes(row.rssBytes), row.restarts],
+      ...[row.startedAt, row.lastExit?.reason],
+    ]);
+    return { sentence: tableOf(heading, lines, 'No plugin process is there.'), fields: { children: rows } };
+  },
+};
+
+export const installations: OperatorCommand = {
+  subjects: [],
+  doc: 'what is installed, by whom, and how it is; newest first',
+  options: {
+    plugin: { type: 'string', value: 'slug', doc: 'of one plugin' },
+    user: { type: 'string', value: 'user', doc: 'of one account' },
+    status: { type: 'string', value: 'status', doc: 'ready, needs_configuration, paused, failed or uninstalling' },
+    limit,
+  },
+  async run(given, place) {
+    const { pool } = await place.database();
+    const { rows } = await pool.query(
+      `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
+              i.status_reason AS "statusReason", i.created_at AS "createdAt"
+         FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = i.account_id
+         LEFT JOIN versions v ON v.id = i.current_version_id
+        WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
+        ORDER BY i.id DESC LIMIT $4`,
+      [...filtersOf(given), numberOf(given, 'limit', LINES, LINES_MAX)],
+    );
+    const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATUS', 'WHY'];
+    const lines = rows.map((row) => [
+      ...[row.id, row.slug, row.semVer, row.versionPolicy, row.account, row.status, row.statusReason],
+    ]);
+    return { sentence: tableOf(heading, lines, 'Nothing like that is installed.'), fields: { installations: rows } };
+  },
+};
+
+const filtersOf = (given: Given) => ['plugin', 'user', 'status'].map((name) => textOf(given, name));
+
+export const restart: OperatorCommand = {
+  subjects: ['installation'],
+  doc: 'end its process after the calls it is at and forget its failures; the next call starts it anew',
+  async run({ subjects: [installationId = ''] }, place) {
+    const { pool } = await place.database();
+    const slug = await inTransaction(pool, async (tx) => {
+      const found = await tx.query<{ slug: string; status: string }>(
+        `SELECT p.slug, i.status FROM installations i JOIN plugins p ON p.id = i.plugin_id WHERE i.id = $1 FOR UPDATE OF i`,
+        [installationId],
+      );
+      const row = found.rows[0];
+      if (!row) throw new Error(`There is no installation “${installationId}”.`);
+      await tx.query(
+        `UPDATE installations SET updated_at = now(), status = CASE status WHEN 'failed' THEN 'ready' ELSE status END,
+                status_reason = CASE status WHEN 'failed' THEN NULL ELSE status_reason END WHERE id = $1`,
+        [installationId],
+      );
+      await recordAction(tx, { action: 'restart', subject: installationId });
+      await announceInstallation(tx, installationId);
+      await announceRestart(tx, installationId);
+      return row.slug;
+    });
+    return {
+      sentence: `“${slug}” (${installationId}) is ended once its calls are done; the next call starts it anew.`,
+      fields: { installationId, slug },
+    };
+  },
+};

@@ -1,0 +1,74 @@
+/** Gives room back: what is finished and old, and what nothing names any more. */
+
+import { recordAction } from '../../db/accounts/operator-actions.ts';
+import { openBlobs } from '../../db/files/blobs.ts';
+import { sweepBlobs } from '../../db/files/unused-blobs.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { numberOf, type OperatorCommand, type Place } from './command.ts';
+
+const DAYS = 30;
+const DAYS_MAX = 36_500;
+/** Rows removed in one transaction. */
+const BATCH = 5_000;
+/** A staging folder in use is younger, milliseconds. */
+const STAGING_MS = 24 * 3_600_000;
+
+export const prune: OperatorCommand = {
+  subjects: [],
+  doc: 'remove finished deliveries and events that are old, and blobs that nothing names',
+  options: {
+    days: { type: 'string', value: 'number', doc: `older than so many days; ${DAYS} by default` },
+    dead: { type: 'boolean', doc: 'dead letters as well; without it they stay to be replayed' },
+    'dry-run': { type: 'boolean', doc: 'only say what would go' },
+  },
+  async run(given, place) {
+    const days = numberOf(given, 'days', DAYS, DAYS_MAX);
+    const of = {
+      days,
+      states: given.options.dead === true ? ['delivered', 'skipped', 'dead'] : ['delivered', 'skipped'],
+    };
+    const isTrial = given.options['dry-run'] === true;
+    const deliveries = await (isTrial ? countOld : removeOld)(place, 'deliveries', of);
+    const events = await (isTrial ? countOld : removeOld)(place, 'events', of);
+    const { pool } = await place.database();
+    const store = await openBlobs(place.settings.DATA_DIR);
+    const blobs = await sweepBlobs(pool, store, undefined, isTrial);
+    if (!isTrial) {
+      await store.sweepStaging(STAGING_MS, Date.now());
+      await inTransaction(pool, (tx) => recordAction(tx, { action: 'prune', subject: `older than ${days} days` }));
+    }
+    const what = `${deliveries} deliveries, ${events} events and ${blobs ?? 'no'} unused blobs`;
+    const busy = blobs === null ? ' The service or a backup is at the blobs just now.' : '';
+    return {
+      sentence: isTrial ? `${what} would go. Nothing was removed.${busy}` : `${what} are gone.${busy}`,
+      fields: { dryRun: isTrial, days, deliveries, events, blobs },
+    };
+  },
+};
+
+interface Old {
+  readonly days: number;
+  readonly states: readonly string[];
+}
+type Table = 'deliveries' | 'events';
+
+const OLD = `state = ANY ($1) AND finished_at < now() - make_interval(days => $2)`;
+
+async function countOld(place: Place, table: Table, { states, days }: Old): Promise<number> {
+  const { pool } = await place.database();
+  const { rows } = await pool.query<{ count: string }>(`SELECT count(*) FROM ${table} WHERE ${OLD}`, [states, days]);
+  return Number(rows[0]?.count);
+}
+
+async function removeOld(place: Place, table: Table, { states, days }: Old): Promise<number> {
+  const { pool } = await place.database();
+  for (let removed = 0; ; ) {
+    const { rowCount } = await pool.query(
+      `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${OLD} LIMIT ${BATCH})`,
+      [states, days],
+    );
+    removed += rowCount ?? 0;
+    if ((rowCount ?? 0) < BATCH) return removed;
+    place.say(`${removed} ${table} removed`);
+  }
+}

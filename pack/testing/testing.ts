@@ -1,0 +1,80 @@
+/** `@bulkhead/sdk/testing`, whose types are in sdk/testing/testing.ts: opens a package in a jailed process, without a service. */
+import { basename, resolve } from 'node:path';
+import { placed } from '../../sdk/cli/failure.ts';
+import { openFolder } from '../../sdk/cli/package-folder.ts';
+import type { FolderFile } from '../../sdk/cli/toolbox.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { effectiveSettings, type Manifest, missingConfiguration } from '../../sdk/contract/manifest.ts';
+import type { openPlugin as Declared, OpenPlugin, PluginOptions } from '../../sdk/testing/testing.ts';
+import { buildLocally, type LocalBuild } from '../local-build.ts';
+import { startIntrospector } from '../local-introspection.ts';
+import { type BorrowedSandbox, borrowSandbox } from '../local-sandbox.ts';
+import { RunningPlugin } from './running-plugin.ts';
+import { ScriptedHost } from './scripted-host.ts';
+
+export { PluginError } from './plugin-error.ts';
+
+export const openPlugin: typeof Declared = async (folder: string, options: PluginOptions = {}): Promise<OpenPlugin> => {
+  const { slug, files } = await openFolder(process.cwd(), folder);
+  const borrowed = await borrowSandbox();
+  try {
+    const built = await buildIn(borrowed, files, slug);
+    const settings = settingsOf(built.manifest, options);
+    const host = new ScriptedHost(grantsOf(built.manifest, options), options.host ?? {}, options.secrets ?? {});
+    return await RunningPlugin.start({ ...{ slug, files, built, settings, host, options }, ...borrowed });
+  } catch (error) {
+    await borrowed.release();
+    throw error instanceof Problem ? new Error(`${basename(resolve(folder))}: ${faultsOf(error)}`) : error;
+  }
+};
+
+async function buildIn(
+  { directory }: BorrowedSandbox,
+  files: readonly FolderFile[],
+  slug: string,
+): Promise<LocalBuild> {
+  // Started before it is needed: it takes as long as the bundling.
+  const introspector = startIntrospector(directory);
+  try {
+    return await buildLocally(files, slug, directory, introspector);
+  } finally {
+    await introspector.end();
+  }
+}
+
+/** Every fault on a line of its own, as a compiler says them. */
+const faultsOf = ({ message, errors = [] }: Problem): string =>
+  errors.length < 2 ? message : errors.map(placed).join('\n');
+
+function grantsOf({ capabilities }: Manifest, { grants = capabilities }: PluginOptions): readonly string[] {
+  const undeclared = grants.find((grant) => !capabilities.includes(grant));
+  if (undeclared === undefined) return grants;
+  const declared = capabilities.length > 0 ? `there are ${capabilities.join(', ')}` : 'there are none';
+  throw new Error(
+    `grants: ${undeclared} is not among the capabilities in readme.md (${declared}): declare it there, or leave it out here.`,
+  );
+}
+
+function settingsOf(manifest: Manifest, { settings = {}, secrets = {} }: PluginOptions): Record<string, string> {
+  refuseUnknown('settings', Object.keys(settings), manifest.settings);
+  refuseUnknown('secrets', Object.keys(secrets), manifest.secrets);
+  const effective = effectiveSettings(manifest, settings);
+  const refused = Object.keys(settings).find((name) => effective[name] !== settings[name]);
+  if (refused !== undefined)
+    throw new Error(
+      `settings: ${refused} cannot be “${settings[refused]}”: readme.md allows ${manifest.settings[refused]?.enum?.join(', ')}.`,
+    );
+  const [missing] = missingConfiguration(manifest, settings, Object.keys(secrets));
+  if (missing === undefined) return effective;
+  const kind = Object.hasOwn(manifest.settings, missing) ? 'settings' : 'secrets';
+  throw new Error(
+    `readme.md requires ${missing}, and the plugin would not run without it: give { ${kind}: { ${missing}: '…' } }.`,
+  );
+}
+
+function refuseUnknown(kind: string, given: readonly string[], known: Readonly<Record<string, unknown>>): void {
+  const unknown = given.find((name) => !Object.hasOwn(known, name));
+  if (unknown === undefined) return;
+  const names = Object.keys(known).join(', ') || 'none';
+  throw new Error(`${kind}: ${unknown} is not in readme.md, which has ${names}: declare it there.`);
+}

@@ -1,0 +1,28 @@
+/** A problem as the document describes it. */
+import { z } from 'zod';
+import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
+
+const codes = Object.keys(problems) as [ProblemCode, ...ProblemCode[]];
+
+export const problemResource = z
+  .strictObject({
+    type: z.string().describe('urn:bulkhead:problem: and the code.'),
+    title: z.string(),
+    status: z.int(),
+    code: z.enum(codes),
+    detail: z.string().describe('What is wrong, where, and what to do.'),
+    requestId: z.string().describe('Also the header x-request-id. Whoever runs the service finds the cause by it.'),
+    errors: z
+      .array(
+        z.strictObject({
+          path: z.string().optional(),
+          line: z.int().optional(),
+          column: z.int().optional(),
+          field: z.string().optional(),
+          message: z.string(),
+        }),
+      )
+      .optional()
+      .describe('Each place; lines and columns count from 1.'),
+  })
+  .meta({ id: 'Problem', description: 'Why a request was refused (RFC 9457).' });

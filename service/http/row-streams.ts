@@ -1,0 +1,159 @@
+/** New rows as server-sent events: read from their table when it changed, sent as fast as the reader takes them. */
+import { Readable } from 'node:stream';
+import type { RowTail } from '../../db/postgres/row-tail.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { Waker } from '../timing/waker.ts';
+
+/** Keeps proxies from ending a quiet connection, and looks for rows whose notice was lost. Milliseconds. */
+const HEARTBEAT_MS = 15_000;
+/** Then the reader comes back, with a token that is still good. Milliseconds. */
+const LIFETIME_MS = 15 * 60_000;
+/** What the reader waits before it comes back. Milliseconds. */
+const RETRY_MS = 2_000;
+/** Between looks for rows that wait for another transaction's end, which nobody announces. Milliseconds. */
+const SOON_MS = 50;
+const STREAMS_PER_ACCOUNT = 20;
+const STREAMS_PER_PROCESS = 1_000;
+const FULL_RETRY_AFTER_S = 10;
+
+/**
+ * The headers of every such answer. It comes as it is written, through proxies too, and its connection is of no more use
+ * at the end: a service that stops would wait for it.
+ */
+export const eventStreamHeaders = {
+  connection: 'close',
+  'cache-control': 'no-store',
+  'x-accel-buffering': 'no',
+  'content-type': 'text/event-stream',
+} as const;
+
+export interface StreamRequest {
+  readonly accountId: string;
+  /** What a notice names when this stream has something to read. */
+  readonly key: string;
+  openTail(): Promise<RowTail>;
+  /** Whether there is still something to follow. */
+  isThere(): Promise<boolean>;
+}
+export interface RowStreamOptions {
+  readonly heartbeatMs?: number;
+  readonly lifetimeMs?: number;
+}
+export interface RowStreamSource {
+  /** Subscribes to notices, once a process. `wake` takes a key, or null for every stream. */
+  follow(wake: (key: string | null) => void): Promise<unknown>;
+  /** What is followed, as refusals say it. */
+  readonly things: string;
+}
+
+interface Open {
+  readonly accountId: string;
+  readonly key: string;
+  readonly waker: Waker;
+}
+
+/** Takes the next events when there is room for them, and tells at once when nobody wants more. */
+class EventReader extends Readable {
+  readonly #events: AsyncGenerator<string>;
+  readonly #onClose: () => void;
+
+  constructor(events: AsyncGenerator<string>, onClose: () => void) {
+    super();
+    this.#events = events;
+    this.#onClose = onClose;
+  }
+
+  override _read(): void {
+    this.#events.next().then(
+      ({ value, done }) => !this.destroyed && this.push(done ? null : value),
+      (error: Error) => this.destroy(error),
+    );
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#onClose();
+    done(error);
+  }
+}
+
+/** The streams of one kind in this process. */
+export class RowStreams {
+  readonly #source: RowStreamSource;
+  readonly #options: Required<RowStreamOptions>;
+  readonly #open = new Set<Open>();
+  #following: Promise<unknown> | undefined;
+
+  constructor(source: RowStreamSource, options: RowStreamOptions = {}) {
+    this.#source = source;
+    this.#options = { heartbeatMs: HEARTBEAT_MS, lifetimeMs: LIFETIME_MS, ...options };
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Opens a stream. It ends when it is destroyed, after its lifetime, or with `close`. @throws Problem `rate_limited` */
+  async open(request: StreamRequest): Promise<Readable> {
+    const { accountId, key } = request;
+    this.#refuseTooMany(accountId);
+    const open: Open = { accountId, key, waker: new Waker() };
+    this.#open.add(open);
+    try {
+      await this.#follow();
+      const tail = await request.openTail();
+      return new EventReader(this.#events(request, tail, open.waker), () => {
+        open.waker.close();
+        this.#open.delete(open);
+      });
+    } catch (error) {
+      this.#open.delete(open);
+      throw error;
+    }
+  }
+
+  /** Ends all streams: their readers go to another process. */
+  close(): void {
+    for (const { waker } of this.#open) waker.close();
+  }
+
+  async *#events({ isThere }: StreamRequest, tail: RowTail, waker: Waker): AsyncGenerator<string> {
+    const { heartbeatMs, lifetimeMs } = this.#options;
+    const endsAt = Date.now() + lifetimeMs;
+    let beatAt = Date.now() + heartbeatMs;
+    // With an id from the start, one that is cut off before its first row misses nothing either.
+    yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
+    while (!waker.closed && Date.now() < endsAt) {
+      const { events, more, soon } = await tail.read();
+      if (events !== '') yield events;
+      if (Date.now() >= beatAt) {
+        if (!(await isThere())) return;
+        yield ': still here\n\n';
+        beatAt = Date.now() + heartbeatMs;
+      }
+      const wait = Math.max(1, Math.min(beatAt, endsAt) - Date.now());
+      if (!more) await waker.wait(soon ? Math.min(wait, SOON_MS) : wait);
+    }
+  }
+
+  /** One subscription a process, made for its first stream. */
+  #follow(): Promise<unknown> {
+    const wake = (key: string | null) => {
+      for (const open of this.#open) if (key === null || open.key === key) open.waker.wake();
+    };
+    this.#following ??= this.#source.follow(wake).catch((error: unknown) => {
+      this.#following = undefined;
+      throw error;
+    });
+    return this.#following;
+  }
+
+  #refuseTooMany(accountId: string): void {
+    const own = [...this.#open].filter((open) => open.accountId === accountId).length;
+    if (own < STREAMS_PER_ACCOUNT && this.#open.size < STREAMS_PER_PROCESS) return;
+    const detail =
+      own < STREAMS_PER_ACCOUNT
+        ? `This process follows as many ${this.#source.things} as it can. Try again shortly.`
+        : `Your account follows ${own} ${this.#source.things} at once, the most it may. Close one first.`;
+    throw new Problem('rate_limited', detail, { retryAfter: FULL_RETRY_AFTER_S });
+  }
+}

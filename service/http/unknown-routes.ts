@@ -1,0 +1,28 @@
+/** Answers for addresses that do not exist (404) or do not take the method (405). */
+import type { FastifyInstance } from 'fastify';
+import { Problem } from '../../sdk/contract/errors.ts';
+
+interface Route {
+  readonly method: string;
+  readonly pattern: RegExp;
+}
+
+/** Notes every route that is added to the app from now on, and answers for the rest. */
+export function answerUnknownRoutes(app: FastifyInstance): void {
+  const routes: Route[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    const pattern = new RegExp(`^${url.split('/').map(segmentPattern).join('/')}/?$`);
+    for (const one of [method].flat()) routes.push({ method: one, pattern });
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0] ?? '';
+    const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
+    if (methods.length === 0) throw new Problem('not_found', 'There is nothing at this address.');
+    const allowed = [...new Set(methods)].sort().join(', ');
+    reply.header('allow', allowed);
+    throw new Problem('method_not_allowed', `${request.method} is not possible here; ${allowed} is.`);
+  });
+}
+
+const segmentPattern = (segment: string): string =>
+  segment.startsWith(':') ? '[^/]+' : segment.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');

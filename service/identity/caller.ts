@@ -1,0 +1,8 @@
+/** Who a request acts for. */
+
+/** The signed-in account that a request acts as. */
+export interface Caller {
+  readonly id: string;
+  readonly name: string;
+  readonly operator: boolean;
+}

@@ -1,0 +1,105 @@
+/** The tracer itself: spans sent over OTLP/HTTP, as the standard OTEL_* variables say. Loaded only where they ask for it. */
+import {
+  type Context,
+  isSpanContextValid,
+  type Link,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type Sampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace';
+import { RELEASE } from '../settings/release.ts';
+import type { SpanSettings, Tracer } from './tracing.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+const KINDS = { server: SpanKind.SERVER, consumer: SpanKind.CONSUMER, internal: SpanKind.INTERNAL } as const;
+const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
+/** A collector that is away does not hold up the end of the process longer than this, milliseconds. */
+const CLOSE_WITHIN_MS = 3_000;
+
+/** Opens it. Endpoint, headers, protocol details: read by the exporter from the environment. */
+export function openTracer(service: string, env: Environment): Tracer {
+  const provider = new TracerProvider({
+    resource: defaultResource()
+      .merge(resourceFromAttributes({ 'service.name': service, 'service.version': RELEASE }))
+      .merge(detectResources({ detectors: [envDetector] })),
+    sampler: samplerOf(env),
+    spanProcessors: [new BatchSpanProcessor({ exporter: new OTLPTraceExporter() })],
+  });
+  const spans = provider.getTracer('bulkhead', RELEASE);
+  const contexts = new AsyncLocalStorageContextManager().enable();
+  return {
+    current: () => textOf(trace.getSpanContext(contexts.active())),
+    async run(name, settings, work) {
+      const parent = parentOf(contexts.active(), settings);
+      const { kind = 'internal', facts = {} } = settings;
+      const span = spans.startSpan(name, { kind: KINDS[kind], attributes: facts, links: linksOf(settings) }, parent);
+      const fail = () => void span.setStatus({ code: SpanStatusCode.ERROR });
+      const note = (more: object) => void span.setAttributes({ ...more });
+      try {
+        return await contexts.with(trace.setSpan(parent, span), () => work({ note, fail }));
+      } catch (error) {
+        fail();
+        throw error;
+      } finally {
+        span.end();
+      }
+    },
+    async close() {
+      const late = Promise.withResolvers<void>();
+      const timer = setTimeout(late.resolve, CLOSE_WITHIN_MS);
+      await Promise.race([provider.shutdown().catch(() => undefined), late.promise]);
+      clearTimeout(timer);
+      contexts.disable();
+    },
+  };
+}
+
+function parentOf(active: Context, { parent }: SpanSettings): Context {
+  if (parent === undefined) return active;
+  const remote = readTraceparent(parent);
+  return remote === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, remote);
+}
+
+function linksOf({ link }: SpanSettings): Link[] {
+  const context = readTraceparent(link ?? null);
+  return context === null ? [] : [{ context }];
+}
+
+function readTraceparent(text: string | null): SpanContext | null {
+  const [, traceId = '', spanId = '', flags = ''] = TRACEPARENT.exec(text ?? '') ?? [];
+  const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
+  return isSpanContextValid(context) ? context : null;
+}
+
+function textOf(context: SpanContext | undefined): string | null {
+  if (context === undefined || !isSpanContextValid(context)) return null;
+  return `00-${context.traceId}-${context.spanId}-0${context.traceFlags & 1}`;
+}
+
+/** The samplers the standard names; whoever calls us has decided already where the name begins with parentbased. */
+function samplerOf(env: Environment): Sampler {
+  const name = env.OTEL_TRACES_SAMPLER ?? 'parentbased_always_on';
+  const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG ?? 1);
+  const plain = name.replace(/^parentbased_/, '');
+  const root =
+    plain === 'always_off'
+      ? new AlwaysOffSampler()
+      : plain === 'traceidratio'
+        ? new TraceIdRatioBasedSampler(Number.isFinite(ratio) ? ratio : 1)
+        : new AlwaysOnSampler();
+  return plain === name ? root : new ParentBasedSampler({ root });
+}

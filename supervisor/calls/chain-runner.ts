@@ -1,0 +1,173 @@
+/** Drives a chain: asks one link after another and folds what they answer. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { HookName } from '../../sdk/contract/protocol.ts';
+import { traced } from '../../service/telemetry/tracing.ts';
+import type { LogSink } from '../records/log-sink.ts';
+import type { Metrics } from '../records/metrics.ts';
+import {
+  type ChainState,
+  chainDeadline,
+  type Fields,
+  type Fold,
+  foldLink,
+  type LinkResult,
+  linkDeadline,
+  startChain,
+} from './chain.ts';
+import { type Plugins, stackOf } from './plugin-call.ts';
+
+export interface ChainDeps {
+  readonly plugins: Plugins;
+  readonly logs: LogSink;
+  readonly metrics: Metrics;
+  readonly now?: () => number;
+}
+export interface ChainRequest {
+  readonly hook: HookName;
+  /** The links, in order. */
+  readonly links: readonly RosterEntry[];
+  /** Installed, but paused or not configured: no links; their own logs say so. */
+  readonly idle: readonly RosterEntry[];
+  /** Null outside a session; the contexts then name `actor` as agent and session. */
+  readonly session: Session | null;
+  /** The installation for which the chain runs where there is no session. */
+  readonly actor?: Pick<RosterEntry, 'installationId' | 'slug'>;
+  readonly trigger: string;
+  /** Checked against the hook's row. */
+  readonly context: Fields;
+}
+
+const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'the chain’s time was used up by the links before' };
+
+/** Runs a chain to its end: the last link, the first cancel, or the end of its time for every link that is left. */
+export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
+  const facts = { hook: request.hook, links: request.links.length };
+  return traced('chain', { facts }, () => runLinks(deps, request));
+}
+
+async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
+  const now = deps.now ?? Date.now;
+  const endsAt = chainDeadline(request.hook, now());
+  const started = performance.now();
+  let state = startChain(request.context);
+  for (const entry of request.idle) tellPassedOver(deps, request, entry, idleReason(entry));
+  for (const entry of request.links) {
+    if (state.cancelled) break;
+    if (entry.blockedReason !== null) {
+      state = passOver(state, entry, entry.blockedReason);
+      tellPassedOver(deps, request, entry, state.trace.at(-1)?.reason ?? '');
+    } else state = await tracedLink(entry, () => runLink(deps, request, entry, state, endsAt, now));
+  }
+  deps.metrics.chainRan(request.hook, performance.now() - started);
+  return state;
+}
+
+/** A blocked plugin is as good as not installed: it stops nothing, also where others that cannot be asked would. */
+function passOver(state: ChainState, { installationId, slug }: RosterEntry, why: string): ChainState {
+  const reason = `the operator blocked this plugin: ${why}`;
+  const step = { installationId, slug, ms: 0, outcome: 'skipped_unavailable', reason } as const;
+  return { ...state, trace: [...state.trace, step] };
+}
+
+/** A link of a chain; what came of it is known at its end. */
+function tracedLink({ slug, installationId }: RosterEntry, run: () => Promise<ChainState>): Promise<ChainState> {
+  return traced('link', { facts: { slug, installationId } }, async (span) => {
+    const state = await run();
+    span.note({ outcome: state.trace.at(-1)?.outcome ?? '' });
+    return state;
+  });
+}
+
+const idleReason = ({ status }: RosterEntry): string =>
+  status === 'paused' ? 'the installation is paused' : 'a setting or secret that it requires is missing';
+
+/** Its author sees why nothing happens, once in a while: hooks run before every model call. */
+function tellPassedOver(
+  { logs }: ChainDeps,
+  { hook, session }: ChainRequest,
+  entry: RosterEntry,
+  reason: string,
+): void {
+  const detail = { sessionId: session?.id ?? null, data: { hook } };
+  logs.sometimes(entry, hook, 'warn', `${hook} was not asked: ${reason}`, detail);
+}
+
+async function runLink(
+  deps: ChainDeps,
+  request: ChainRequest,
+  entry: RosterEntry,
+  state: ChainState,
+  endsAt: number,
+  now: () => number,
+): Promise<ChainState> {
+  const { hook, session } = request;
+  const startedAt = now();
+  const started = performance.now();
+  const invocationId = randomUUIDv7();
+  const result =
+    startedAt >= endsAt
+      ? OUT_OF_TIME
+      : await deps.plugins.invoke(entry, {
+          target: { kind: 'hook', name: hook },
+          invocationId,
+          session,
+          deadlineAt: linkDeadline(hook, endsAt, startedAt),
+          context: hookContext(request, entry, state.context, {
+            invocationId,
+            at: startedAt,
+            deadlineAt: linkDeadline(hook, endsAt, startedAt),
+          }),
+        });
+  const ms = Math.round((performance.now() - started) * 1000) / 1000;
+  const fold = foldLink(hook, state, { installationId: entry.installationId, slug: entry.slug }, result, ms);
+  tell(deps, hook, entry, fold, { sessionId: session?.id ?? null, invocationId, ...stackOf(result) });
+  return fold.state;
+}
+
+/** What happened, for the metrics and for the plugin's author. */
+function tell(
+  deps: ChainDeps,
+  hook: HookName,
+  entry: RosterEntry,
+  { state, fault }: Fold,
+  { stack, ...details }: { sessionId: string | null; invocationId: string; stack?: string },
+): void {
+  const step = state.trace.at(-1);
+  if (!step) return;
+  const { outcome, ms } = step;
+  deps.metrics.linkRan(hook, entry, outcome, ms);
+  if (outcome === 'skipped_unavailable' || outcome === 'vetoed_unavailable')
+    deps.logs.sometimes(entry, hook, 'error', `${hook} (${outcome}): ${fault}`, {
+      ...details,
+      data: { hook, outcome },
+    });
+  else if (fault !== null)
+    deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fault}`, {
+      ...details,
+      data: { hook, outcome, ms, ...(stack ? { stack } : {}) },
+    });
+  else if (outcome === 'cancelled')
+    deps.logs.system(entry, 'info', `${hook} cancelled: ${state.cancelled?.reason}`, details);
+}
+
+function hookContext(
+  { hook, session, actor, trigger }: ChainRequest,
+  entry: RosterEntry,
+  fields: Fields,
+  call: { invocationId: string; at: number; deadlineAt: number },
+): Record<string, unknown> {
+  const { installationId, slug } = actor ?? entry;
+  return {
+    ...fields,
+    hook,
+    invocationId: call.invocationId,
+    settings: entry.settings,
+    agent: session ? { id: session.agentId, name: session.agentName } : { id: installationId, name: slug },
+    session: { id: session?.id ?? installationId, channelId: session?.channelId ?? null },
+    trigger,
+    at: new Date(call.at).toISOString(),
+    deadlineAt: new Date(call.deadlineAt).toISOString(),
+  };
+}

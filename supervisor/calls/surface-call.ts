@@ -1,0 +1,78 @@
+/** Calls of what plugins offer a session: tools, commands, providers. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import type { LinkResult } from './chain.ts';
+import { stackOf } from './plugin-call.ts';
+
+export type SurfaceServices = Pick<SessionServices, 'plugins' | 'metrics' | 'logs'>;
+
+/** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
+export const fullName = (entry: RosterEntry, name: string): string => `${entry.slug}__${name}`;
+
+export interface SurfaceRequest {
+  readonly kind: 'tools' | 'commands' | 'providers';
+  readonly name: string;
+  readonly entry: RosterEntry;
+  /** Null where nobody's session is known: a provider that another plugin asks. */
+  readonly session: Session | null;
+  /** Made here when the caller does not say. */
+  readonly invocationId?: string;
+  /** The caller's way to give up. */
+  readonly signal?: AbortSignal | undefined;
+  /** The fields of the row's params beside those every call has. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Calls a handler with its row's budget. What went wrong is in the plugin's log; the caller decides what it means. */
+export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
+  const { kind, name, entry, session } = request;
+  const started = performance.now();
+  const deadlineAt = Date.now() + surfaces[kind].budgetMs;
+  const invocationId = request.invocationId ?? randomUUIDv7();
+  const scoped = 'session' in surfaces[kind].params.shape ? session : null;
+  const result = await services.plugins.invoke(entry, {
+    target: { kind, name },
+    invocationId,
+    session: scoped,
+    deadlineAt,
+    ...(request.signal ? { signal: request.signal } : {}),
+    context: {
+      invocationId,
+      settings: entry.settings,
+      deadlineAt: new Date(deadlineAt).toISOString(),
+      ...(scoped ? sessionFields(scoped) : {}),
+      ...request.fields,
+    },
+  });
+  services.metrics.targetRan({ kind, name }, entry, result.kind, performance.now() - started);
+  tell(services, request, invocationId, result);
+  return result;
+}
+
+function tell({ logs }: SurfaceServices, request: SurfaceRequest, invocationId: string, result: LinkResult): void {
+  const { kind, name, entry, session } = request;
+  const details = { sessionId: session?.id ?? null, invocationId };
+  if (result.kind === 'cancelled') logs.system(entry, 'info', `${kind}.${name} cancelled: ${result.reason}`, details);
+  else if (result.kind !== 'answered') {
+    const text = `${kind}.${name} (${result.kind}): ${result.message}`;
+    logs.system(entry, 'error', text, { ...details, data: { outcome: result.kind, ...stackOf(result) } });
+  }
+}
+
+/** What rows that run for a session tell of it; a provider is asked without knowing for whom. */
+const sessionFields = (session: Session) => ({
+  session: { id: session.id, channelId: session.channelId },
+  agent: { id: session.agentId, name: session.agentName },
+});
+
+/** A call that did not answer, as a problem. */
+export function asFailure(slug: string, result: Exclude<LinkResult, { kind: 'answered' }>): Problem {
+  if (result.kind === 'cancelled') return new Problem('cancelled', `${slug} refused: ${result.reason}`);
+  if (result.kind === 'timeout') return new Problem('plugin_timeout', `${slug} took too long.`);
+  if (result.kind === 'unavailable') return new Problem('unavailable', `${slug}: ${result.message}`, { retryAfter: 2 });
+  return new Problem('plugin_failed', `${slug} failed: ${result.message}`);
+}

@@ -1,0 +1,291 @@
+/** All children of this supervisor: at most so many, started on demand, stopped when idle, the longest unused first. */
+import type { Pool } from 'pg';
+import { isBlocked, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/runtimes.ts';
+import { limits } from '../../sdk/contract/limits.ts';
+import type { LinkResult } from '../calls/chain.ts';
+import type { PluginCall, Plugins } from '../calls/plugin-call.ts';
+import type { Metrics } from '../records/metrics.ts';
+import type { Child, ChildHandlers } from './child.ts';
+import { Courtesy, LOOK_MS, type Neighbour } from './cpu-scheduler.ts';
+import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
+import { Slot } from './installation-runner.ts';
+import type { Tenancy, TenancyDeps } from './loaded-child.ts';
+import type { Inspector, SlotDeps } from './runner-deps.ts';
+import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
+import { NoRoomError } from './start-failure.ts';
+
+export interface FleetOptions extends TenancyDeps {
+  readonly pool: Pool;
+  /** This supervisor's number. */
+  readonly lease: number;
+  readonly metrics: Metrics;
+  /** Starts a jailed child. */
+  start(handlers: ChildHandlers): Child;
+  /** Starts one that can be inspected; absent where there are none. */
+  startInspectable?: ((handlers: ChildHandlers) => Child) | undefined;
+  /** Children at most, the spare not counted. */
+  readonly childrenMax: number;
+  /** Why other accounts' plugins may not run here; null: the sandbox is whole. */
+  readonly degraded: string | null;
+  /** What one installation's log lines and host calls may weigh. */
+  readonly saidBytesPerSecond?: number | undefined;
+  readonly idleStopMs?: number;
+  readonly spares?: number;
+  /** The clock of backoff and of the trial after ten minutes. */
+  readonly now?: () => number;
+  /** The account's chains are made of other entries now. */
+  onServing(accountId: string): void;
+  onError(error: Error): void;
+}
+
+/** Its child runs for `pluginUninstalled` alone; no roster lists it, and the removal stops it. */
+const hasLastWord = (slot: Slot): boolean => slot.entry.status === 'uninstalling';
+
+export class Fleet implements Plugins {
+  readonly #options: FleetOptions;
+  readonly #slots = new Map<string, Slot>();
+  readonly #dirty = new Map<string, Slot>();
+  /** Installations whose user was told why they do not run here, as they were changed last. */
+  readonly #refused = new Map<string, string>();
+  readonly #spares: SpareChildren;
+  readonly #sweeper: NodeJS.Timeout;
+  readonly #courtesy = new Courtesy();
+  readonly #courtesyTimer: NodeJS.Timeout;
+  readonly #deps: SlotDeps;
+  #saver: NodeJS.Timeout | null = null;
+  #saving: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: FleetOptions) {
+    this.#options = options;
+    this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    this.#courtesyTimer = setInterval(() => this.#courtesy.look(this.#tenancies(), performance.now()), LOOK_MS).unref();
+    this.#deps = {
+      saidBytesPerSecond: options.saidBytesPerSecond ?? limits.saidBytesPerSecond,
+      now: options.now ?? Date.now,
+      blobs: options.blobs,
+      dispatch: options.dispatch,
+      invocations: options.invocations,
+      logs: options.logs,
+      takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),
+      onChange: (slot) => this.#save(slot),
+      onServing: (slot) => options.onServing(slot.entry.accountId),
+      onChildEnd: options.metrics.childEnded,
+      onChildStart: options.metrics.childStarted,
+      onRestart: (slot, reason) => options.metrics.childRestarted(slot.entry, reason),
+      onFailed: (slot, reason) => this.#noteFailed(slot, reason),
+    };
+  }
+
+  /** Calls a plugin, starting or waking its child. */
+  invoke(entry: RosterEntry, call: PluginCall): Promise<LinkResult> {
+    if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
+    const refused = this.refusalOf(entry);
+    if (refused !== null) return this.#refuse(entry, refused);
+    return this.#slotOf(entry).invoke(call);
+  }
+
+  /** Sees to it that an entry read just now serves. @returns why it does not; null: it does */
+  async wake(entry: RosterEntry): Promise<string | null> {
+    return this.#closed ? 'the supervisor is stopping' : this.#slotOf(entry).wake();
+  }
+
+  /**
+   * Runs an installation in a child that can be inspected, for whoever checked that its caller may.
+   *
+   * @returns what ends it, or the sentence that says why it cannot be
+   */
+  async inspect(entry: RosterEntry, inspector: Inspector): Promise<(() => void) | string> {
+    if (this.#closed) return 'the supervisor is stopping';
+    const slot = this.#slotOf(entry);
+    return (await slot.inspect(inspector)) ?? (() => slot.endInspection(inspector));
+  }
+
+  /** Why this machine may not run a plugin; null: it may. */
+  refusalOf(entry: RosterEntry): string | null {
+    return entry.pluginOwnerId === entry.accountId ? null : this.#options.degraded;
+  }
+
+  /**
+   * Takes over what an account's roster says now: new versions start beside the old, what is gone stops.
+   *
+   * @returns the entries whose code answers calls now
+   */
+  sync(accountId: string, entries: readonly RosterEntry[]): readonly RosterEntry[] {
+    const present = new Set(entries.map((entry) => entry.installationId));
+    for (const slot of this.#slots.values())
+      if (slot.entry.accountId === accountId && !present.has(slot.installationId)) this.#leave(slot);
+    return entries.map((entry) => {
+      if (entry.blockedReason !== null) {
+        this.#block(entry, entry.blockedReason);
+        return entry;
+      }
+      const slot = this.#slots.get(entry.installationId);
+      slot?.update(entry);
+      return slot?.effective ?? entry;
+    });
+  }
+
+  #leave(slot: Slot): void {
+    if (hasLastWord(slot)) this.#endIfBlocked(slot.installationId).catch(this.#options.onError);
+    else void this.retire(slot.installationId);
+  }
+
+  /** Whether an account has children, so that a change of it concerns the fleet. */
+  has(accountId: string): boolean {
+    for (const slot of this.#slots.values()) if (slot.entry.accountId === accountId) return true;
+    return false;
+  }
+
+  /** The accounts that have slots. */
+  accounts(): ReadonlySet<string> {
+    return new Set([...this.#slots.values()].map((slot) => slot.entry.accountId));
+  }
+
+  /** Ends a blocked plugin's child at once, with what it is doing. */
+  #block(entry: RosterEntry, reason: string): void {
+    if (!this.#slots.has(entry.installationId)) return;
+    this.#options.logs.system(entry, 'warn', `It is stopped: the operator blocked this plugin: ${reason}`);
+    void this.retire(entry.installationId, 0);
+  }
+
+  /** Stops an installation's child and forgets it; what runs may end first, within the grace, but reaches nothing. */
+  async retire(installationId: string, graceMs = DRAIN_MS): Promise<void> {
+    const slot = this.#slots.get(installationId);
+    if (!slot) return;
+    this.#slots.delete(installationId);
+    slot.withdraw();
+    await slot.stop(graceMs);
+  }
+
+  /** Process id of an installation's serving child. */
+  pidOf(installationId: string): number | null {
+    return this.#slots.get(installationId)?.pid ?? null;
+  }
+
+  /** Children by state, for the metrics. */
+  count(): Record<string, number> {
+    const counts: Record<string, number> = { spare: this.#spares.count };
+    for (const slot of this.#slots.values()) {
+      const { state } = slot.describe();
+      counts[state] = (counts[state] ?? 0) + 1;
+    }
+    return counts;
+  }
+
+  /** Resident bytes of running children by slug, for the metrics. */
+  memory(): Map<string, number> {
+    const held = new Map<string, number>();
+    for (const { entry, child } of this.#tenancies()) held.set(entry.slug, (held.get(entry.slug) ?? 0) + child.rss());
+    return held;
+  }
+
+  /** Ends every child; running calls may end within the grace. */
+  async close(graceMs: number): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#sweeper);
+    clearInterval(this.#courtesyTimer);
+    await this.#spares.close();
+    await Promise.all([...this.#slots.values()].map((slot) => slot.stop(graceMs)));
+    await this.#flush();
+  }
+
+  /** Says why where its user looks. The first child that serves it, on a whole sandbox, takes that back. */
+  #refuse({ installationId, updatedAt }: RosterEntry, reason: string): Promise<LinkResult> {
+    if (this.#refused.get(installationId) !== updatedAt) {
+      this.#refused.set(installationId, updatedAt);
+      markFailed(this.#options.pool, installationId, reason).catch(this.#options.onError);
+    }
+    return Promise.resolve({ kind: 'unavailable', message: reason });
+  }
+
+  #slotOf(entry: RosterEntry): Slot {
+    const known = this.#slots.get(entry.installationId);
+    if (known && entry.status === 'uninstalling' && !hasLastWord(known)) {
+      // Its last word is said in a child of its own: what ran before the uninstall reaches nothing any more.
+      void this.retire(entry.installationId);
+    } else if (known) {
+      // Events carry an entry read just now; the notice of the same change may still be on its way.
+      if (entry.updatedAt > known.entry.updatedAt) known.update(entry);
+      return known;
+    }
+    const slot = new Slot(this.#deps, entry);
+    this.#slots.set(entry.installationId, slot);
+    this.#endIfBlocked(slot.installationId).catch(this.#options.onError);
+    return slot;
+  }
+
+  /**
+   * A chain or an event may have read its entry just before the plugin was blocked, and the notice came while there was
+   * nothing to stop yet. What is committed after this look comes as a notice.
+   */
+  async #endIfBlocked(installationId: string): Promise<void> {
+    if (await isBlocked(this.#options.pool, installationId)) await this.retire(installationId, 0);
+  }
+
+  async #takeChild(installationId: string, inspectable: boolean): Promise<Spare> {
+    const count = this.#children();
+    // The start that asks is not among those counted yet.
+    if (count >= this.#options.childrenMax) await this.#makeRoom();
+    const { startInspectable } = this.#options;
+    const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
+    spare.child.yieldProcessor(this.#courtesy.isBehind(installationId, performance.now()));
+    return spare;
+  }
+
+  *#tenancies(): Generator<Neighbour & Tenancy> {
+    for (const slot of this.#slots.values()) yield* slot.tenancies();
+  }
+
+  #children(): number {
+    let count = 0;
+    for (const slot of this.#slots.values()) count += slot.children;
+    return count;
+  }
+
+  async #makeRoom(): Promise<void> {
+    const idle = [...this.#slots.values()].filter((slot) => slot.pid !== null && !slot.busy);
+    const longest = idle.sort((a, b) => a.lastUsedAt - b.lastUsedAt)[0];
+    if (!longest) throw new NoRoomError(`all ${this.#options.childrenMax} plugin processes are busy`);
+    await longest.stop(STOP_GRACE_MS);
+  }
+
+  #sweep(): void {
+    for (const tenancy of this.#tenancies()) {
+      const sample = { residentBytes: tenancy.child.rss(), processorMs: tenancy.takeProcessorMs() };
+      this.#options.metrics.sampled(tenancy.entry, sample);
+    }
+    const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
+    for (const slot of this.#slots.values()) {
+      if (slot.pid === null) continue;
+      slot.noteStable();
+      if (!slot.busy && slot.lastUsedAt < idleSince) void slot.stop(STOP_GRACE_MS);
+      this.#save(slot);
+    }
+  }
+
+  #noteFailed(slot: Slot, reason: string | null): void {
+    const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
+    this.#options.logs.system(slot.entry, reason === null ? 'info' : 'error', text);
+    markFailed(this.#options.pool, slot.installationId, reason).catch(this.#options.onError);
+  }
+
+  #save(slot: Slot): void {
+    this.#dirty.set(slot.installationId, slot);
+    this.#saver ??= setTimeout(() => {
+      this.#saver = null;
+      void this.#flush();
+    }, SAVE_MS).unref();
+  }
+
+  async #flush(): Promise<void> {
+    const runtimes: Runtime[] = [...this.#dirty.values()].map((slot) => slot.describe());
+    this.#dirty.clear();
+    this.#saving = this.#saving
+      .then(() => saveRuntimes(this.#options.pool, runtimes, this.#options.lease))
+      .catch((error: Error) => this.#options.onError(error));
+    await this.#saving;
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * `POST /installations/{id}/inspector` opens the inspector of one's own draft for as long as the request lives: the answer
+ * is a stream that names the address of the WebSocket, which needs no header because debuggers can send none.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { PassThrough } from 'node:stream';
+import type { FastifyInstance } from 'fastify';
+import { WebSocketServer } from 'ws';
+import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
+import type { InspectionEvent } from './inspection.ts';
+import type { Inspections } from './inspections.ts';
+import { MESSAGE_MAX_BYTES } from './message-pipe.ts';
+
+const SOCKET_PATH = /^\/inspector\/([\w-]{43})$/;
+/** So that proxies keep the stream, milliseconds. */
+const KEEP_ALIVE_MS = 15_000;
+
+/** Which requests may change protocols: everything else is answered as if it had not asked. */
+export const isInspectorPath = ({ url }: IncomingMessage): boolean => SOCKET_PATH.test(url ?? '');
+
+/** Installs the route and, where somebody may use it, the WebSocket. */
+export function installInspector(app: FastifyInstance, inspections: Inspections): void {
+  app.post<{ Params: { id: string } }>('/installations/:id/inspector', async (request, reply) => {
+    const stream = new PassThrough();
+    const tell = (event: InspectionEvent): void => {
+      if (!stream.writableEnded) stream.write(asText(event));
+      if (event.type === 'closed') stream.end();
+    };
+    const inspection = await inspections.open(request.accountId, request.params.id, tell);
+    tell({ type: 'open', path: inspection.path });
+    const beat = setInterval(() => stream.write(':\n\n'), KEEP_ALIVE_MS).unref();
+    stream.once('close', () => {
+      clearInterval(beat);
+      inspection.end('its request ended');
+    });
+    return reply.headers(eventStreamHeaders).send(stream);
+  });
+  app.addHook('preClose', async () => inspections.close());
+  if (inspections.allowed) installSocket(app, inspections);
+}
+
+function installSocket(app: FastifyInstance, inspections: Inspections): void {
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_MAX_BYTES, perMessageDeflate: false });
+  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const inspection = inspections.find(SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '');
+    socket.on('error', () => socket.destroy());
+    if (!inspection) socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+    else sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client));
+  });
+}
+
+const asText = ({ type, ...data }: InspectionEvent): string => `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;

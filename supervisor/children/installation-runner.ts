@@ -1,0 +1,349 @@
+/** One installation in the fleet: the child that serves it, the one being started, and when a dead one may start again. */
+import { randomInt } from 'node:crypto';
+import { DRAFT_SEM_VER, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { LastExit, Runtime, RuntimeState } from '../../db/installations/runtimes.ts';
+import { within } from '../../service/timing/within.ts';
+import type { LinkResult } from '../calls/chain.ts';
+import type { PluginCall } from '../calls/plugin-call.ts';
+import { Standing } from '../host/live-installation.ts';
+import type { ChildEnd } from './child-end.ts';
+import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
+import { Tenancy, type TenancyHandlers } from './loaded-child.ts';
+import { Allowance } from './output-token-bucket.ts';
+import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
+import type { Inspector, SlotDeps } from './runner-deps.ts';
+import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
+import { sameConfiguration, startKey, versionKey } from './start-key.ts';
+
+type Acquired = { readonly tenancy: Tenancy } | { readonly refusal: string };
+const PERCENT = 100;
+
+export class Slot {
+  readonly installationId: string;
+  retired = false;
+  readonly #standing: Standing;
+  readonly #deps: SlotDeps;
+  readonly #handlers: TenancyHandlers;
+  #serving: Tenancy | null = null;
+  readonly #draining = new Set<Tenancy>();
+  #starting: Promise<string | null> | null = null;
+  #policy: RestartState = fresh;
+  #chance = 0.5;
+  /** The version whose start failed while another one served: not tried again until something changes. */
+  #refused: string | null = null;
+  #inspector: Inspector | null = null;
+  #failedShown = false;
+  #restarts = 0;
+  #lastExit: LastExit | null = null;
+
+  constructor(deps: SlotDeps, entry: RosterEntry) {
+    this.#deps = deps;
+    this.#standing = new Standing(entry);
+    this.#handlers = {
+      standing: this.#standing,
+      allowance: new Allowance(deps.saidBytesPerSecond),
+      onExit: (tenancy, end) => this.#ended(tenancy, end),
+    };
+    this.installationId = entry.installationId;
+    this.#failedShown = entry.status === 'failed';
+  }
+
+  /** The installation as its row says now. */
+  get entry(): RosterEntry {
+    return this.#standing.entry;
+  }
+  /** Children of this slot, the leaving ones among them. */
+  get children(): number {
+    return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
+  }
+  get busy(): boolean {
+    // Who debugs it looks at a child that does nothing just now.
+    return this.#starting !== null || this.#inspector !== null || (this.#serving?.running ?? 0) > 0;
+  }
+  get lastUsedAt(): number {
+    return this.#serving?.lastUsedAt ?? 0;
+  }
+  get pid(): number | null {
+    return this.#serving?.child.pid ?? null;
+  }
+
+  /** Everything of it that runs. */
+  *tenancies(): Generator<Tenancy> {
+    if (this.#serving) yield this.#serving;
+    yield* this.#draining;
+  }
+
+  /** The entry whose code answers calls: the old version's while a new one does not start. */
+  get effective(): RosterEntry {
+    if (!this.#serving || this.#refused !== this.#wanted) return this.entry;
+    const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.entry;
+    return { ...this.entry, versionId, semVer, registrations, texts, discovered, bundleSha256 };
+  }
+
+  /** Calls a handler, starting or waking the child. Never rejects. */
+  async invoke(call: PluginCall): Promise<LinkResult> {
+    const serving = this.#serving;
+    if (serving && this.#serves(serving)) return serving.invoke(call);
+    if (serving?.doubt) await serving.doubt;
+    // It was slow, not hung.
+    if (serving && this.#serves(serving)) return serving.invoke(call);
+    // Killed, but not gone yet: what comes now waits for its successor.
+    if (serving?.child.state === 'dead') await within(serving.child.ended, call.deadlineAt - Date.now());
+    const acquired = await this.#acquire(call);
+    return 'refusal' in acquired ? { kind: 'unavailable', message: acquired.refusal } : acquired.tenancy.invoke(call);
+  }
+
+  /** Whether it is well and runs what the row wants. */
+  #serves(tenancy: Tenancy): boolean {
+    return (
+      this.#serving === tenancy && isWell(tenancy) && startKey(tenancy.entry, tenancy.inspectable) === this.#wanted
+    );
+  }
+
+  /** What the row and its owner want to run. */
+  get #wanted(): string {
+    return startKey(this.entry, this.#inspector !== null);
+  }
+
+  get inspected(): boolean {
+    return this.#inspector !== null;
+  }
+
+  /**
+   * Runs it in a child that can be inspected, until `endInspection`.
+   *
+   * @returns why that cannot be had; null: it runs
+   */
+  async inspect(inspector: Inspector): Promise<string | null> {
+    this.#inspector = inspector;
+    this.#refused = null;
+    const started = await this.wake();
+    if (started !== null) this.endInspection(inspector);
+    return started;
+  }
+
+  /**
+   * Sees to it that what the row wants serves, for its author.
+   *
+   * @returns why it does not; null: it does
+   */
+  async wake(): Promise<string | null> {
+    // What is being started may be what was wanted before.
+    await this.#starting;
+    return this.#serving && this.#serves(this.#serving) ? null : this.#start();
+  }
+
+  /** Back to an ordinary child. Safe to call again. */
+  endInspection(inspector: Inspector): void {
+    if (this.#inspector !== inspector) return;
+    this.#inspector = null;
+    this.#refused = null;
+    if (this.#serving && !this.retired) this.#replace();
+    this.#deps.onChange(this);
+  }
+
+  /** Takes over what the row says now. */
+  update(entry: RosterEntry): void {
+    const before = this.entry;
+    this.#standing.update(entry);
+    if (before.updatedAt !== entry.updatedAt) {
+      // A new version, a configure, a resume: whatever was wrong may be right now.
+      this.#policy = fresh;
+      this.#refused = null;
+    }
+    if (entry.semVer !== DRAFT_SEM_VER) this.#inspector?.end('the installation has left its draft');
+    const serving = this.#serving;
+    if (!serving) return;
+    if (startKey(serving.entry, serving.inspectable) !== this.#wanted) this.#replace();
+    else if (!sameConfiguration(before, entry)) serving.configure(entry);
+  }
+
+  /** It may not run any more: host calls under way end, and there are no further ones. */
+  withdraw(): void {
+    this.retired = true;
+    this.#standing.withdraw();
+    this.#inspector?.end('the plugin was stopped or uninstalled');
+  }
+
+  /** Stops the child; calls that run may end first. */
+  async stop(graceMs: number): Promise<void> {
+    await this.#starting;
+    const serving = this.#serving;
+    this.#serving = null;
+    if (serving) await this.#drain(serving, graceMs);
+    await Promise.all([...this.#draining].map((tenancy) => tenancy.leave(graceMs)));
+    this.#deps.onChange(this);
+  }
+
+  /** Tells the restart policy that the child has been well for a while. */
+  noteStable(): void {
+    const serving = this.#serving;
+    if (serving && Date.now() - serving.startedAt >= STABLE_AFTER_MS) this.#policy = afterStableRun(this.#policy);
+  }
+
+  describe(): Runtime {
+    const serving = this.#serving;
+    return {
+      installationId: this.installationId,
+      state: this.#state(),
+      restarts: this.#restarts,
+      lastExit: this.#lastExit,
+      startedAt: serving ? new Date(serving.startedAt).toISOString() : null,
+      rssBytes: serving ? serving.child.rss() : null,
+      inspected: this.inspected,
+    };
+  }
+
+  #state(): RuntimeState {
+    if (this.#serving) return 'running';
+    if (this.#starting) return 'starting';
+    const decision = decide(this.#policy, this.#deps.now(), this.#chance);
+    if (decision.kind === 'failed') return 'failed';
+    if (decision.kind === 'wait') return 'backoff';
+    return this.#draining.size > 0 ? 'draining' : 'stopped';
+  }
+
+  async #acquire(call: PluginCall): Promise<Acquired> {
+    const serving = this.#serving;
+    if (serving) {
+      this.#replace();
+      if (serving.registers(call)) return { tenancy: serving };
+    } else {
+      const refusal = await this.#mayStart(call.deadlineAt);
+      if (refusal !== null) return { refusal };
+    }
+    const started = await within(this.#start(), call.deadlineAt - Date.now());
+    if (started === undefined) return { refusal: 'it is still starting' };
+    if (started !== null) return { refusal: started };
+    return this.#serving ? { tenancy: this.#serving } : { refusal: 'it stopped right after its start' };
+  }
+
+  /** Null: yes. A short pause is waited out; a longer one fails at once, with the reason. */
+  async #mayStart(deadlineAt: number): Promise<string | null> {
+    if (this.#starting) return null;
+    const decision = decide(this.#policy, this.#deps.now(), this.#chance);
+    if (decision.kind === 'start') return null;
+    const wait = decision.until - this.#deps.now();
+    if (decision.kind === 'failed') return `it failed too often: ${this.#lastExit?.reason ?? 'it did not start'}`;
+    if (wait > WAIT_OUT_MS || Date.now() + wait >= deadlineAt)
+      return `it crashed and starts again in ${Math.ceil(wait / 1000)} s`;
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    return null;
+  }
+
+  /** Starts the wanted version beside the serving one, unless it was tried and failed. */
+  #replace(): void {
+    if (this.#starting || this.#refused === this.#wanted) return;
+    this.#start();
+  }
+
+  /** One start at a time. Resolves with null, or with why there is no child. */
+  #start(): Promise<string | null> {
+    this.#starting ??= this.#tryStart().finally(() => {
+      this.#starting = null;
+      this.#deps.onChange(this);
+    });
+    this.#deps.onChange(this);
+    return this.#starting;
+  }
+
+  async #tryStart(): Promise<string | null> {
+    const { entry } = this;
+    const inspector = this.#inspector;
+    const started = performance.now();
+    this.#policy = afterStart(this.#policy);
+    try {
+      const spare = await this.#deps.takeChild(entry.installationId, inspector !== null);
+      const tenancy = await Tenancy.start(this.#deps, entry, spare, this.#handlers);
+      this.#deps.onChildStart((performance.now() - started) / 1000);
+      this.#serve(tenancy);
+      return null;
+    } catch (error) {
+      return this.#notStarted(entry, inspector !== null, error);
+    }
+  }
+
+  #serve(tenancy: Tenancy): void {
+    const old = this.#serving;
+    const before = this.effective;
+    this.#serving = tenancy;
+    if (this.retired) void this.stop(0);
+    else if (old) {
+      if (versionKey(old.entry) !== versionKey(tenancy.entry)) this.#tellSuccession(old, tenancy);
+      void this.#drain(old, DRAIN_MS);
+    }
+    if (tenancy.inspectable) this.#inspector?.serve(tenancy.child);
+    // Changed while it started.
+    if (versionKey(tenancy.entry) === versionKey(this.entry) && !sameConfiguration(tenancy.entry, this.entry))
+      tenancy.configure(this.entry);
+    if (this.#failedShown) {
+      this.#failedShown = false;
+      this.#deps.onFailed(this, null);
+    }
+    if (before.versionId !== this.effective.versionId) this.#deps.onServing(this);
+  }
+
+  #tellSuccession(old: Tenancy, { entry }: Tenancy): void {
+    this.#deps.logs.system(entry, 'info', `${entry.semVer} is ready and takes over from ${old.entry.semVer}`);
+  }
+
+  async #drain(tenancy: Tenancy, graceMs: number): Promise<void> {
+    this.#draining.add(tenancy);
+    this.#deps.onChange(this);
+    await tenancy.leave(graceMs);
+    this.#draining.delete(tenancy);
+    this.#deps.onChange(this);
+  }
+
+  #notStarted(entry: RosterEntry, inspected: boolean, error: unknown): string {
+    const reason = startFailure(error);
+    const old = this.#serving;
+    if (old) {
+      this.#refused = startKey(entry, inspected);
+      this.#deps.logs.system(entry, 'error', `${entry.semVer} does not start, ${old.entry.semVer} goes on: ${reason}`);
+      this.#deps.onServing(this);
+      return reason;
+    }
+    if (error instanceof NoRoomError) return reason;
+    this.#deps.logs.system(entry, 'error', `It does not start: ${reason}`, stackOf(error));
+    this.#deps.onRestart(this, 'not_started');
+    this.#count(reason, null, 0);
+    return reason;
+  }
+
+  #ended(tenancy: Tenancy, end: ChildEnd): void {
+    const kind = tenancy.leaving ? 'stopped' : end.outOfMemory ? 'memory' : end.asked ? 'killed' : 'crashed';
+    this.#deps.onChildEnd(kind);
+    if (tenancy.leaving) return;
+    this.#deps.onRestart(this, kind);
+    if (this.#serving === tenancy) this.#serving = null;
+    const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
+    this.#deps.logs.system(tenancy.entry, 'error', `The plugin's process ended: ${end.reason}`, {
+      data: {
+        code: end.code,
+        signal: end.signal,
+        ranMs: Math.round(end.ranMs),
+        ...(excerpt ? { stderr: excerpt } : {}),
+      },
+    });
+    this.#count(end.reason, end, end.ranMs);
+    this.#deps.onChange(this);
+  }
+
+  #count(reason: string, end: ChildEnd | null, ranMs: number): void {
+    this.#restarts += 1;
+    this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
+    // Whoever was killed from outside did not fail.
+    if (end?.interrupted) return;
+    this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
+    this.#chance = randomInt(PERCENT) / PERCENT;
+    if (this.#policy.phase !== 'open' || this.#failedShown) return;
+    this.#failedShown = true;
+    this.#deps.onFailed(this, reason);
+  }
+}
+
+/** Stderr shown in a log line's data, characters. */
+const STDERR_MAX_CHARS = 4_000;
+
+const isWell = (tenancy: Tenancy): boolean => tenancy.doubt === null && tenancy.child.state === 'loaded';

@@ -1,0 +1,28 @@
+/** What a bundle registers, found out by running it once in a jail with nothing granted. */
+import { limits } from '../../sdk/contract/limits.ts';
+import type { Jail } from '../jail/jail.ts';
+import { type Child, type Loaded, startChild } from './child.ts';
+import { WireRefusal } from './wire.ts';
+
+/**
+ * Loads a bundle in a child of its own, which is gone when this settles.
+ *
+ * @param sourceName how stack traces name the bundle
+ * @throws ChildError: `load` with the plugin's own message and stack, `timeout` over `limits.loadBudgetMs`, or `dead`
+ */
+export async function introspect(jail: Jail, bundle: string, sourceName: string): Promise<Loaded> {
+  const child: Child = startChild(jail, {
+    // Nothing is granted, and nobody listens to what code says before it is installed.
+    onHostCall: () => Promise.reject(new WireRefusal('not_granted', 'nothing is granted while a package is read')),
+    onLog: () => {},
+    onExit: () => {},
+  });
+  try {
+    return await child.load(
+      { bundle, sourceName, members: [], settings: {}, secretNames: [], expected: null },
+      limits.loadBudgetMs,
+    );
+  } finally {
+    await child.kill('it was read');
+  }
+}

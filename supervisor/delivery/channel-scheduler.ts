@@ -1,0 +1,111 @@
+/**
+ * Which lanes are worked on: each by one worker, at most so many of one installation at once, in turns, so that a busy
+ * channel starves nobody.
+ */
+import type { ReadyLane } from '../../db/channels/delivery-queue.ts';
+
+export interface LaneSchedulerOptions {
+  /** Lanes worked on at once. */
+  readonly concurrency: number;
+  /** Of one installation. */
+  readonly perInstallation: number;
+  /** How often all lanes are looked at: the grain of retries and the backstop of a lost notice, milliseconds. */
+  readonly pollMs: number;
+  /** Lanes whose head may be attempted now; null: of all channels. */
+  find(channelIds: readonly string[] | null): Promise<readonly ReadyLane[]>;
+  /** Attempts the head of a lane. Answers whether the next one may follow at once. */
+  work(lane: ReadyLane): Promise<boolean>;
+  onError(error: Error): void;
+}
+
+const keyOf = ({ channelId, direction }: ReadyLane): string => `${direction} ${channelId}`;
+
+export class LaneScheduler {
+  readonly #options: LaneSchedulerOptions;
+  /** In the order they get their turn. */
+  readonly #waiting = new Map<string, ReadyLane>();
+  readonly #running = new Map<string, { readonly lane: ReadyLane; readonly done: Promise<void> }>();
+  /** Found ready again while they were worked on. */
+  readonly #again = new Set<string>();
+  /** Channels to look at; null: all. */
+  #wanted: Set<string> | null = new Set();
+  #looking: Promise<void> | null = null;
+  readonly #timer: NodeJS.Timeout;
+  #stopping = false;
+
+  constructor(options: LaneSchedulerOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => this.wake(null), options.pollMs);
+    this.wake(null);
+  }
+
+  /** Look at a channel, or at all of them: something may be ready. */
+  wake(channelId: string | null): void {
+    if (channelId === null) this.#wanted = null;
+    else this.#wanted?.add(channelId);
+    this.#look();
+  }
+
+  /** Takes no more and waits for what runs, at most `graceMs`. */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    clearInterval(this.#timer);
+    this.#waiting.clear();
+    await this.#looking;
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, graceMs);
+    await Promise.race([Promise.all([...this.#running.values()].map(({ done }) => done)), late]);
+    clearTimeout(timer);
+  }
+
+  #look(): void {
+    if (this.#looking || this.#stopping || this.#wanted?.size === 0) return;
+    const wanted = this.#wanted === null ? null : [...this.#wanted];
+    this.#wanted = new Set();
+    this.#looking = this.#options
+      .find(wanted)
+      .then((lanes) => this.#add(lanes), this.#options.onError)
+      .finally(() => {
+        this.#looking = null;
+        this.#look();
+      });
+  }
+
+  #add(lanes: readonly ReadyLane[]): void {
+    for (const lane of lanes) {
+      if (this.#running.has(keyOf(lane))) this.#again.add(keyOf(lane));
+      else this.#waiting.set(keyOf(lane), lane);
+    }
+    this.#start();
+  }
+
+  #start(): void {
+    if (this.#stopping) return;
+    for (const [key, lane] of this.#waiting) {
+      if (this.#running.size >= this.#options.concurrency) return;
+      if (this.#runningOf(lane.installationId) >= this.#options.perInstallation) continue;
+      this.#waiting.delete(key);
+      this.#running.set(key, { lane, done: this.#run(key, lane) });
+    }
+  }
+
+  #runningOf(installationId: string): number {
+    let count = 0;
+    for (const { lane } of this.#running.values()) if (lane.installationId === installationId) count += 1;
+    return count;
+  }
+
+  async #run(key: string, lane: ReadyLane): Promise<void> {
+    let more = false;
+    try {
+      more = await this.#options.work(lane);
+    } catch (error) {
+      this.#options.onError(error as Error);
+    }
+    this.#running.delete(key);
+    if (this.#stopping) return;
+    // To the end of the row: others have waited longer.
+    if (this.#again.delete(key) || more) this.#waiting.set(key, lane);
+    this.#start();
+  }
+}

@@ -1,0 +1,126 @@
+/** One attempt at one event: claimed by its row, delivered to the child, judged, written down. */
+import type { Pool } from 'pg';
+import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import {
+  type ClaimedEvent,
+  claimEvent,
+  type EventPostponement,
+  finishEvent,
+  holdEvent,
+  postponeEvent,
+  releaseHeldEvents,
+} from '../../db/installations/events.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
+import { events } from '../../sdk/contract/protocol.ts';
+import type { SteadfastWrites } from '../../service/timing/retrying-writer.ts';
+import { type Plugins, stackOf } from '../calls/plugin-call.ts';
+import type { Fleet } from '../children/fleet.ts';
+import type { LogSink } from '../records/log-sink.ts';
+import type { Metrics } from '../records/metrics.ts';
+import { eventCall } from './event-call.ts';
+import { judgeAttempt } from './event-retry-policy.ts';
+import { isTransient, isUsedUp, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from './webhook-retry-policy.ts';
+
+export interface EventDeps {
+  readonly pool: Pool;
+  readonly queues: Queues;
+  readonly plugins: Plugins;
+  readonly fleet: Pick<Fleet, 'refusalOf'>;
+  readonly logs: LogSink;
+  readonly metrics: Metrics;
+  /** This supervisor's claims. */
+  readonly lease: number;
+  readonly writes: Pick<SteadfastWrites, 'write'>;
+  /** The events this supervisor is at. */
+  readonly atWork: Set<string>;
+  /** Told at each step; a test's may end the process there. */
+  passes(step: string): void;
+}
+
+/** Works on one job of the `events` queue. */
+export async function deliverEvent(deps: EventDeps, eventId: string): Promise<void> {
+  // A job that was doubled: the claim alone cannot tell, as it is ours.
+  if (deps.atWork.has(eventId)) return;
+  deps.atWork.add(eventId);
+  try {
+    await deliver(deps, eventId);
+  } finally {
+    deps.atWork.delete(eventId);
+  }
+}
+
+async function deliver(deps: EventDeps, eventId: string): Promise<void> {
+  const event = await claimEvent(deps.pool, eventId, deps.lease);
+  if (!event) return;
+  deps.passes('event.claimed');
+  if (isUsedUp(event, events[event.type].attempts))
+    return finish(deps, event, 'dead', 'the supervisor ended during each attempt');
+  const entry = await loadRosterEntry(deps.pool, event.installationId);
+  const reason = entry ? skipReason(event, entry) : 'the installation is gone';
+  if (!entry || reason !== null) return finish(deps, event, 'skipped', reason);
+  const held = (await isBlocked(deps.pool, entry.installationId)) ? 'the plugin is blocked' : holdReason(entry);
+  if (held !== null) return hold(deps, event, held);
+  const refused = deps.fleet.refusalOf(entry);
+  if (refused !== null) return postpone(deps, event, { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' });
+  await attempt(deps, event, entry);
+}
+
+function skipReason(event: ClaimedEvent, entry: RosterEntry): string | null {
+  if (!entry.registrations.events.includes(event.type)) return 'the version has no handler for it';
+  if (entry.status === 'uninstalling' && event.type !== 'pluginUninstalled') return 'the installation is being removed';
+  return null;
+}
+
+const holdReason = ({ status }: RosterEntry): string | null =>
+  status === 'paused' || status === 'needs_configuration' ? `the installation is not ready: ${status}` : null;
+
+async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: string): Promise<void> {
+  await holdEvent(pool, event.id, why);
+  // Made ready since we looked: that release saw nothing to release.
+  await releaseHeldEvents(pool, queues, event.installationId);
+}
+
+async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry): Promise<void> {
+  const { id, type, occurredAt, installationId, pluginId, data } = event;
+  const call = eventCall({
+    ...{ id, type, occurredAt, attempt: event.attempt, installationId, pluginId, data },
+    versionId: event.versionId ?? entry.versionId,
+    semVer: event.semVer ?? DRAFT_SEM_VER,
+  });
+  const started = performance.now();
+  const result = await deps.plugins.invoke(entry, call);
+  deps.metrics.targetRan(call.target, entry, result.kind, performance.now() - started);
+  deps.passes('event.answered');
+  if (isTransient(result, entry) && result.kind === 'unavailable')
+    return postpone(deps, event, { afterSeconds: TRANSIENT_WAIT_S, error: result.message, as: 'nothing' });
+  const verdict = judgeAttempt(event.type, event, result, Math.random());
+  deps.metrics.eventAttempted(event.type, verdict.kind);
+  if (verdict.kind === 'delivered') return finish(deps, event, 'delivered', null);
+  const text = `events.${event.type}, attempt ${event.attempt}: ${verdict.error}`;
+  deps.logs.system(entry, 'error', text, {
+    invocationId: call.invocationId,
+    data: { eventId: event.id, next: verdict.kind, ...stackOf(result) },
+  });
+  if (verdict.kind === 'dead') return finish(deps, event, 'dead', verdict.error);
+  await postpone(deps, event, verdict);
+}
+
+const postpone = (
+  { pool, queues, lease, writes }: EventDeps,
+  event: ClaimedEvent,
+  postponement: Omit<EventPostponement, 'lease'>,
+): Promise<void> => writes.write(() => postponeEvent(pool, queues, event, { lease, ...postponement }));
+
+async function finish(
+  deps: EventDeps,
+  event: ClaimedEvent,
+  state: 'delivered' | 'skipped' | 'dead',
+  error: string | null,
+): Promise<void> {
+  await deps.writes.write(() => finishEvent(deps.pool, event.id, state, error));
+  deps.passes('event.finished');
+  if (event.type !== 'pluginUninstalled') return;
+  // The removal waits for this; it need not wait for its next look.
+  const { installationId } = event;
+  await deps.queues.send(deps.pool, 'uninstall', { installationId }, { group: installationId });
+}

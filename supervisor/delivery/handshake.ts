@@ -1,0 +1,64 @@
+/** A vendor's check of its address, answered by the plugin while the vendor waits. One that fails is queued as usual. */
+import { randomUUIDv7 } from 'node:crypto';
+import {
+  answerHandshake,
+  type ClaimedHandshake,
+  claimHandshake,
+  type HandshakeReply,
+} from '../../db/channels/handshakes.ts';
+import { loadRosterEntry, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
+import type { LinkResult } from '../calls/chain.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { requestOf } from './webhook-request.ts';
+
+const ROW = surfaces['channel.handshake'];
+
+export interface HandshakeDeps {
+  readonly services: Pick<SessionServices, 'pool' | 'plugins' | 'metrics' | 'logs'>;
+  /** This supervisor's claims. */
+  readonly lease: number;
+}
+
+/** Answers one that is asked for, unless another supervisor is faster. */
+export async function answerAsked({ services, lease }: HandshakeDeps, id: string): Promise<void> {
+  const asked = await claimHandshake(services.pool, id, lease);
+  if (!asked) return;
+  const entry = await loadRosterEntry(services.pool, asked.installationId);
+  const reply = entry && mayAnswer(entry) ? await ask(services, asked, entry) : null;
+  await answerHandshake(services.pool, id, reply);
+}
+
+const mayAnswer = ({ status, blockedReason, registrations }: RosterEntry): boolean =>
+  blockedReason === null && (status === 'ready' || status === 'failed') && registrations.channel.handshake;
+
+async function ask(
+  services: HandshakeDeps['services'],
+  asked: ClaimedHandshake,
+  entry: RosterEntry,
+): Promise<HandshakeReply | null> {
+  const started = performance.now();
+  const invocationId = randomUUIDv7();
+  const deadlineAt = Date.now() + Math.min(asked.leftMs, ROW.budgetMs);
+  const result = await services.plugins.invoke(entry, {
+    ...{ target: { kind: 'channel', name: 'handshake' }, invocationId, session: null, deadlineAt },
+    context: {
+      ...{ invocationId, settings: entry.settings, deadlineAt: new Date(deadlineAt).toISOString() },
+      request: requestOf({ ...asked, attempt: 1 }),
+    },
+  });
+  services.metrics.targetRan({ kind: 'channel', name: 'handshake' }, entry, result.kind, performance.now() - started);
+  const reply = readReply(result);
+  if ('reply' in reply) return reply.reply;
+  const data = { channelId: asked.channelId, next: 'queued' };
+  services.logs.system(entry, 'error', `channel.handshake: ${reply.fault}`, { invocationId, data });
+  return null;
+}
+
+function readReply(result: LinkResult): { readonly reply: HandshakeReply | null } | { readonly fault: string } {
+  if (result.kind !== 'answered') return { fault: result.kind === 'cancelled' ? result.reason : result.message };
+  const checked = ROW.result.safeParse(result.answer ?? undefined);
+  if (checked.success) return { reply: checked.data ?? null };
+  const issue = checked.error.issues[0];
+  return { fault: `it returned ${issue?.path.join('.') || 'an answer'}: ${issue?.message}` };
+}

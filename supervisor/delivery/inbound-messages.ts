@@ -1,0 +1,78 @@
+/** What `channel.receive` made of a webhook request: messages, each through `inboundMessage` into its session. */
+import type { z } from 'zod';
+import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
+import { appendMessages, createSession, hasMessage, type Session } from '../../db/sessions/sessions.ts';
+import type { channelMessage } from '../../sdk/contract/payloads.ts';
+import { runHook } from '../sessions/hooks.ts';
+import { tell } from '../sessions/lifecycle.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+
+export type ChannelMessage = z.infer<typeof channelMessage>;
+
+/** The database holds no U+0000 and no half surrogate pair, which a plugin may well pass on. */
+const storable = (text: string): string => text.replaceAll('\0', '').toWellFormed();
+
+/**
+ * Adds a delivery's messages to their sessions. May be repeated: each is known by its delivery and place, and is in the
+ * transcript once, whatever happened on the way.
+ */
+export async function takeMessages(
+  services: SessionServices,
+  delivery: ClaimedDelivery,
+  messages: readonly ChannelMessage[],
+): Promise<void> {
+  for (const [index, message] of messages.entries()) {
+    const session = await conversation(services, delivery, storable(message.conversationKey));
+    if (session) await takeMessage(services, session, delivery, `${delivery.id}:${index}`, message);
+  }
+}
+
+async function takeMessage(
+  services: SessionServices,
+  session: Session,
+  delivery: ClaimedDelivery,
+  id: string,
+  { conversationKey, from, text, attachments = [] }: ChannelMessage,
+): Promise<void> {
+  if (await hasMessage(services.pool, session.id, id)) return;
+  const context = { message: { id, from: storable(from), text: storable(text), attachments } };
+  const answer = await runHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
+  if (answer.action === 'cancel') return;
+  const { message } = answer.context as typeof context;
+  const { channelId, id: deliveryId } = delivery;
+  const data = {
+    from: message.from,
+    attachments: message.attachments,
+    channelId,
+    deliveryId,
+    conversationKey: storable(conversationKey),
+  };
+  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: storable(message.text), data }]);
+}
+
+/** The conversation's session, started if it has none. Null: the channel is gone. */
+async function conversation(
+  services: SessionServices,
+  { accountId, channelId }: ClaimedDelivery,
+  key: string,
+): Promise<Session | null> {
+  const known = await findConversation(services.pool, channelId, key);
+  if (known !== null) return services.sessions.get(accountId, known);
+  const { entries } = await services.rosters.get(accountId);
+  const started = await inTransaction(services.pool, async (tx) => {
+    const agent = await lockChannelAgent(tx, channelId);
+    if (!agent) return null;
+    const made = { accountId, agentId: agent.id, agentName: agent.name, channelId };
+    const session = await createSession(tx, made);
+    // One lane at a time starts conversations; should it have one all the same, this session is rolled back.
+    if (!(await bindConversation(tx, { channelId, key, sessionId: session.id })))
+      throw new Error('a conversation twice');
+    const data = { sessionId: session.id, agentId: session.agentId, channelId };
+    await tell(services, tx, entries, 'sessionStarted', data);
+    return session;
+  });
+  if (started) services.sessions.put(started);
+  return started;
+}

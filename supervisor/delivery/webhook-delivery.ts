@@ -1,0 +1,179 @@
+/** One attempt at the head of a lane: claimed by its row, handed to the plugin, judged, written down. */
+import { randomUUIDv7 } from 'node:crypto';
+import {
+  type ClaimedDelivery,
+  claimHead,
+  finishDelivery,
+  type Lane,
+  postponeDelivery,
+  releaseHeldDeliveries,
+} from '../../db/channels/delivery-queue.ts';
+import { loadRosterEntry, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
+import { traced } from '../../service/telemetry/tracing.ts';
+import type { SteadfastWrites } from '../../service/timing/retrying-writer.ts';
+import type { LinkResult } from '../calls/chain.ts';
+import type { Fleet } from '../children/fleet.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { takeMessages } from './inbound-messages.ts';
+import { requestOf } from './webhook-request.ts';
+import {
+  DELIVERY_ATTEMPTS,
+  type DeliveryVerdict,
+  isUsedUp,
+  judgeDelivery,
+  REFUSED_WAIT_S,
+} from './webhook-retry-policy.ts';
+
+export interface DeliveryDeps {
+  readonly services: SessionServices;
+  readonly fleet: Pick<Fleet, 'refusalOf'>;
+  /** This supervisor's claims. */
+  readonly lease: number;
+  readonly writes: Pick<SteadfastWrites, 'write'>;
+  /** Told at each step; a test's may end the process there. */
+  passes(step: string): void;
+  onError(error: Error): void;
+}
+
+/** Works on the head of a lane. Answers whether the next delivery may follow at once. */
+export async function deliverHead(deps: DeliveryDeps, lane: Lane): Promise<boolean> {
+  const { pool } = deps.services;
+  const delivery = await claimHead(pool, lane, deps.lease);
+  if (!delivery) return false;
+  const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
+  const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
+  return traced('delivery', settings, () => deliver(deps, lane, delivery));
+}
+
+async function deliver(deps: DeliveryDeps, lane: Lane, delivery: ClaimedDelivery): Promise<boolean> {
+  const { pool } = deps.services;
+  deps.passes(stepOf(delivery, 'claimed'));
+  if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
+    return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
+  const entry = await currentEntry(deps.services, delivery);
+  if (!entry) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
+  const held = holdReason(entry, lane);
+  if (held !== null) return hold(deps, delivery, held);
+  const refused = deps.fleet.refusalOf(entry);
+  if (refused !== null) {
+    const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
+    await postponeDelivery(pool, delivery.id, deps.lease, wait);
+    return false;
+  }
+  return attempt(deps, delivery, entry);
+}
+
+/** As it serves now; one that does not run is read from its row, which says why. */
+async function currentEntry(
+  { rosters, pool }: SessionServices,
+  delivery: ClaimedDelivery,
+): Promise<RosterEntry | null> {
+  const { accountId, installationId } = delivery;
+  const { entries } = await rosters.get(accountId);
+  const serving = entries.find((entry) => entry.installationId === installationId);
+  return serving ?? loadRosterEntry(pool, installationId);
+}
+
+/** Why a delivery has to wait for a change of its installation; null: it may be attempted. */
+function holdReason({ status, blockedReason, registrations }: RosterEntry, { direction }: Lane): string | null {
+  if (blockedReason !== null) return 'the plugin is blocked';
+  if (status !== 'ready' && status !== 'failed') return `the installation is not ready: ${status}`;
+  const handler = direction === 'in' ? 'receive' : 'send';
+  return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
+}
+
+async function hold({ services, lease }: DeliveryDeps, delivery: ClaimedDelivery, why: string): Promise<false> {
+  await postponeDelivery(services.pool, delivery.id, lease, { afterSeconds: null, error: why, as: 'nothing' });
+  // Made ready since we looked: that release saw nothing to release.
+  await releaseHeldDeliveries(services.pool, delivery.installationId);
+  return false;
+}
+
+async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, entry: RosterEntry): Promise<boolean> {
+  const { services } = deps;
+  const name = delivery.direction === 'in' ? 'receive' : 'send';
+  const invocationId = randomUUIDv7();
+  const answered = await call(services, delivery, entry, { name, invocationId });
+  deps.passes(stepOf(delivery, 'answered'));
+  const result = answered.kind === 'answered' && name === 'receive' ? await take(deps, delivery, answered) : answered;
+  const verdict = judgeDelivery(delivery, result, entry, Math.random());
+  if (verdict.kind === 'delivered') {
+    deps.passes(stepOf(delivery, 'taken'));
+    await settle(deps, delivery, verdict);
+    if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - delivery.receivedAt.getTime());
+    deps.passes(stepOf(delivery, 'finished'));
+    return true;
+  }
+  const next = verdict.kind === 'dead' ? 'dead' : 'retry';
+  const text = `channel.${name}, attempt ${delivery.attempt}: ${verdict.error}`;
+  const data = { deliveryId: delivery.id, channelId: delivery.channelId, next };
+  services.logs.system(entry, 'error', text, { invocationId, data });
+  return settle(deps, delivery, verdict);
+}
+
+/** Writes down what came of an attempt. Answers whether the next one may follow at once. */
+function settle(
+  { services: { pool }, lease, writes }: DeliveryDeps,
+  { id }: ClaimedDelivery,
+  verdict: DeliveryVerdict,
+) {
+  return writes.write(async () => {
+    if (verdict.kind !== 'retry') return finishDelivery(pool, id, lease, verdict.kind, verdict.error);
+    await postponeDelivery(pool, id, lease, verdict);
+    return verdict.afterSeconds === 0;
+  });
+}
+
+/** What a step is called outside: a webhook request's way in, or a reply's way out. */
+const stepOf = ({ direction }: ClaimedDelivery, step: string): string =>
+  `${direction === 'in' ? 'delivery' : 'reply'}.${step}`;
+
+/** Keeps what it returned. What cannot be kept must not hold up the channel for ever: it counts as a failed attempt. */
+async function take(
+  { services, writes, onError }: DeliveryDeps,
+  delivery: ClaimedDelivery,
+  result: LinkResult & { kind: 'answered' },
+): Promise<LinkResult> {
+  try {
+    await writes.write(() => takeMessages(services, delivery, messagesOf(result)));
+    return result;
+  } catch (error) {
+    const fault = databaseFault(error);
+    // The supervisor stops: whoever comes next does it again.
+    if (fault === 'away' || fault === 'busy') throw error;
+    onError(error as Error);
+    return { kind: 'error', message: 'its messages could not be kept' };
+  }
+}
+
+/** Calls the handler, and checks its answer: one of the wrong shape is the plugin's error. */
+async function call(
+  { plugins, metrics }: SessionServices,
+  delivery: ClaimedDelivery,
+  entry: RosterEntry,
+  { name, invocationId }: { name: 'receive' | 'send'; invocationId: string },
+): Promise<LinkResult> {
+  const row = surfaces[`channel.${name}`];
+  const started = performance.now();
+  const deadlineAt = Date.now() + row.budgetMs;
+  const frame = { invocationId, settings: entry.settings, deadlineAt: new Date(deadlineAt).toISOString() };
+  const first = name === 'receive' ? { request: requestOf(delivery) } : { message: replyOf(delivery) };
+  const target = { kind: 'channel', name } as const;
+  const context = { ...frame, ...first };
+  const result = await plugins.invoke(entry, { target, invocationId, session: null, deadlineAt, context });
+  metrics.targetRan(target, entry, result.kind, performance.now() - started);
+  if (result.kind !== 'answered' || name === 'send') return result;
+  const checked = row.result.safeParse(result.answer ?? undefined);
+  if (checked.success) return { kind: 'answered', answer: checked.data };
+  const issue = checked.error.issues[0];
+  return { kind: 'error', message: `it returned ${issue?.path.join('.') || 'an answer'}: ${issue?.message}` };
+}
+
+type Answer = NonNullable<ReturnType<(typeof surfaces)['channel.receive']['result']['parse']>>;
+const messagesOf = ({ answer }: { answer: unknown }): Answer['messages'] =>
+  (answer as Answer | undefined)?.messages ?? [];
+
+/** A reply is kept as the JSON that `channel.send` gets. */
+const replyOf = ({ body }: ClaimedDelivery): unknown => JSON.parse(Buffer.from(body).toString('utf8'));

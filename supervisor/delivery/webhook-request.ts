@@ -1,0 +1,39 @@
+/** A vendor's request as plugins see it: contract §7. */
+import type { RawHeader } from '../../db/channels/deliveries.ts';
+
+export interface ReceivedRequest {
+  readonly id: string;
+  readonly attempt: number;
+  readonly channelId: string;
+  readonly routingId: string;
+  readonly receivedAt: Date;
+  readonly method: string;
+  readonly query: string;
+  readonly headers: readonly RawHeader[];
+  readonly body: Uint8Array;
+}
+
+/** What `channel.receive` and `channel.handshake` get. `bodyText` is made in the child: the body travels once. */
+export function requestOf(delivery: ReceivedRequest): Record<string, unknown> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of delivery.headers) {
+    const key = name.toLowerCase();
+    const before = Object.hasOwn(headers, key) ? headers[key] : undefined;
+    // An own key also where it is named `__proto__`.
+    const joined = before === undefined ? value : `${before}, ${value}`;
+    Object.defineProperty(headers, key, { value: joined, enumerable: true, configurable: true, writable: true });
+  }
+  return {
+    deliveryId: delivery.id,
+    attempt: delivery.attempt,
+    channelId: delivery.channelId,
+    routingId: delivery.routingId,
+    receivedAt: delivery.receivedAt.toISOString(),
+    method: delivery.method,
+    query: delivery.query,
+    headers,
+    rawHeaders: delivery.headers,
+    bodyText: '',
+    bodyBytes: delivery.body,
+  };
+}

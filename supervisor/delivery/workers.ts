@@ -1,0 +1,159 @@
+/** The queue workers, and the healing of whatever a killed supervisor left behind. */
+
+import { sweepUsage } from '../../db/accounts/model-usage.ts';
+import {
+  endOrphanedDeliveries,
+  findReadyLanes,
+  releaseHeldDeliveries,
+  sweepDeliveries,
+} from '../../db/channels/delivery-queue.ts';
+import type { Blobs } from '../../db/files/blobs.ts';
+import { releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
+import { findLastWord, removeInstallation, requeueRemovals } from '../../db/installations/removals.ts';
+import { resetRuntimes } from '../../db/installations/runtimes.ts';
+import {
+  answerIntrospection,
+  findIntrospection,
+  type Introspection,
+  type IntrospectionRequest,
+  sweepIntrospections,
+} from '../../db/jobs/introspections.ts';
+import { maintainAudit } from '../../db/records/audit.ts';
+import { maintainLogs } from '../../db/records/logs.ts';
+import { sweepRollups } from '../../db/records/rollups.ts';
+import { openSteadfastWrites } from '../../service/timing/retrying-writer.ts';
+import { ChildError } from '../children/child-errors.ts';
+import type { Fleet } from '../children/fleet.ts';
+import { introspect } from '../children/introspect.ts';
+import type { Jail } from '../jail/jail.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { LaneScheduler } from './channel-scheduler.ts';
+import { deliverEvent, type EventDeps } from './event-delivery.ts';
+import { LAST_WORD_MS } from './event-retry-policy.ts';
+import { answerAsked } from './handshake.ts';
+import { deliverHead } from './webhook-delivery.ts';
+
+/** How often the rows are compared with the queue, milliseconds. Notices make this a backstop. */
+const HEAL_MS = 15_000;
+/** How often partitions are made and dropped: many times within the hours they are made ahead. */
+const UPKEEP_MS = 5 * 60_000;
+
+/** Lanes of channels worked on at once, of all installations and of one. */
+const LANES = 32;
+const LANES_PER_INSTALLATION = 4;
+/** The grain of retries, and the backstop of a lost notice, milliseconds. */
+const LANE_POLL_MS = 1_000;
+
+export interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
+  readonly services: SessionServices;
+  readonly blobs: Blobs;
+  readonly fleet: Fleet;
+  readonly jail: Jail;
+  /** How long deliveries that ended are kept, with their bodies, days. */
+  readonly deliveryDays: number;
+  /** How long rollups are kept, days. */
+  readonly metricsDays: number;
+  onError(error: Error): void;
+}
+
+export interface Jobs {
+  /** A channel has a new delivery. */
+  wakeChannel(channelId: string): void;
+  /** A vendor waits for a plugin's answer. */
+  handshake(id: string): void;
+  /** Takes up deliveries that were set aside for an installation. */
+  releaseDeliveries(installationId: string): void;
+  /** Compares rows and queues now: whatever was under way may be lost. */
+  heal(): void;
+  /** Takes no more work; what runs may end within the grace, milliseconds. The queues are stopped apart. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** Heals, then starts the workers. */
+export async function startJobs(deps: JobDeps): Promise<Jobs> {
+  await upkeep(deps);
+  const writes = openSteadfastWrites(deps.onError);
+  const lanes = new LaneScheduler({
+    ...{ concurrency: LANES, perInstallation: LANES_PER_INSTALLATION, pollMs: LANE_POLL_MS, onError: deps.onError },
+    find: (channelIds) => findReadyLanes(deps.pool, deps.lease, channelIds),
+    work: (lane) => deliverHead({ ...deps, writes }, lane),
+  });
+  deps.queues.work('introspect', ({ introspectionId }) => answer(deps, introspectionId));
+  const atWork = new Set<string>();
+  deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork, writes }, eventId));
+  deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
+  await sweepIntrospections(deps.pool, deps.queues);
+  await heal(deps, atWork, lanes);
+  const timers = [
+    setInterval(() => heal(deps, atWork, lanes).catch(deps.onError), HEAL_MS),
+    setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
+  ];
+  return {
+    wakeChannel: (channelId) => lanes.wake(channelId),
+    handshake: (id) => void answerAsked(deps, id).catch(deps.onError),
+    releaseDeliveries: (installationId) => void release(deps, lanes, installationId).catch(deps.onError),
+    heal: () => void heal(deps, atWork, lanes).catch(deps.onError),
+    stop: (graceMs) => {
+      timers.forEach(clearInterval);
+      writes.giveUp();
+      return lanes.stop(graceMs);
+    },
+  };
+}
+
+async function heal(deps: JobDeps, atWork: ReadonlySet<string>, lanes: LaneScheduler): Promise<void> {
+  const { pool, queues, lease } = deps;
+  await resetRuntimes(pool);
+  await requeueStrandedEvents(pool, queues, { lease, atWork });
+  await releaseHeldEvents(pool, queues, null);
+  await endOrphanedDeliveries(pool);
+  await release(deps, lanes, null);
+  lanes.wake(null);
+  await requeueRemovals(pool, queues);
+}
+
+async function release({ pool }: JobDeps, lanes: LaneScheduler, installationId: string | null): Promise<void> {
+  for (const channelId of await releaseHeldDeliveries(pool, installationId)) lanes.wake(channelId);
+}
+
+async function upkeep({
+  pool,
+  deliveryDays,
+  metricsDays,
+}: Pick<JobDeps, 'pool' | 'deliveryDays' | 'metricsDays'>): Promise<void> {
+  await maintainLogs(pool);
+  await maintainAudit(pool);
+  await sweepDeliveries(pool, deliveryDays);
+  await sweepRollups(pool, metricsDays);
+  await sweepUsage(pool);
+}
+
+async function answer(deps: JobDeps, introspectionId: string): Promise<void> {
+  const question = await findIntrospection(deps.pool, introspectionId);
+  if (question) await answerIntrospection(deps.pool, introspectionId, await look(deps, question));
+}
+
+async function look(deps: JobDeps, { bundleSha256, sourceName }: IntrospectionRequest): Promise<Introspection> {
+  try {
+    const bundle = await deps.blobs.read(bundleSha256);
+    const { registrations, places } = await introspect(deps.jail, bundle.toString('utf8'), sourceName);
+    return { ok: true, registrations, places: { ...places } };
+  } catch (error) {
+    if (!(error instanceof ChildError)) {
+      deps.onError(error as Error);
+      return { ok: false, message: 'The package could not be checked. Try again shortly.', unavailable: true };
+    }
+    return { ok: false, message: error.message, ...(error.pluginStack ? { stack: error.pluginStack } : {}) };
+  }
+}
+
+/**
+ * Removes an installation, unless its plugin's last word is still to be said: then the end of that event, or the healing
+ * after `LAST_WORD_MS`, brings this job again.
+ */
+async function uninstall(deps: JobDeps, installationId: string): Promise<void> {
+  const since = await findLastWord(deps.pool, installationId);
+  if (since && Date.now() - since.getTime() < LAST_WORD_MS) return;
+  await deps.fleet.retire(installationId);
+  await removeInstallation(deps.pool, deps.queues, installationId);
+}

@@ -1,0 +1,99 @@
+/** `host.http`: requests to the hosts that were granted, at public addresses, and every redirect judged like the first. */
+import { hostCalls } from '../../../sdk/contract/protocol.ts';
+import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../host-call.ts';
+import { type Exchange, type HttpAnswer, type HttpRequest, type Redirect, send } from './exchange.ts';
+import { bodilessHeaders, harmlessHeaders, requestHeaders } from './headers.ts';
+import { readTarget } from './reach.ts';
+
+type HttpInit = NonNullable<HostArgs<'http.fetch'>['init']>;
+
+const MAX_REDIRECTS = 5;
+/** Requests of one installation under way; each has one connection. */
+const REQUESTS_AT_ONCE = 16;
+const { timeoutMs: ROW_TIMEOUT_MS, maxBytes: BODY_MAX_BYTES } = hostCalls['http.fetch'];
+
+export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> {
+  const underWay = new Map<string, number>();
+  return {
+    'http.fetch': async (scope, { url, init = {} }) => {
+      const { installationId } = scope.entry;
+      const count = underWay.get(installationId) ?? 0;
+      if (count >= REQUESTS_AT_ONCE) throw new HostError(`${REQUESTS_AT_ONCE} requests are under way, wait for some`);
+      underWay.set(installationId, count + 1);
+      try {
+        const first: HttpRequest = {
+          url: target(scope, url),
+          method: init.method ?? 'GET',
+          headers: requestHeaders(init.headers ?? {}),
+          body: bodyOf(init),
+        };
+        return await within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
+          follow(scope, first, exchange, signal),
+        );
+      } finally {
+        const left = (underWay.get(installationId) ?? 1) - 1;
+        if (left > 0) underWay.set(installationId, left);
+        else underWay.delete(installationId);
+      }
+    },
+  };
+}
+
+/** The address, if it is granted now; the call ends when it is not any more. */
+function target(scope: HostScope, address: string): URL {
+  const url = readTarget(address, scope.granted());
+  scope.needs((granted) => isGranted(url, granted));
+  return url;
+}
+
+function isGranted(url: URL, granted: readonly string[]): boolean {
+  try {
+    return readTarget(url.href, granted) !== null;
+  } catch {
+    return false;
+  }
+}
+
+function bodyOf({ method = 'GET', body }: HttpInit): Uint8Array | null {
+  if (body === undefined) return null;
+  if (method === 'GET' || method === 'HEAD') throw new HostError(`a ${method} request has no body`);
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+  if (bytes.byteLength > BODY_MAX_BYTES) throw new HostError(`the body is longer than ${BODY_MAX_BYTES} bytes`);
+  return bytes;
+}
+
+/** Redirects are followed here: the library would not ask about grants. */
+async function follow(
+  scope: HostScope,
+  first: HttpRequest,
+  exchange: Exchange,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
+  let request = first;
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+    const answer = await send(request, exchange, signal);
+    if (!('location' in answer)) return answer;
+    request = redirected(scope, request, answer);
+  }
+  throw new HostError(`it was redirected more than ${MAX_REDIRECTS} times`);
+}
+
+function redirected(scope: HostScope, from: HttpRequest, { status, location }: Redirect): HttpRequest {
+  if (!URL.canParse(location, from.url)) throw new HostError('it was redirected to something that is no address');
+  const url = target(scope, new URL(location, from.url).href);
+  if (from.url.protocol === 'https:' && url.protocol === 'http:')
+    throw new HostError('it was redirected from https: to http:, which is not followed');
+  const headers = url.origin === from.url.origin ? from.headers : harmlessHeaders(from.headers);
+  const becomesGet = status === 303 ? from.method !== 'HEAD' : status < 303 && from.method === 'POST';
+  return becomesGet ? { url, method: 'GET', headers: bodilessHeaders(headers), body: null } : { ...from, url, headers };
+}
+
+/** Runs work that ends with the scope's signal, or when its own time is over. */
+async function within<T>(ms: number, outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const late = AbortSignal.timeout(ms);
+  try {
+    return await work(AbortSignal.any([outer, late]));
+  } catch (error) {
+    throw late.aborted && !outer.aborted ? new HostError(`there was no whole answer within ${ms} ms`) : error;
+  }
+}

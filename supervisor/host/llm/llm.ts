@@ -1,0 +1,114 @@
+/** `host.models` and `host.llm`: the operator's models first, then those of the account's other plugins. */
+import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
+import { AnswerChecks } from './answer-checks.ts';
+import type { ConfiguredModel, ModelProvider } from './configuration.ts';
+import { openEndpointFetch } from './endpoint-fetch.ts';
+import type { CompletionRequest, ModelAnswer } from './model.ts';
+import { type OfferedModel, type PluginProviderDeps, PluginProviders } from './plugin-providers.ts';
+import { Spending, type SpendingDeps } from './spending.ts';
+
+/** Questions of one installation that may be under way: each holds a connection and an answer. */
+export const COMPLETIONS_AT_ONCE = 8;
+/** Models one list names; what a model is asked by is not cut off. */
+const LISTED_MAX = 1_000;
+/** The protocol's own bound of an id, characters. */
+const ID_MAX_CHARS = 200;
+const NONE =
+  'no model is configured: set MODELS_FILE to a file of model endpoints (docs/models.md), or install a plugin that provides one';
+
+export interface LlmDeps extends PluginProviderDeps, SpendingDeps {
+  readonly models: readonly ModelProvider[];
+}
+export interface Llm {
+  readonly calls: Pick<HostHandlers, 'models.list' | 'llm.complete'>;
+  /** Ends what is under way, with its connections. */
+  close(): Promise<void>;
+}
+type Found =
+  | {
+      readonly kind: 'configured';
+      readonly id: string;
+      readonly provider: ModelProvider;
+      readonly model: ConfiguredModel;
+    }
+  | { readonly kind: 'plugin'; readonly id: string; readonly offered: OfferedModel };
+
+/** Makes the calls. Nothing is connected before the first question. */
+export function openLlm(deps: LlmDeps): Llm {
+  const configured = deps.models.flatMap((provider) =>
+    provider.models.map(
+      (model): Found => ({ kind: 'configured', id: `${provider.name}/${model.id}`, provider, model }),
+    ),
+  );
+  const plugins = new PluginProviders(deps);
+  const checks = new AnswerChecks();
+  const endpoints = openEndpointFetch();
+  const spending = new Spending(deps);
+  const running = new Map<string, number>();
+  const known = async (entry: RosterEntry): Promise<Found[]> => [
+    ...configured,
+    ...(await plugins.list(entry)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
+  ];
+  const ask = async (scope: HostScope, found: Found, request: CompletionRequest): Promise<ModelAnswer> => {
+    if (found.kind === 'plugin') return plugins.ask(scope.entry, found.offered, request);
+    await spending.allow(scope.entry);
+    const { askEndpoint } = await import('./endpoint.ts');
+    const { provider, model } = found;
+    const charge = { entry: scope.entry, provider, model };
+    const answer = await askEndpoint({
+      ...{ provider, modelId: model.id, request, signal: scope.signal, fetch: endpoints.fetch },
+      onBrokenOff: (usage) => spending.countBrokenOff(charge, usage),
+    });
+    await spending.count(charge, answer.usage);
+    return answer;
+  };
+  const complete: HostHandlers['llm.complete'] = async (scope, { request }) => {
+    const found = choose(await known(scope.entry), request.model);
+    if (request.schema) await checks.accept(request.schema);
+    const { text, usage, json } = await ask(scope, found, request);
+    const value = request.schema ? await checks.read(request.schema, { text, json }) : undefined;
+    return { text, usage, model: found.id, ...(value === undefined ? {} : { json: value as never }) };
+  };
+  return {
+    calls: {
+      'models.list': async ({ entry }) => (await known(entry)).filter(fits).slice(0, LISTED_MAX).map(describe),
+      'llm.complete': (scope, args) => oneOfFew(running, scope.entry.installationId, () => complete(scope, args)),
+    },
+    close: async () => {
+      await Promise.all([endpoints.close(), checks.close()]);
+    },
+  };
+}
+
+const fits = ({ id }: Found): boolean => id.length <= ID_MAX_CHARS;
+
+function describe(found: Found) {
+  const { name, contextWindow } = found.kind === 'configured' ? found.model : found.offered.model;
+  return { id: found.id, name, ...(contextWindow === undefined ? {} : { contextWindow }) };
+}
+
+/** By its full id, or a configured model by its bare one; the first there is when none is named. */
+function choose(known: readonly Found[], wanted: string | undefined): Found {
+  const [first] = known;
+  if (!first) throw new HostError(NONE);
+  if (wanted === undefined) return first;
+  const bare = (found: Found) => found.kind === 'configured' && found.model.id === wanted;
+  const found = known.find(({ id }) => id === wanted) ?? known.find(bare);
+  if (!found) throw new HostError('there is no model of that id; host.models.list() names those there are');
+  return found;
+}
+
+async function oneOfFew<T>(running: Map<string, number>, installationId: string, work: () => Promise<T>): Promise<T> {
+  const before = running.get(installationId) ?? 0;
+  if (before >= COMPLETIONS_AT_ONCE)
+    throw new HostError(`more than ${COMPLETIONS_AT_ONCE} questions at once; wait for an answer first`);
+  running.set(installationId, before + 1);
+  try {
+    return await work();
+  } finally {
+    const after = (running.get(installationId) ?? 1) - 1;
+    if (after > 0) running.set(installationId, after);
+    else running.delete(installationId);
+  }
+}

@@ -1,0 +1,109 @@
+/** `host.ssh`: commands on hosts the operator configured, checked by the account's SSH hooks on both ways. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { z } from 'zod';
+import { SECOND } from '../../../sdk/contract/limits.ts';
+import { hooks } from '../../../sdk/contract/protocol.ts';
+import type { LogSink } from '../../records/log-sink.ts';
+import { type HostArgs, HostError, type HostHandlers, type HostResult, type HostScope } from '../host-call.ts';
+import { commandLine } from './command-line.ts';
+import type { SshConnections } from './connections.ts';
+import type { Guarded, SshGuards } from './guards.ts';
+import type { SshHosts, SshTarget } from './hosts.ts';
+import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
+
+/** What a command may take when its caller does not say, milliseconds. */
+const DEFAULT_TIMEOUT_MS = 60 * SECOND;
+
+export interface SshDeps {
+  readonly hosts: SshHosts;
+  readonly connections: SshConnections;
+  readonly guards: SshGuards;
+  readonly logs: LogSink;
+}
+export type SshCalls = Pick<HostHandlers, 'ssh.hosts' | 'ssh.run'>;
+
+/** The handlers of the two rows. */
+export function sshCalls(deps: SshDeps): SshCalls {
+  return {
+    'ssh.hosts': async ({ entry }) => (await deps.hosts.of(entry.accountId)).map(({ id, name }) => ({ id, name })),
+    'ssh.run': (scope, args) => run(deps, scope, args),
+  };
+}
+
+const commandContext = hooks['middleware.sshCommand'].context;
+const inputContext = hooks['middleware.sshCommandInput'].context;
+const outputContext = hooks['middleware.sshCommandOutput'].context.pick({ stdout: true, stderr: true });
+
+async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): Promise<HostResult<'ssh.run'>> {
+  const target = await targetOf(deps.hosts, scope, args.hostId);
+  const { guards } = deps;
+  const depth = guards.depthOf(scope);
+  const { command, options = {} } = args;
+  const { cwd = null, env = {}, timeoutMs = DEFAULT_TIMEOUT_MS, input = '' } = options;
+  const host = { id: target.id, name: target.name };
+  const asked = await guards.ask(scope, 'middleware.sshCommand', { host, command, cwd, env, timeoutMs }, depth);
+  const checked = read(commandContext, asked.context);
+  const traces: Traces = { sshCommand: asked.trace };
+  let data = input;
+  if (input !== '') {
+    const commandId = randomUUIDv7();
+    const typed = await guards.ask(scope, 'middleware.sshCommandInput', { commandId, data }, depth);
+    traces.sshCommandInput = typed.trace;
+    ({ data } = read(inputContext, typed.context));
+  }
+  const line = commandLine({ ...checked, inputBytes: Buffer.byteLength(data) });
+  const started = performance.now();
+  const end = await runOn(deps, scope, target, { line, input: data, timeoutMs, signal: scope.signal });
+  const durationMs = Math.round(performance.now() - started);
+  const shown = await guards.ask(
+    scope,
+    'middleware.sshCommandOutput',
+    { command: checked.command, ...end, durationMs },
+    depth,
+  );
+  traces.sshCommandOutput = shown.trace;
+  tell(deps.logs, scope, target, { exitCode: end.exitCode, durationMs, traces });
+  return { exitCode: end.exitCode, ...read(outputContext, shown.context) };
+}
+
+/** One sentence for hosts that are not there and for those of others. */
+async function targetOf(hosts: SshHosts, { entry }: HostScope, hostId: string): Promise<SshTarget> {
+  if (!hosts.configured) throw new HostError('no SSH host is configured: the operator names them with SSH_HOSTS_FILE');
+  const target = (await hosts.of(entry.accountId)).find(({ id }) => id === hostId);
+  if (!target) throw new HostError('there is no such SSH host for this account; host.ssh.hosts() lists them');
+  return target;
+}
+
+/** Only a connection whose command ended by itself is used again. */
+async function runOn(deps: SshDeps, scope: HostScope, target: SshTarget, run: RemoteRun): Promise<RemoteEnd> {
+  const { connections } = deps;
+  const connection = await connections.take(scope.entry.installationId, target, scope.signal);
+  try {
+    const end = await runRemote(connection, run);
+    connections.giveBack(connection);
+    return end;
+  } catch (error) {
+    connections.end(connection);
+    throw error;
+  }
+}
+
+type Traces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', Guarded['trace']>>;
+
+/** The command itself stays out: what a guard took from it or its output must not come back in a log. */
+function tell(
+  logs: LogSink,
+  { entry, session, invocationId }: HostScope,
+  target: SshTarget,
+  data: { exitCode: number | null; durationMs: number; traces: Traces },
+): void {
+  const message = `host.ssh.run on ${target.name}: ${data.exitCode === null ? 'ended by a signal' : `exit ${data.exitCode}`}`;
+  logs.system(entry, 'info', message, { sessionId: session?.id ?? null, invocationId, data });
+}
+
+/** A chain's fields, as its row types them: every patch was checked against that. */
+function read<Schema extends z.ZodType>(schema: Schema, fields: unknown): z.output<Schema> {
+  const checked = schema.safeParse(fields);
+  if (checked.success) return checked.data;
+  throw new HostError('a hook left the command in a state that cannot be run');
+}

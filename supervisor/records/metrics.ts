@@ -1,0 +1,201 @@
+/** Counts what happens, for operators (the process's metrics) and for each installation (its rollups). */
+import type { Pool } from 'pg';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { limits } from '../../sdk/contract/limits.ts';
+import { backlogReaders } from '../../service/telemetry/backlogs.ts';
+import { type Meters, openMeters, SlugLabels } from '../../service/telemetry/meters.ts';
+import { readPool } from '../../service/telemetry/pool-use.ts';
+import type { LinkOutcome } from '../calls/chain.ts';
+import { supervisorMetrics } from './metric-table.ts';
+import type { CallOutcome, Rollups } from './rollups.ts';
+
+/** Whose doing it is. */
+export interface Doer {
+  readonly installationId: string;
+  readonly slug: string;
+}
+/** What was called. Authors name their tools, commands and providers: those are told apart in rollups only. */
+export interface CallTarget {
+  readonly kind: string;
+  readonly name: string;
+}
+export interface Metrics {
+  readonly registry: Registry;
+  linkRan(hook: string, entry: Doer, outcome: LinkOutcome, ms: number): void;
+  /** All links of a chain. */
+  chainRan(hook: string, ms: number): void;
+  /** @param outcome the kind of the call's result */
+  targetRan(target: CallTarget, entry: Doer, outcome: string, ms: number): void;
+  hostCalled(member: string, outcome: string, entry: Doer, ms: number): void;
+  childEnded(reason: string): void;
+  childRestarted(entry: Doer, reason: string): void;
+  childStarted(seconds: number): void;
+  /** What a running child holds, bytes, and the processor time it used since the last sample, milliseconds. */
+  sampled(entry: Doer, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
+  logLines(written: number, dropped: number): void;
+  /** One line of a plugin, kept or over its cap. */
+  lineTaken(installationId: string, isKept: boolean): void;
+  eventAttempted(type: string, outcome: string): void;
+  webhookDelivered(lagMs: number): void;
+  /** What a configured model was asked for by a plugin; the cost in the operator's currency. */
+  modelAnswered(slug: string, provider: string, usage: ModelUsage, cost: number): void;
+  sessionAnswered(method: string, route: string | undefined, status: number, ms: number): void;
+}
+export interface ModelUsage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+export interface Gauges {
+  children(): Record<string, number>;
+  /** Resident bytes by slug. */
+  memory(): ReadonlyMap<string, number>;
+  logQueue(): number;
+  auditQueue(): number;
+  sandbox(): { readonly state: string; readonly limiter: string };
+}
+export interface MetricsDeps {
+  /** Asked for what waits in it, and for its own use. */
+  readonly pool: Pool;
+  readonly gauges: Gauges;
+  readonly rollups: Rollups;
+  /** Slugs told apart in labels. */
+  readonly slugs?: number;
+}
+
+type All = Meters<typeof supervisorMetrics>;
+/** Names that the protocol, not an author, gave. */
+const NAMED_KINDS: ReadonlySet<string> = new Set(['hook', 'event', 'channel']);
+const ANY_NAME = 'any';
+
+/** Makes the process's metrics. */
+export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlugs }: MetricsDeps): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const labels = new SlugLabels(slugs);
+  const all = openMeters(registry, supervisorMetrics, readersOf(pool, gauges, rollups, labels));
+  const count = callCounter(all, labels);
+  const called = ({ kind, name }: CallTarget, entry: Doer, outcome: CallOutcome, ms: number) => {
+    count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, entry.slug, outcome, ms);
+    rollups.called(entry.installationId, kind, name, outcome, ms);
+  };
+  return {
+    registry,
+    linkRan: (hook, entry, outcome, ms) => called({ kind: 'hook', name: hook }, entry, outcomes[outcome], ms),
+    targetRan: (target, entry, outcome, ms) => called(target, entry, outcomeOf(outcome), ms),
+    hostCalled: (member, outcome, { installationId, slug }, ms) => {
+      all.bulkhead_host_calls_total.inc({ member, outcome });
+      all.bulkhead_host_call_seconds.observe({ member }, ms / 1000);
+      rollups.used(installationId, 'hostCalls');
+      if (outcome !== 'denied') return;
+      all.bulkhead_denials_total.inc({ slug: labels.of(slug) });
+      rollups.used(installationId, 'denials');
+    },
+    lineTaken: (installationId, isKept) => rollups.used(installationId, isKept ? 'logLines' : 'droppedLines'),
+    ...childRecorders(all, labels, rollups),
+    ...plainRecorders(all, labels),
+  };
+}
+
+function childRecorders(all: All, labels: SlugLabels, rollups: Rollups) {
+  return {
+    childEnded: (reason) => all.bulkhead_child_exits_total.inc({ reason }),
+    childStarted: (seconds) => all.bulkhead_child_start_seconds.observe(seconds),
+    childRestarted: ({ installationId, slug }, reason) => {
+      all.bulkhead_child_restarts_total.inc({ slug: labels.of(slug), reason });
+      rollups.used(installationId, 'restarts');
+    },
+    sampled: ({ installationId, slug }, { residentBytes, processorMs }) => {
+      all.bulkhead_plugin_cpu_seconds_total.inc({ slug: labels.of(slug) }, processorMs / 1000);
+      rollups.resident(installationId, residentBytes);
+      if (processorMs > 0) rollups.used(installationId, 'processorMs', processorMs);
+    },
+  } satisfies Partial<Metrics>;
+}
+
+function plainRecorders(all: All, labels: SlugLabels) {
+  return {
+    chainRan: (hook, ms) => all.bulkhead_turn_hook_seconds.observe({ hook }, ms / 1000),
+    logLines: (written, dropped) => {
+      if (written) all.bulkhead_log_lines_total.inc({ fate: 'written' }, written);
+      if (dropped) all.bulkhead_log_lines_total.inc({ fate: 'dropped' }, dropped);
+    },
+    eventAttempted: (type, outcome) => all.bulkhead_event_attempts_total.inc({ type, outcome }),
+    webhookDelivered: (lagMs) => all.bulkhead_webhook_lag_seconds.observe(lagMs / 1000),
+    sessionAnswered: (method, route, status, ms) =>
+      all.bulkhead_session_request_seconds.observe(
+        { method, route: route ?? 'unknown', status: String(status) },
+        ms / 1000,
+      ),
+    modelAnswered: (given, provider, { inputTokens, outputTokens }, cost) => {
+      const slug = labels.of(given);
+      all.bulkhead_model_answers_total.inc({ slug, provider });
+      all.bulkhead_model_tokens_total.inc({ slug, provider, direction: 'input' }, inputTokens);
+      all.bulkhead_model_tokens_total.inc({ slug, provider, direction: 'output' }, outputTokens);
+      all.bulkhead_model_cost_total.inc({ slug, provider }, cost);
+    },
+  } satisfies Partial<Metrics>;
+}
+
+function readersOf(pool: Pool, gauges: Gauges, rollups: Rollups, labels: SlugLabels) {
+  return {
+    bulkhead_children: (gauge) => {
+      for (const [state, count] of Object.entries(gauges.children())) gauge.set({ state }, count);
+    },
+    bulkhead_plugin_memory_bytes: (gauge) => {
+      for (const [slug, bytes] of gauges.memory()) gauge.inc({ slug: labels.of(slug) }, bytes);
+    },
+    bulkhead_sandbox: (gauge) => gauge.set({ ...pick(gauges.sandbox()) }, 1),
+    bulkhead_log_queue_lines: (gauge) => gauge.set(gauges.logQueue()),
+    bulkhead_audit_queue_entries: (gauge) => gauge.set(gauges.auditQueue()),
+    bulkhead_rollups_dropped: (gauge) => gauge.set(rollups.dropped),
+    bulkhead_database_connections: readPool(pool),
+    ...backlogReaders(pool),
+  } satisfies Parameters<typeof openMeters<typeof supervisorMetrics>>[2];
+}
+
+const pick = ({ state, limiter }: ReturnType<Gauges['sandbox']>) => ({ state, limiter });
+
+const outcomes: Readonly<Record<LinkOutcome, CallOutcome>> = {
+  changed: 'ok',
+  unchanged: 'ok',
+  cancelled: 'cancelled',
+  skipped_error: 'error',
+  skipped_timeout: 'timeout',
+  skipped_unavailable: 'unavailable',
+  vetoed_error: 'error',
+  vetoed_timeout: 'timeout',
+  vetoed_unavailable: 'unavailable',
+};
+const KNOWN: ReadonlySet<string> = new Set(['cancelled', 'timeout', 'unavailable'] satisfies CallOutcome[]);
+
+function outcomeOf(kind: string): CallOutcome {
+  if (kind === 'answered') return 'ok';
+  return KNOWN.has(kind) ? (kind as CallOutcome) : 'error';
+}
+
+/** What one handler of one plugin is counted with. */
+interface CallRecord {
+  readonly seconds: { observe(seconds: number): void };
+  readonly counts: Map<CallOutcome, { inc(): void }>;
+}
+
+/** prom-client sorts and joins the labels of every call; found once, a handler's own counters are two look-ups away. */
+function callCounter(all: All, labels: SlugLabels) {
+  const records = new Map<string, CallRecord>();
+  return (kind: string, name: string, given: string, outcome: CallOutcome, ms: number): void => {
+    const slug = labels.of(given);
+    const key = `${slug} ${kind} ${name}`;
+    let record = records.get(key);
+    if (!record) {
+      record = { seconds: all.bulkhead_invocation_seconds.labels({ slug, kind, name }), counts: new Map() };
+      records.set(key, record);
+    }
+    let count = record.counts.get(outcome);
+    if (!count) {
+      count = all.bulkhead_invocations_total.labels({ slug, kind, name, outcome });
+      record.counts.set(outcome, count);
+    }
+    count.inc();
+    record.seconds.observe(ms / 1000);
+  };
+}

@@ -1,0 +1,228 @@
+/** The catalog: who sees what, how it is searched, and what an operator's word does to it. */
+import t from 'tap';
+import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { blockPlugin, unblockPlugin, verifyAuthor } from '../../../db/accounts/moderation.ts';
+import { type Client, startApi } from '../api-service.ts';
+import { fileList, INDEX, introspectsMinimal } from '../package/packages.ts';
+
+// What a package registers is not what this file is about.
+const api = await startApi(t, { introspect: introspectsMinimal });
+const ann = await api.user('ann');
+const ben = await api.user('ben');
+
+interface Made {
+  readonly slug: string;
+  readonly displayName?: string;
+  readonly description?: string;
+  readonly readme?: string;
+  readonly listed?: boolean;
+}
+async function make(owner: Client, { slug, displayName = slug, description = '', readme = '', listed = true }: Made) {
+  const { id } = (await owner.post('/plugins', { slug, displayName, description })).body;
+  const text = `---\nname: ${displayName}\ndescription: Says of itself nothing\n---\n${readme}\n`;
+  const files = fileList({ 'readme.md': text, 'index.ts': INDEX });
+  const version = await owner.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
+  if (version.status !== 201) throw new Error(JSON.stringify(version.body));
+  if (listed) await owner.post(`/plugins/${id}/listing`);
+  return id as string;
+}
+const slugs = (body: { items: { slug: string }[] }) => body.items.map(({ slug }) => slug);
+const search = async (who: Client, q: string, rest = '') =>
+  slugs((await who.get(`/marketplace?q=${encodeURIComponent(q)}${rest}`)).body);
+/** Every page of a list, so many at a time. */
+async function leaf(who: Client, path: string, limit: number): Promise<string[][]> {
+  const pages: string[][] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const { body } = await who.get(`${path}&limit=${limit}${cursor ? `&cursor=${cursor}` : ''}`);
+    pages.push(slugs(body));
+    cursor = body.nextCursor;
+  }
+  return pages;
+}
+
+const forecastId = await make(ann, {
+  ...{ slug: 'weather', displayName: 'Weather', description: 'Adds the forecast to every prompt' },
+  readme: '# Weather\nUses barometers and satellites, for sailors.',
+});
+await make(ann, { slug: 'weather-alerts', displayName: 'Storm warner', description: 'Warns of storms' });
+await make(ann, { slug: 'sailing', displayName: 'Read/Write sails', description: 'Knots; best with weather data' });
+await make(ben, { slug: 'tides', displayName: 'Tide tables', readme: 'Ebb and flow, in any weather.' });
+await make(ann, { slug: 'anns-weather-diary', description: 'Private', listed: false });
+
+t.test('the list holds what is listed and one’s own private ones, by slug', async (t) => {
+  const everybody = ['sailing', 'tides', 'weather', 'weather-alerts'];
+  t.same(slugs((await ben.get('/marketplace')).body), everybody);
+  t.same(slugs((await ann.get('/marketplace')).body), ['anns-weather-diary', ...everybody]);
+  for (const limit of [1, 2, 3])
+    t.same(
+      (await leaf(ann, '/marketplace?', limit)).flat(),
+      ['anns-weather-diary', ...everybody],
+      `${limit} at a time`,
+    );
+});
+
+t.test('a search finds slug, name, description and readme, the nearer match first', async (t) => {
+  t.same(await search(ben, 'weather'), ['weather', 'weather-alerts', 'sailing', 'tides']);
+  t.same(await search(ann, 'weather'), ['weather', 'anns-weather-diary', 'weather-alerts', 'sailing', 'tides']);
+  t.same(await search(ben, 'Storm WARNER'), ['weather-alerts'], 'the name');
+  t.same(await search(ben, 'forecasts'), ['weather'], 'the description, by word stems');
+  t.same(await search(ben, 'satellite'), ['weather'], 'the readme');
+  t.same(await search(ben, 'tide weather'), ['tides'], 'every word counts');
+  t.same(await search(ben, 'write'), ['sailing'], 'punctuation parts words');
+  t.same(await search(ben, 'weather-alerts'), ['weather-alerts']);
+});
+
+t.test('what is being typed finds already, and so does what is typed wrongly', async (t) => {
+  for (const typed of ['wea', 'weat', 'weathe']) t.equal((await search(ben, typed))[0], 'weather', typed);
+  t.same(await search(ben, 'ti'), ['tides']);
+  for (const typed of ['wether', 'wheather', 'waether']) t.equal((await search(ben, typed))[0], 'weather', typed);
+  t.equal((await search(ben, 'tide tabels'))[0], 'tides');
+  t.same(await search(ben, 'zzzzqqqq'), []);
+  const guesses = await ben.get('/marketplace?q=wether&limit=1');
+  t.match(guesses.body, { items: [{ slug: 'weather' }], nextCursor: null }, 'guesses have no further pages');
+});
+
+t.test('of what is typed wrongly each word is corrected, and then every word counts', async (t) => {
+  t.same(await search(ben, 'wether alrets'), ['weather-alerts']);
+  t.same(
+    await search(ben, 'wether satellite'),
+    ['weather'],
+    'a right word of the readme beside a wrong one of the title',
+  );
+  t.equal((await search(ben, 'weahter'))[0], 'weather', 'letters swapped');
+  t.equal((await search(ben, 'wethe'))[0], 'weather', 'unfinished besides');
+  t.same(await search(ben, 'tie'), [], 'short words are not guessed at');
+  t.same(await search(ben, `${'weather'.repeat(20)} wether`), []);
+  t.same(await search(ann, 'wether diray'), ['anns-weather-diary'], 'words of one’s own private titles');
+  t.same(await search(ben, 'wether diray'), [], 'which nobody else is helped to');
+  const { rows } = await api.pool.query(`SELECT 1 FROM catalog_words WHERE word = 'diary'`);
+  t.equal(rows.length, 0);
+});
+
+t.test('plugins listed at once with the same new words do not hold each other up', async (t) => {
+  const words = ['zephyr', 'mistral', 'sirocco', 'monsoon', 'chinook'];
+  const names = words.map((_, first) => [...words.slice(first), ...words.slice(0, first)].join('-'));
+  await Promise.all(names.map((slug) => make(ann, { slug, displayName: 'Winds' })));
+  t.equal((await search(ben, 'siroco monson')).length, names.length);
+  await Promise.all(
+    (await ann.get('/plugins?limit=1000')).body.items
+      .filter(({ slug }: { slug: string }) => names.includes(slug))
+      .map(({ id }: { id: string }) => ann.delete(`/plugins/${id}/listing`, { deprecationMessage: 'Calm' })),
+  );
+  t.same(await search(ben, 'siroco monson'), [], 'words of delisted ones lead nowhere');
+});
+
+t.test('no text breaks a search', async (t) => {
+  const texts = [
+    '!!!',
+    "'",
+    'a & | ! ( :*',
+    '\\',
+    '%',
+    '_',
+    '<->',
+    'the',
+    '😀',
+    '天気',
+    'x'.repeat(200),
+    'a '.repeat(100),
+  ];
+  for (const text of texts) t.equal((await ben.get(`/marketplace?q=${encodeURIComponent(text)}`)).status, 200, text);
+  t.same(await search(ben, '%'), []);
+  t.same(slugs((await ben.get('/marketplace?q=%20')).body).length, 4, 'blank: the whole list');
+  const encode = (key: string) => Buffer.from(key).toString('base64url');
+  for (const key of ['weather', '4 0 a', '0 x a', '0 0 A', '0 0', '1 -999999 a'])
+    t.equal((await ben.get(`/marketplace?q=a&cursor=${encode(key)}`)).status, 400, key);
+  t.equal((await ben.get(`/marketplace?q=a&cursor=${encode('1 -99999 a')}`)).status, 200);
+  t.equal((await ben.get(`/marketplace?q=a&cursor=${encode('1 99999 a')}`)).status, 200);
+});
+
+t.test('among equal matches the more installed comes first, on every page size, and the count is right', async (t) => {
+  const names = Array.from({ length: 7 }, (_, index) => `clock-${index}`);
+  for (const slug of names) await make(ann, { slug, displayName: 'A chronometer' });
+  const users = await Promise.all(Array.from({ length: 4 }, (_, index) => api.user(`user-${index}`)));
+  const ids = await Promise.all(users.map((user) => user.post('/installations', { slug: 'clock-5' })));
+  await ben.post('/installations', { slug: 'clock-3' });
+  const ranked = ['clock-5', 'clock-3', 'clock-0', 'clock-1', 'clock-2', 'clock-4', 'clock-6'];
+  t.same(await search(ben, 'chronometer'), ranked);
+  for (const limit of [1, 2, 3, 7]) {
+    const pages = await leaf(ben, '/marketplace?q=clock', limit);
+    t.same(pages.flat(), ranked, `${limit} at a time`);
+    t.ok(
+      pages.every((page) => page.length > 0),
+      'no page is empty',
+    );
+  }
+  const countOf = async () => (await ben.get('/marketplace/clock-5')).body.installCount;
+  t.equal(await countOf(), 4);
+  await Promise.all(ids.slice(0, 3).map(({ body }, index) => users[index]?.delete(`/installations/${body.id}`)));
+  t.equal(await countOf(), 1);
+  const { rows } = await api.pool.query(
+    `SELECT count(*)::int AS wrong FROM install_counts c WHERE installs <>
+       (SELECT count(*) FROM installations i WHERE i.plugin_id = c.plugin_id AND i.status <> 'uninstalling')`,
+  );
+  t.equal(rows[0].wrong, 0);
+});
+
+t.test('a verified author shows their identity until they no longer are', async (t) => {
+  const card = async () => (await ben.get('/marketplace/weather')).body;
+  t.match(await card(), { tier: 'community', author: { name: 'ann', verified: false }, installed: false });
+  t.equal((await card()).reach[0].capability, 'middleware.systemPrompt');
+  t.match((await card()).reach[0], { sentence: /\w/, risk: /low|medium|high/ });
+  t.ok(await verifyAuthor(api.pool, 'ann', true));
+  t.match(await card(), { tier: 'verified', author: { name: 'ann', verified: true } });
+  t.equal((await ben.get('/marketplace?q=weather')).body.items[0].tier, 'verified');
+  t.ok(await verifyAuthor(api.pool, 'ann', false));
+  t.equal((await card()).tier, 'community');
+  t.notOk(await verifyAuthor(api.pool, 'nobody', true));
+});
+
+t.test('a blocked plugin is gone from the catalog; who has it or made it is told why', async (t) => {
+  const { body } = await ben.post('/installations', { slug: 'weather' });
+  t.match(await blockPlugin(api.pool, 'weather', 'it phones home'), { installations: 1 });
+  t.notOk(slugs((await ben.get('/marketplace')).body).includes('weather'));
+  t.notOk((await search(ben, 'weather')).includes('weather'));
+  t.match((await ben.get('/marketplace/weather')).body, { installed: true, blockedReason: 'it phones home' });
+  t.match((await ann.get('/marketplace/weather')).body, { installed: false, blockedReason: 'it phones home' });
+  t.match((await ann.get(`/plugins/${forecastId}`)).body, { visibility: 'listed', blockedReason: 'it phones home' });
+  const why = 'The operator blocked this plugin: it phones home';
+  t.equal((await ben.get(`/installations/${body.id}`)).body.statusReason, why);
+  const cleo = await api.user('cleo');
+  t.equal((await cleo.get('/marketplace/weather')).status, 404);
+  const refused = await cleo.post('/installations', { slug: 'weather' });
+  t.match(refused, { status: 403, body: { code: 'plugin_blocked', detail: /it phones home/ } });
+  t.ok(await unblockPlugin(api.pool, 'weather'));
+  t.match((await cleo.get('/marketplace/weather')).body, { blockedReason: null });
+  t.equal((await ben.get(`/installations/${body.id}`)).body.statusReason, null);
+  t.equal((await cleo.post('/installations', { slug: 'weather' })).status, 201);
+  t.equal(await blockPlugin(api.pool, 'no-such-plugin', 'x'), null);
+});
+
+t.test('an operator reads everything and changes nothing of others’', async (t) => {
+  await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+  const olga = await api.user('olga');
+  const own = (await ann.post('/installations', { slug: 'anns-weather-diary' })).body;
+  const diary = (await ann.get('/marketplace/anns-weather-diary')).body;
+  const pluginId = own.pluginId as string;
+  t.equal((await olga.get(`/plugins/${pluginId}?includeFiles=true`)).body.files.length, 2);
+  t.equal((await olga.get(`/plugins/${pluginId}/versions/${diary.latest.versionId}/files`)).status, 200);
+  t.equal((await olga.get('/marketplace/anns-weather-diary')).body.installed, false);
+  const read = await olga.get(`/installations/${own.id}`);
+  t.match(read, { status: 200, body: { id: own.id, secretNames: [] } });
+  t.equal((await olga.get(`/plugin-logs?installationId=${own.id}`)).status, 200);
+  t.same((await olga.get('/installations')).body.items, [], 'its own list is its own');
+  const path = `/installations/${own.id}`;
+  for (const refused of [
+    await olga.post(`${path}/configure`, { settings: {} }),
+    await olga.post(`${path}/pause`),
+    await olga.post(`${path}/rerun-setup`),
+    await olga.patch(path, { hookOrder: 1 }),
+    await olga.delete(path),
+    await olga.delete(`/plugins/${pluginId}`),
+    await olga.post(`/plugins/${pluginId}/listing`),
+    await olga.post('/installations', { slug: 'anns-weather-diary' }),
+    await olga.post(`/plugins/${pluginId}/versions`, { semVer: '2.0.0', files: [] }),
+  ])
+    t.equal(refused.status, 404);
+  t.equal((await ben.get(path)).status, 404, 'nobody else does');
+});

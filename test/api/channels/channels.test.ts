@@ -1,0 +1,166 @@
+/** Channels over REST: connect, replace, disconnect; deliveries and events looked at and replayed. */
+import { randomUUIDv7 } from 'node:crypto';
+import t from 'tap';
+import type { Introspect } from '../../../api/shared/services.ts';
+import { findAddress } from '../../../db/channels/channels.ts';
+import { insertDeliveries } from '../../../db/channels/deliveries.ts';
+import { startApi } from '../api-service.ts';
+import { fileList, readmeWith } from '../package/packages.ts';
+
+const introspect: Introspect = async () => ({
+  ok: true,
+  registrations: {
+    ...{ hooks: [], events: ['pluginInstalled'], tools: {}, commands: {}, providers: {} },
+    channel: { receive: true, send: true, handshake: false, handshakeOn: null },
+  },
+  places: {},
+});
+const api = await startApi(t, { introspect });
+const [ann, ben] = [await api.user('ann'), await api.user('ben')];
+const files = fileList({ 'readme.md': readmeWith(), 'index.ts': 'channel.receive = () => undefined;' });
+const plugin = (await ann.post('/plugins', { slug: 'inbox', displayName: 'Inbox' })).body.id;
+await ann.post(`/plugins/${plugin}/versions`, { semVer: '1.0.0', files });
+await ann.post(`/plugins/${plugin}/listing`);
+const installation = (await ann.post('/installations', { slug: 'inbox' })).body;
+const at = `/installations/${installation.id}`;
+const routingOf = (url: string) => url.split('/').at(-1) ?? '';
+const connect = async (name = 'desk') => (await ann.post(`${at}/channels`, { name })).body;
+
+async function take(channel: { id: string; webhookUrl: string }, body: string | Buffer, state = 'pending') {
+  const { rows } = await api.pool.query('SELECT account_id AS id FROM installations WHERE id = $1', [installation.id]);
+  const id = randomUUIDv7();
+  await insertDeliveries(api.pool, [
+    {
+      ...{
+        id,
+        channelId: channel.id,
+        installationId: installation.id,
+        accountId: rows[0].id,
+        method: 'POST',
+        query: '',
+      },
+      ...{ routingId: routingOf(channel.webhookUrl), receivedAt: Date.now(), headers: [['X-A', 'b']] as const },
+      body: Buffer.from(body),
+    },
+  ]);
+  await api.pool.query(`UPDATE deliveries SET state = $2, attempts = 6 WHERE id = $1 AND $2 <> 'pending'`, [id, state]);
+  return id;
+}
+
+t.test('a channel has an address nobody guesses, which its installation shows', async (t) => {
+  const made = await ann.post(`${at}/channels`, { name: 'desk', agentId: 'support' });
+  t.equal(made.status, 201);
+  t.match(made.body, { name: 'desk', webhookUrl: /^http:\/\/localhost:4000\/webhook\/plugin\/[A-Za-z0-9_-]{22}$/ });
+  t.same((await ann.get(at)).body.channels, [made.body]);
+  const replaced = await ann.post(`${at}/channels/${made.body.id}/replace-address`);
+  t.match(replaced, { status: 200, body: { id: made.body.id, name: 'desk' } });
+  t.equal(await findAddress(api.pool, routingOf(made.body.webhookUrl)), 'retired');
+  t.match(await findAddress(api.pool, routingOf(replaced.body.webhookUrl)), { channelId: made.body.id });
+  t.equal((await ann.delete(`${at}/channels/${made.body.id}`)).status, 204);
+  t.equal(await findAddress(api.pool, routingOf(replaced.body.webhookUrl)), 'retired');
+  t.same((await ann.get(at)).body.channels, []);
+  t.equal((await ann.delete(`${at}/channels/${made.body.id}`)).status, 404);
+  t.equal((await ann.post(`${at}/channels/${made.body.id}/replace-address`)).status, 404);
+});
+
+t.test('with a channel go its chats, and what was not delivered yet is dead at once', async (t) => {
+  const { body: channel } = await ann.post(`${at}/channels`, { name: 'desk' });
+  const me = (await ann.get('/me')).body.id;
+  const installationId = at.split('/').at(-1) ?? '';
+  await api.pool.query(`INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('chat', $1, 'a', 'A')`, [
+    me,
+  ]);
+  await api.pool.query(
+    `INSERT INTO conversations (channel_id, conversation_key, session_id) VALUES ($1, 'k', 'chat')`,
+    [channel.id],
+  );
+  await insertDeliveries(api.pool, [
+    {
+      ...{
+        id: 'waiting',
+        channelId: channel.id,
+        installationId,
+        accountId: me,
+        routingId: 'r',
+        receivedAt: Date.now(),
+      },
+      ...{ method: 'POST', query: '', headers: [], body: Buffer.from('x') },
+    },
+  ]);
+  t.equal((await ann.delete(`${at}/channels/${channel.id}`)).status, 204);
+  t.equal((await api.pool.query(`SELECT 1 FROM sessions WHERE id = 'chat'`)).rowCount, 0);
+  const left = await api.pool.query(`SELECT state, last_error FROM deliveries WHERE id = 'waiting'`);
+  t.same(left.rows, [{ state: 'dead', last_error: 'the channel is disconnected' }]);
+});
+
+t.test('another account sees and changes none of it', async (t) => {
+  const channel = await connect();
+  const id = await take(channel, 'x');
+  for (const answer of [
+    await ben.post(`${at}/channels`, { name: 'x' }),
+    await ben.post(`${at}/channels/${channel.id}/replace-address`),
+    await ben.delete(`${at}/channels/${channel.id}`),
+    await ben.get(`${at}/deliveries`),
+    await ben.get(`${at}/deliveries/${id}`),
+    await ben.post(`${at}/deliveries/${id}/replay`),
+    await ben.post(`${at}/deliveries/replay`, { state: 'dead' }),
+    await ben.get(`${at}/events`),
+  ])
+    t.equal(answer.status, 404);
+  t.match(await findAddress(api.pool, routingOf(channel.webhookUrl)), { channelId: channel.id });
+});
+
+t.test('deliveries are listed newest first, by channel and state, with their payload', async (t) => {
+  const channel = await connect('list');
+  const text = await take(channel, 'héllo', 'dead');
+  const bytes = await take(channel, Buffer.from([0, 255, 1]));
+  const large = await take(channel, Buffer.alloc(70_000, 97), 'delivered');
+  const list = (await ann.get(`${at}/deliveries?channelId=${channel.id}`)).body.items;
+  t.same(
+    list.map((item: { id: string }) => item.id),
+    [large, bytes, text],
+  );
+  t.match((await ann.get(`${at}/deliveries?channelId=${channel.id}&state=dead`)).body.items, [
+    { id: text, direction: 'in', state: 'dead', attempts: 6, bodyBytes: 6 },
+  ]);
+  t.match((await ann.get(`${at}/deliveries/${text}`)).body, {
+    ...{ body: 'héllo', bodyEncoding: 'text', bodyTruncated: false },
+    headers: [['X-A', 'b']],
+  });
+  t.match((await ann.get(`${at}/deliveries/${bytes}`)).body, { body: 'AP8B', bodyEncoding: 'base64' });
+  t.match((await ann.get(`${at}/deliveries/${large}`)).body, { bodyTruncated: true, bodyBytes: 70_000 });
+  t.equal((await ann.get(`${at}/deliveries?state=lost`)).status, 400);
+  t.equal((await ann.get(`${at}/deliveries/nothing`)).status, 404);
+});
+
+t.test('one is replayed, or all that are dead', async (t) => {
+  const channel = await connect('replay');
+  const ids = [
+    await take(channel, '1', 'dead'),
+    await take(channel, '2', 'dead'),
+    await take(channel, '3', 'delivered'),
+  ];
+  const one = await ann.post(`${at}/deliveries/${ids[2]}/replay`);
+  t.match(one, { status: 200, body: { id: ids[2], state: 'pending', attempts: 0 } });
+  t.match(await ann.post(`${at}/deliveries/${ids[2]}/replay`), { status: 200, body: { state: 'pending' } });
+  const many = await ann.post(`${at}/deliveries/replay`, { state: 'dead', channelId: channel.id });
+  t.match(many, { status: 200, body: { replayed: 2 } });
+  const pending = (await ann.get(`${at}/deliveries?channelId=${channel.id}&state=pending`)).body.items;
+  t.equal(pending.length, 3);
+});
+
+t.test('events are listed and replayed', async (t) => {
+  const { items } = (await ann.get(`${at}/events`)).body;
+  t.match(items, [{ type: 'pluginInstalled', state: 'pending', attempts: 0, data: { reason: 'install' } }]);
+  const { id } = items[0];
+  await api.pool.query(`UPDATE events SET state = 'dead', attempts = 8, finished_at = now() WHERE id = $1`, [id]);
+  t.match((await ann.get(`${at}/events?state=dead`)).body.items, [{ id, attempts: 8 }]);
+  t.match(await ann.post(`${at}/events/${id}/replay`), { status: 200, body: { id, state: 'pending', attempts: 0 } });
+  t.equal((await ann.post(`${at}/events/nothing/replay`)).status, 404);
+});
+
+t.test('an uninstall retires the addresses at once', async (t) => {
+  const channel = await connect('last');
+  t.equal((await ann.delete(at)).status, 204);
+  t.equal(await findAddress(api.pool, routingOf(channel.webhookUrl)), 'retired');
+});

@@ -1,0 +1,226 @@
+/** What happens when there is too much of something, or something is away. */
+import { execFileSync } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { type Client, startApi } from '../api-service.ts';
+import { fileList, introspectsMinimal as introspect, MINIMAL, upload, zipOf } from '../package/packages.ts';
+
+const body = (semVer: string) => ({ semVer, files: fileList(MINIMAL) });
+
+t.test('reads and writes of an account are counted apart, by the minute', async (t) => {
+  const api = await startApi(t, { introspect, limits: { reads: 3, writes: 2 } });
+  const ann = await api.user('ann');
+  const ben = await api.user('ben');
+  for (let count = 0; count < 3; count += 1) t.equal((await ann.get('/me')).status, 200);
+  const refused = await ann.get('/me');
+  t.equal(refused.status, 429);
+  t.equal(refused.body.code, 'rate_limited');
+  t.match(refused.headers['content-type'], 'application/problem+json');
+  t.ok(Number(refused.headers['retry-after']) > 0);
+  t.equal((await ben.get('/me')).status, 200, 'another account is not held up');
+  t.equal((await ann.post('/plugins', { slug: 'a', displayName: 'A' })).status, 201, 'nor are writes');
+  t.equal((await ann.post('/plugins', { slug: 'b', displayName: 'B' })).status, 201);
+  t.equal((await ann.post('/plugins', { slug: 'c', displayName: 'C' })).status, 429);
+});
+
+t.test('every answer says how much is left, and the refusal when to come back', async (t) => {
+  const api = await startApi(t, { introspect, limits: { reads: 2 } });
+  const ann = await api.user('ann');
+  const first = (await ann.get('/me')).headers;
+  t.match(first, { 'ratelimit-limit': '2', 'ratelimit-remaining': '1' });
+  t.ok(Number(first['ratelimit-reset']) > 0 && Number(first['ratelimit-reset']) <= 60);
+  t.equal((await ann.get('/nothing-here')).headers['ratelimit-remaining'], undefined);
+  t.match((await ann.get('/plugins')).headers, { 'ratelimit-remaining': '0' });
+  const refused = (await ann.get('/me')).headers;
+  t.match(refused, { 'ratelimit-limit': '2', 'ratelimit-remaining': '0' });
+  t.ok(Number(refused['retry-after']) > 0 && Number(refused['retry-after']) <= 60);
+});
+
+t.test('an address that nobody knows is held up before its token is looked at; who is signed in is not', async (t) => {
+  let verified = 0;
+  const api = await startApi(t, { introspect, limits: { strangers: 3 }, onVerify: () => (verified += 1) });
+  const ann = await api.user('ann');
+  t.equal((await ann.get('/me')).headers['ratelimit-limit'], '100000', 'the account’s own limit');
+  const ask = (remoteAddress: string, token?: string, url = '/api/me') =>
+    ann.send({ method: 'GET', url, remoteAddress, headers: { authorization: token ? `Bearer ${token}` : '' } });
+  const first = await ask('192.0.2.1', 'nonsense');
+  t.match(first, { status: 401, headers: { 'ratelimit-limit': 3, 'ratelimit-remaining': 2 } });
+  t.equal((await ask('192.0.2.1')).status, 401, 'no token counts too');
+  t.equal((await ask('192.0.2.1', 'nonsense')).status, 401);
+  const before = verified;
+  const refused = await Promise.all(Array.from({ length: 20 }, (_, index) => ask('192.0.2.1', `more${index}`)));
+  for (const answer of refused) {
+    t.match(answer, { status: 429, body: { code: 'rate_limited', detail: /^Your address may make 3 requests/ } });
+    t.ok(Number(answer.headers['retry-after']) > 0 && Number(answer.headers['retry-after']) <= 60);
+    t.match(answer.headers, { 'ratelimit-remaining': 0 });
+  }
+  t.equal(verified, before, 'no token was looked at');
+  t.equal((await ask('192.0.2.1', ann.token)).status, 200, 'a token that was good passes from the same address');
+  t.equal((await ask('192.0.2.2', 'nonsense')).status, 401, 'another address is not held up');
+  t.equal((await ask('2001:db8::1', 'a')).status, 401);
+  for (const end of ['2', '3']) await ask(`2001:db8::${end}`, 'a');
+  t.equal((await ask('2001:db8::4', 'a')).status, 429, 'a network of IPv6 counts as one');
+});
+
+t.test('tokens that turn out to be good use up nobody’s share of an address', async (t) => {
+  const api = await startApi(t, { introspect, limits: { strangers: 2 } });
+  for (let index = 0; index < 6; index += 1) t.equal((await (await api.user(`user-${index}`)).get('/me')).status, 200);
+  const ann = await api.user('ann');
+  const nonsense = { method: 'GET', url: '/api/me', headers: { authorization: 'Bearer nonsense' } } as const;
+  const statuses = [await ann.send(nonsense), await ann.send(nonsense), await ann.send(nonsense)];
+  t.same(
+    statuses.map(({ status }) => status),
+    [401, 401, 429],
+  );
+});
+
+t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
+  const ask = (user: { send(options: object): ReturnType<Client['get']> }, from: string, forwarded: string) =>
+    user.send({
+      ...{ method: 'GET', url: '/api/me', remoteAddress: from },
+      headers: { authorization: 'Bearer nonsense', 'x-forwarded-for': forwarded, forwarded: `for=${forwarded}` },
+    });
+  const plain = await startApi(t, { introspect, limits: { strangers: 2 } });
+  const forger = await plain.user('ann');
+  const forged: number[] = [];
+  for (const end of [1, 2, 3, 4]) forged.push((await ask(forger, '192.0.2.1', `198.51.100.${end}`)).status);
+  t.same(forged, [401, 401, 429, 429], 'without the setting a forged header changes nothing');
+
+  const trusting = await startApi(t, {
+    introspect,
+    limits: { strangers: 2 },
+    trustProxy: ['10.0.0.0/8', '2001:db8::5'],
+  });
+  const ann = await trusting.user('ann');
+  for (const end of [1, 2, 3, 4])
+    t.equal((await ask(ann, '10.1.2.3', `198.51.100.${end}`)).status, 401, 'each its own');
+  await ask(ann, '2001:db8::5', '198.51.100.1');
+  t.equal((await ask(ann, '10.1.2.3', '198.51.100.1')).status, 429, 'one caller by two proxies is one');
+  const invented = [];
+  for (const end of [1, 2, 3]) invented.push((await ask(ann, '10.1.2.3', `203.0.113.${end}, 198.51.100.9`)).status);
+  t.same(invented, [401, 401, 429], 'what the caller itself wrote into the header does not count');
+  const outside = [];
+  for (const end of [1, 2, 3]) outside.push((await ask(ann, '192.0.2.1', `203.0.113.${end}`)).status);
+  t.same(outside, [401, 401, 429], 'nor does the header of anybody else');
+});
+
+t.test('what anybody may read is limited by address', async (t) => {
+  const api = await startApi(t, { introspect, limits: { strangers: 2 } });
+  const ann = await api.user('ann');
+  const ask = (url: string) => ann.send({ method: 'GET', url });
+  t.match((await ask('/api/docs')).headers, { 'ratelimit-limit': '2' });
+  t.equal((await ask('/api/sign-in')).status, 429, 'startApi has read the document');
+  t.equal((await ann.get('/me')).status, 200);
+});
+
+t.test('browsers are told to trust nothing, and other sites get no say', async (t) => {
+  const api = await startApi(t, { introspect });
+  const ann = await api.user('ann');
+  const headers = { origin: 'https://elsewhere.example' };
+  for (const url of ['/api/me', '/api/plugins/none', '/api/docs', '/api/openapi.json', '/']) {
+    const answer = await ann.send({ method: 'GET', url, headers });
+    t.notOk(
+      Object.keys(answer.headers).some((name) => name.startsWith('access-control-')),
+      `${url}: CORS is off`,
+    );
+    t.match(
+      answer.headers,
+      { 'x-content-type-options': 'nosniff', 'x-frame-options': /./, 'referrer-policy': /./ },
+      url,
+    );
+    t.match(answer.headers['content-security-policy'], /default-src '(self|none)'/, url);
+    t.notOk(answer.headers['x-powered-by'] ?? answer.headers.server, url);
+  }
+  const asked = { ...headers, 'access-control-request-method': 'POST' };
+  const preflight = await api.app.inject({ method: 'OPTIONS', url: '/api/plugins', headers: asked });
+  t.ok(preflight.statusCode >= 400, 'a preflight is refused');
+  t.notOk(preflight.headers['access-control-allow-origin']);
+});
+
+t.test('a full bundler says so and takes the next again', async (t) => {
+  const api = await startApi(t, { introspect, bundler: { threads: 1, queue: 1 } });
+  const ann = await api.user('ann');
+  const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
+  const slow = fileList({
+    ...MINIMAL,
+    'index.ts': `${MINIMAL['index.ts']}${'globalThis.a = [1, 2, 3];'.repeat(20_000)}`,
+  });
+  const send = (index: number) => ann.post(`/plugins/${id}/versions`, { semVer: `1.0.${index}`, files: slow });
+  const answers = await Promise.all(Array.from({ length: 8 }, (_, index) => send(index)));
+  const busy = answers.filter(({ status }) => status === 503);
+  t.ok(busy.length > 0, answers.map(({ status }) => status).join());
+  for (const answer of busy) t.equal(answer.body.code, 'bundler_busy');
+  t.ok(Number(busy[0]?.headers['retry-after']) > 0);
+  t.ok(answers.every(({ status }) => status === 201 || status === 503));
+  t.equal((await ann.post(`/plugins/${id}/versions`, body('2.0.0'))).status, 201);
+});
+
+t.test('uploads at once are bounded', async (t) => {
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  const slow = async () => {
+    await gate;
+    return introspect();
+  };
+  const api = await startApi(t, { introspect: slow, limits: { uploadsAtOnce: 2 } });
+  const ann = await api.user('ann');
+  const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
+  const zip = await zipOf(MINIMAL);
+  const send = (semVer: string) =>
+    ann.send({ method: 'POST', url: `/api/plugins/${id}/versions/zip`, ...upload(zip, semVer) });
+  const first = [send('1.0.0'), send('1.0.1')];
+  await sleep(300);
+  const third = await send('1.0.2');
+  t.equal(third.status, 429);
+  t.equal(third.body.code, 'rate_limited');
+  t.ok(third.headers['retry-after']);
+  open();
+  t.same(
+    (await Promise.all(first)).map(({ status }) => status),
+    [201, 201],
+  );
+});
+
+t.test('an esbuild that is killed is replaced, and the publish passes', async (t) => {
+  const api = await startApi(t, { introspect, bundler: { threads: 1 } });
+  const ann = await api.user('ann');
+  const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
+  t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.0'))).status, 201);
+  const listed = execFileSync('ps', ['--ppid', String(process.pid), '-o', 'pid=,comm=,stat='], { encoding: 'utf8' });
+  const esbuild = listed
+    .split('\n')
+    .filter((line) => line.includes('esbuild') && !line.includes('Z'))
+    .map((line) => Number.parseInt(line, 10));
+  t.equal(esbuild.length, 1);
+  for (const pid of esbuild) process.kill(pid, 'SIGKILL');
+  t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.1'))).status, 201);
+});
+
+t.test('a database that is away is told as such, and its words stay inside', async (t) => {
+  const api = await startApi(t, { introspect });
+  const ann = await api.user('ann');
+  t.equal((await ann.get('/plugins')).status, 200);
+  const query = api.pool.query;
+  const fail = Object.assign(new Error('connect ECONNREFUSED 10.1.2.3:5432 secret words'), { code: 'ECONNREFUSED' });
+  api.pool.query = (() => Promise.reject(fail)) as unknown as typeof query;
+  const away = await ann.get('/plugins');
+  api.pool.query = query;
+  t.equal(away.status, 503);
+  t.equal(away.body.code, 'unavailable');
+  t.ok(away.headers['retry-after']);
+  t.notMatch(JSON.stringify(away.body), /secret words|5432/);
+  api.pool.query = (() => Promise.reject(new Error('a bug with secret words'))) as unknown as typeof query;
+  const bug = await ann.get('/plugins');
+  api.pool.query = query;
+  t.equal(bug.status, 500);
+  t.equal(bug.body.code, 'internal');
+  t.notMatch(JSON.stringify(bug.body), /secret words/);
+});
+
+t.test('the first page says in plain words what runs', async (t) => {
+  const api = await startApi(t, { introspect });
+  const answer = await api.app.inject({ method: 'GET', url: '/' });
+  t.equal(answer.statusCode, 200);
+  t.match(answer.headers['content-type'], 'text/html');
+  t.match(answer.body, /Bulkhead is running/);
+  t.ok(answer.headers['content-security-policy'], 'with helmet’s headers');
+});

@@ -1,0 +1,144 @@
+/** The OpenAPI document: true, whole, valid, and readable without any other host. */
+import { Validator } from '@seriousme/openapi-schema-validator';
+import t from 'tap';
+import { type ProblemCode, problems } from '../../../sdk/contract/errors.ts';
+import { startApi } from '../api-service.ts';
+import { introspectsMinimal as introspect } from '../package/packages.ts';
+import { checkAnswers } from './declared-answers.ts';
+
+const api = await startApi(t, { introspect });
+const { document } = api;
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
+);
+
+interface Narrowed {
+  readonly properties: { readonly code: { readonly enum: readonly ProblemCode[] } };
+}
+
+t.test('it is valid OpenAPI 3.1', async (t) => {
+  const validator = new Validator();
+  const { valid, errors } = await validator.validate(JSON.parse(JSON.stringify(document)));
+  t.ok(valid, JSON.stringify(errors));
+  t.equal(validator.version, '3.1');
+  const ids = operations.map(({ operation }) => operation.operationId);
+  t.equal(new Set(ids).size, ids.length, 'operation ids differ');
+  const text = JSON.stringify(document);
+  for (const [, name = ''] of text.matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
+    t.ok(document.components.schemas[name], `${name} is there`);
+  }
+  t.notMatch(text, /\$defs|__schema|tsType/);
+});
+
+t.test('every route is in it, and nothing else', async (t) => {
+  // Fastify's own listing, which the document is not made from.
+  const listed = api.app.printRoutes({ commonPrefix: false, includeMeta: false });
+  const trail: string[] = [];
+  const registered: string[] = [];
+  for (const line of listed.split('\n')) {
+    const [, indent = '', segment = '', methods] = /^([│ ]*)[├└]── (\S*)(?: \(([A-Z, ]+)\))?/.exec(line) ?? [];
+    if (segment === '') continue;
+    trail.length = indent.length / 4;
+    trail.push(segment);
+    for (const method of methods?.split(', ') ?? []) registered.push(`${method} ${trail.join('')}`);
+  }
+  const ours = registered.filter((one) => one.includes(' /api/') && !one.startsWith('HEAD '));
+  const described = operations.map(({ method, path }) => `${method} /api${path.replaceAll(/\{(\w+)\}/g, ':$1')}`);
+  t.same(described.toSorted(), ours.toSorted());
+  t.ok(ours.length > 20);
+  for (const head of registered.filter((one) => one.startsWith('HEAD '))) {
+    t.ok(registered.includes(head.replace('HEAD', 'GET')), `${head} has its GET`);
+  }
+});
+
+t.test('every route of the contract is there', async (t) => {
+  const expected = [
+    ...['POST /plugins', 'GET /plugins', 'GET /plugins/{id}', 'POST /plugins/{id}/versions/zip'],
+    ...['POST /plugins/{id}/versions', 'POST /plugins/{id}/draft', 'POST /plugins/{id}/listing'],
+    ...['DELETE /plugins/{id}/listing', 'POST /plugins/{id}/versions/{versionId}/yank', 'DELETE /plugins/{id}'],
+    ...['GET /plugins/{id}/versions/{versionId}/files', 'GET /marketplace', 'GET /marketplace/{slug}', 'GET /me'],
+    ...['POST /installations', 'GET /installations', 'GET /installations/{id}', 'PATCH /installations/{id}'],
+    ...['POST /installations/{id}/configure', 'POST /installations/{id}/accept-update'],
+    ...['POST /installations/{id}/rerun-setup', 'DELETE /installations/{id}', 'GET /installations/{id}/audit'],
+    ...['POST /installations/{id}/pause', 'POST /installations/{id}/resume'],
+    ...['GET /plugin-logs', 'GET /plugin-logs/stream', 'GET /openapi.json', 'GET /docs'],
+  ];
+  const described = operations.map(({ method, path }) => `${method} ${path}`);
+  t.same(
+    expected.filter((one) => !described.includes(one)),
+    [],
+  );
+});
+
+t.test('answers are declared with their bodies, refusals with codes that their status has', async (t) => {
+  for (const { method, path, operation } of operations) {
+    const name = `${method} ${path}`;
+    const statuses = Object.keys(operation.responses);
+    t.equal(statuses.filter((status) => status.startsWith('2')).length, 1, `${name}: one success`);
+    for (const [status, { content, description }] of Object.entries(operation.responses)) {
+      if (Number(status) < 400) continue;
+      const [, narrowed] = content?.['application/problem+json']?.schema.allOf ?? [];
+      const codes = (narrowed as Narrowed | undefined)?.properties.code.enum ?? [];
+      t.ok(codes.length > 0, name);
+      for (const code of codes) {
+        t.equal(problems[code].status, Number(status), `${name} ${code}`);
+        t.ok(description.includes(code));
+      }
+    }
+    t.equal('401' in operation.responses, operation.security === undefined, `${name}: a token, or none`);
+  }
+});
+
+t.test('the check that all API tests run under sees what is wrong', async (t) => {
+  const { faultOf } = checkAnswers(document);
+  const answer = { method: 'GET', url: '/api/me?x=1', status: 200, contentType: 'application/json; charset=utf-8' };
+  const body = { id: '1', name: 'ann', operator: false };
+  const problem = {
+    ...{ type: 'urn:bulkhead:problem:unauthenticated', title: 'x', status: 401, detail: 'x', requestId: 'x' },
+    code: 'unauthenticated',
+  };
+  const refused = { ...answer, status: 401, contentType: 'application/problem+json', body: problem };
+  t.equal(faultOf({ ...answer, body }), null);
+  t.equal(faultOf(refused), null);
+  t.equal(faultOf({ ...answer, url: '/api/nothing', status: 404, body: {} }), null, 'no route of the document');
+  t.match(faultOf({ ...answer, body: { ...body, more: 1 } }), /additional properties/, 'a field too many');
+  t.match(faultOf({ ...answer, body: { id: '1', name: 'ann' } }), /operator/, 'a field too few');
+  t.match(faultOf({ ...answer, status: 201, body }), /not declared/, 'a status');
+  t.match(faultOf({ ...refused, body: { ...problem, code: 'slug_taken' } }), /code/, 'a code');
+  t.match(faultOf({ ...refused, contentType: 'application/json' }), /as application\/json/, 'a type');
+});
+
+t.test('what a handler answers beside its schema is an error, never dropped in silence', async (t) => {
+  const { page } = await import('../../../service/http/page.ts');
+  const { pluginResource } = await import('../../../api/plugins/plugin-resource.ts');
+  const { serializerCompiler } = await import('fastify-type-provider-zod');
+  const serialize = serializerCompiler({ schema: page(pluginResource), method: 'GET', url: '/plugins' } as never);
+  const ann = await api.user('ann');
+  const plugin = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
+  t.ok(serialize({ items: [plugin], nextCursor: null }));
+  t.throws(() => serialize({ items: [{ ...plugin, sealed: 'x' }], nextCursor: null }));
+  t.throws(() => serialize({ items: [], nextCursor: null, total: 1 }));
+});
+
+t.test('it is read without a token, by programs and by people', async (t) => {
+  const json = await api.app.inject({ method: 'GET', url: '/api/openapi.json' });
+  t.equal(json.statusCode, 200);
+  t.match(json.headers['content-type'], /^application\/json/);
+  const page = await api.app.inject({ method: 'GET', url: '/api/docs' });
+  t.equal(page.statusCode, 200);
+  t.match(page.headers['content-type'], /^text\/html/);
+  for (const { method, path } of operations) t.ok(page.body.includes(`${method} ${path}`), `${method} ${path}`);
+  t.match(page.headers['content-security-policy'], /^default-src 'none'; style-src 'sha256-[^']+';/);
+  t.notMatch(page.headers['content-security-policy'], /unsafe/);
+  t.notMatch(
+    page.body,
+    /<script|<img|<link|<iframe|\son\w+=|style="|(src|href)="(https?:)?\/\//,
+    'nothing from elsewhere',
+  );
+  const anchors = new Set([...page.body.matchAll(/\bid="([^"]+)"/g)].map(([, id]) => id));
+  for (const [, target] of page.body.matchAll(/href="#([^"]+)"/g)) t.ok(anchors.has(target), `#${target}`);
+  const { createHash } = await import('node:crypto');
+  const style = /<style>(.*?)<\/style>/s.exec(page.body)?.[1] ?? '';
+  const hash = createHash('sha256').update(style).digest('base64');
+  t.ok(String(page.headers['content-security-policy']).includes(hash), 'the policy lets the page’s own style through');
+});

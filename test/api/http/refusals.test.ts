@@ -1,0 +1,172 @@
+/** Every refusal that a route declares for itself is one that it gives: a declared code that nobody can get is a lie. */
+import t from 'tap';
+import type { Introspect } from '../../../api/shared/services.ts';
+import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { Problem, type ProblemCode } from '../../../sdk/contract/errors.ts';
+import { type Client, startApi } from '../api-service.ts';
+import { fileList, MINIMAL, MINIMAL_INTROSPECTION, readmeWith, upload, zipOf } from '../package/packages.ts';
+
+let isBusy = false;
+const introspect: Introspect = async () => {
+  if (isBusy) throw new Problem('bundler_busy', 'Full.', { retryAfter: 1 });
+  return MINIMAL_INTROSPECTION;
+};
+const api = await startApi(t, { introspect, limits: { installationsPerAccount: 10 } });
+const [ann, ben] = [await api.user('ann'), await api.user('ben')];
+const files = fileList(MINIMAL);
+const make = async (slug: string): Promise<string> => (await ann.post('/plugins', { slug, displayName: slug })).body.id;
+
+const shown = await make('shown');
+const version = (await ann.post(`/plugins/${shown}/versions`, { semVer: '1.0.0', files })).body.id;
+await ann.post(`/plugins/${shown}/listing`);
+const bare = await make('bare');
+await make('draftless');
+const installed = (await ann.post('/installations', { slug: 'shown' })).body.id;
+const unlisted = await make('unlisted');
+await ann.post(`/plugins/${unlisted}/draft`, { files });
+const drafted = (await ann.post('/installations', { slug: 'unlisted', versionPolicy: 'Draft' })).body.id;
+const bens = (await ben.post('/installations', { slug: 'shown' })).body.id;
+
+const blocked = await make('blocked');
+await ann.post(`/plugins/${blocked}/versions`, { semVer: '1.0.0', files });
+await api.pool.query(`UPDATE plugins SET blocked_reason = 'A test.' WHERE id = $1`, [blocked]);
+
+const grown = await make('grown');
+const small = (await ann.post(`/plugins/${grown}/versions`, { semVer: '1.0.0', files })).body.id;
+const asking = fileList({ ...MINIMAL, 'readme.md': readmeWith('capabilities: [host.llm]') });
+await ann.post(`/plugins/${grown}/versions`, { semVer: '1.1.0', files: asking });
+await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+const olga = await api.user('olga');
+const forOperators = (path: string, body?: object) => ({
+  operators_only: () => (body ? ann.post(path, body) : ann.get(path)),
+});
+
+const zip = await zipOf(MINIMAL);
+const sendZip = (client: Client, id: string, semVer: string, bytes: Buffer = zip) =>
+  client.send({ method: 'POST', url: `/api/plugins/${id}/versions/zip`, ...upload(bytes, semVer) });
+const busy = async <T>(work: () => Promise<T>): Promise<T> => {
+  isBusy = true;
+  return work().finally(() => {
+    isBusy = false;
+  });
+};
+const noText = [{ path: 'readme.md', contentText: 'a\0b' }];
+
+await api.pool.query(
+  `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
+     body, state) VALUES ('gone', 'c', $1, 'a', 'r', now(), 'POST', '', '[]', '', 'dead')`,
+  [installed],
+);
+
+const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client['get']>>>> = {
+  'POST /plugins': { slug_taken: () => ann.post('/plugins', { slug: 'shown', displayName: 'x' }) },
+  'GET /plugins/{id}': { not_owner: () => ben.get(`/plugins/${shown}`) },
+  'POST /plugins/{id}/versions': {
+    not_owner: () => ben.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files }),
+    version_exists: () => ann.post(`/plugins/${shown}/versions`, { semVer: '1.0.0', files }),
+    invalid_package: () => ann.post(`/plugins/${shown}/versions`, { semVer: 'v2', files }),
+    text_files_only: () => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files: noText }),
+    bundler_busy: () => busy(() => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files })),
+  },
+  'POST /plugins/{id}/versions/zip': {
+    not_owner: () => sendZip(ben, shown, '2.0.0'),
+    version_exists: () => sendZip(ann, shown, '1.0.0'),
+    invalid_package: () => sendZip(ann, shown, '2.0.0', Buffer.from('no zip')),
+    bundler_busy: () => busy(() => sendZip(ann, shown, '2.0.0')),
+  },
+  'POST /plugins/{id}/draft': {
+    not_owner: () => ben.post(`/plugins/${shown}/draft`, { files }),
+    invalid_package: () => ann.post(`/plugins/${shown}/draft`, { files: [] }),
+    text_files_only: () => ann.post(`/plugins/${shown}/draft`, { files: noText }),
+    bundler_busy: () => busy(() => ann.post(`/plugins/${shown}/draft`, { files })),
+  },
+  'POST /plugins/{id}/listing': {
+    not_owner: () => ben.post(`/plugins/${shown}/listing`),
+    no_published_version: () => ann.post(`/plugins/${bare}/listing`),
+  },
+  'DELETE /plugins/{id}/listing': { not_owner: () => ben.delete(`/plugins/${shown}/listing`) },
+  'POST /plugins/{id}/versions/{versionId}/yank': {
+    not_owner: () => ben.post(`/plugins/${shown}/versions/${version}/yank`),
+    last_version: () => ann.post(`/plugins/${shown}/versions/${version}/yank`),
+  },
+  'GET /plugins/{id}/versions/{versionId}/files': {
+    not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/files`),
+  },
+  'GET /plugins/{id}/versions/{versionId}/agent-plugin': {
+    not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/agent-plugin`),
+  },
+  'DELETE /plugins/{id}': {
+    not_owner: () => ben.delete(`/plugins/${shown}`),
+    published_version_exists: () => ann.delete(`/plugins/${shown}`),
+  },
+  'POST /installations': {
+    not_found: () => ann.post('/installations', { slug: 'nothing' }),
+    draft_owner_only: () => ben.post('/installations', { slug: 'shown', versionPolicy: 'Draft' }),
+    not_pending: () => ann.post('/installations', { slug: 'grown', versionId: small }),
+    already_installed: () => ann.post('/installations', { slug: 'shown' }),
+    plugin_blocked: () => ann.post('/installations', { slug: 'blocked' }),
+    no_draft: () => ann.post('/installations', { slug: 'draftless', versionPolicy: 'Draft' }),
+    no_published_version: () => ann.post('/installations', { slug: 'bare' }),
+    invalid_pin: () => ann.post('/installations', { slug: 'shown', versionPolicy: 'Pinned' }),
+  },
+  'PATCH /installations/{id}': {
+    draft_owner_only: () => ben.patch(`/installations/${bens}`, { versionPolicy: 'Draft' }),
+    no_draft: () => ann.patch(`/installations/${installed}`, { versionPolicy: 'Draft' }),
+    no_published_version: () => ann.patch(`/installations/${drafted}`, { versionPolicy: 'Latest' }),
+    invalid_pin: () => ann.patch(`/installations/${installed}`, { versionPolicy: 'Pinned' }),
+  },
+  'POST /installations/{id}/accept-update': {
+    not_pending: () => ann.post(`/installations/${installed}/accept-update`, { versionId: version }),
+  },
+  'POST /installations/{id}/channels': {
+    no_channel: () => ann.post(`/installations/${installed}/channels`, { name: 'x' }),
+  },
+  'POST /installations/{id}/deliveries/{deliveryId}/replay': {
+    no_channel: () => ann.post(`/installations/${installed}/deliveries/gone/replay`),
+  },
+  'GET /operator/fleet': forOperators('/operator/fleet'),
+  'GET /operator/plugins': forOperators('/operator/plugins'),
+  'GET /operator/queues': forOperators('/operator/queues'),
+  'POST /operator/plugins/{slug}/block': forOperators('/operator/plugins/shown/block', { reason: 'x' }),
+  'POST /operator/plugins/{slug}/unblock': forOperators('/operator/plugins/shown/unblock', {}),
+  'POST /operator/accounts/{name}/verify': forOperators('/operator/accounts/ann/verify', {}),
+  'POST /operator/accounts/{name}/unverify': forOperators('/operator/accounts/ann/unverify', {}),
+  'GET /plugin-logs': { not_found: () => ann.get('/plugin-logs?installationId=nothing') },
+  'GET /plugin-logs/stream': { not_found: () => ann.get('/plugin-logs/stream?installationId=nothing') },
+};
+/** What any route of its kind may answer; each has tests of its own. */
+const general: readonly string[] = ['bad_request', 'unauthenticated', 'too_large', 'unsupported_media_type'];
+const always: readonly string[] = [...general, 'rate_limited', 'internal', 'unavailable'];
+
+for (const [path, methods] of Object.entries(api.document.paths)) {
+  for (const [method, { responses }] of Object.entries(methods)) {
+    const route = `${method.toUpperCase()} ${path}`;
+    const declared = Object.entries(responses).flatMap(([status, { description }]) =>
+      Number(status) < 400 ? [] : description.split('; ').map((one) => one.split(':', 1)[0] ?? ''),
+    );
+    const own = declared.filter((code) => !always.includes(code) && !(code === 'not_found' && path.includes('{')));
+    t.test(`${route}: ${own.join(', ') || 'nothing of its own'}`, async (t) => {
+      t.same(Object.keys(given[route] ?? {}).sort(), own.sort());
+      for (const [code, provoke] of Object.entries(given[route] ?? {})) t.equal((await provoke()).body.code, code);
+      if (!path.includes('{')) return;
+      const url = `/api${path.replaceAll(/\{\w+\}/g, 'nothing')}`;
+      const body = {
+        files,
+        semVer: '1.0.0',
+        versionId: 'x',
+        deprecationMessage: 'x',
+        name: 'x',
+        state: 'dead',
+        reason: 'x',
+      };
+      const isRead = method === 'get';
+      const sent = route.endsWith('/zip') ? upload(zip, '1.0.0') : isRead ? {} : { payload: body };
+      const unknown = await (path.startsWith('/operator/') ? olga : ann).send({
+        method: method.toUpperCase() as 'GET',
+        url,
+        ...sent,
+      });
+      t.equal(unknown.body.code, 'not_found');
+    });
+  }
+}

@@ -1,0 +1,157 @@
+/** Consent to more access: the cases in which others lost it, or lost the service over it. */
+import { stop as stopEsbuild } from 'esbuild';
+import { pino } from 'pino';
+import t from 'tap';
+import { buildChild } from '../../../sandbox-child/build.ts';
+import { openVerifier } from '../../../service/identity/tokens.ts';
+import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
+import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { type Client, startApi } from '../api-service.ts';
+import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
+
+const api = await startApi(t);
+const ann = await api.user('ann');
+const ben = await api.user('ben');
+let count = 0;
+
+const saying = (text: string, ...capabilities: string[]) => ({
+  'readme.md': readmeWith(`capabilities: ${JSON.stringify(capabilities)}`),
+  'index.ts': INDEX.replace(' Be kind.', ` ${text}`),
+});
+async function listed(files: Parameters<typeof fileList>[0] = MINIMAL) {
+  count += 1;
+  const slug = `plugin-${count}`;
+  const { id } = (await ann.post('/plugins', { slug, displayName: slug })).body;
+  const publish = async (semVer: string, of: Parameters<typeof fileList>[0]) => {
+    const made = await ann.post(`/plugins/${id}/versions`, { semVer, files: fileList(of) });
+    if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+    return made.body.id as string;
+  };
+  const first = await publish('1.0.0', files);
+  await ann.post(`/plugins/${id}/listing`);
+  return { slug, id: id as string, first, publish };
+}
+async function installs(who: Client, slug: string) {
+  const path = `/installations/${(await who.post('/installations', { slug })).body.id}`;
+  return { path, id: path.split('/')[2] ?? '', get: async () => (await who.get(path)).body };
+}
+
+t.test('an installation older than the rule keeps running with what it has, and can be asked', async (t) => {
+  const plugin = await listed(saying('One.', 'host.workspace'));
+  const installation = await installs(ben, plugin.slug);
+  // As if made before grants were written down.
+  await api.pool.query(`UPDATE installations SET granted_capabilities = '{}' WHERE id = $1`, [installation.id]);
+  t.match(await installation.get(), { status: 'ready', currentSemVer: '1.0.0', grantedCapabilities: [] });
+  const asked = await ben.patch(installation.path, { versionPolicy: 'Latest' });
+  t.match(asked.body, {
+    ...{ status: 'ready', currentSemVer: '1.0.0' },
+    pendingUpdate: { semVer: '1.0.0', added: ['host.workspace', 'middleware.systemPrompt'], removed: [] },
+  });
+  const accepted = await ben.post(`${installation.path}/accept-update`, { versionId: plugin.first });
+  t.match(accepted.body, { grantedCapabilities: ['host.workspace', 'middleware.systemPrompt'], pendingUpdate: null });
+  await api.pool.query(`UPDATE installations SET granted_capabilities = '{}' WHERE id = $1`, [installation.id]);
+  await plugin.publish('1.1.0', saying('Two.', 'host.workspace'));
+  t.match(await installation.get(), { currentSemVer: '1.0.0', pendingUpdate: { semVer: '1.1.0' } }, 'nor do they move');
+});
+
+t.test('a refusal names what to call', async (t) => {
+  const plugin = await listed();
+  const installation = await installs(ben, plugin.slug);
+  const second = await plugin.publish('1.1.0', saying('Two.', 'host.llm'));
+  const refused = await ben.post(`${installation.path}/accept-update`, { versionId: plugin.first });
+  t.match(refused, { status: 409, body: { code: 'not_pending' } });
+  t.equal(
+    refused.body.detail,
+    `What waits for your consent is 1.1.0. To accept it, call POST ${installation.path}/accept-update with versionId ${second}.`,
+  );
+  const done = await ben.post(`${installation.path}/accept-update`, { versionId: second });
+  t.equal(done.status, 200, 'and that call works');
+  const none = await ben.post(`${installation.path}/accept-update`, { versionId: second });
+  t.equal(none.body.detail, 'No update waits for your consent.');
+});
+
+t.test('the difference is shown before anybody consents', async (t) => {
+  const plugin = await listed(saying('One.', 'host.media', 'host.http:*.example.com'));
+  const installation = await installs(ben, plugin.slug);
+  await plugin.publish('1.1.0', saying('Two.', 'host.llm', 'host.http:api.example.com'));
+  t.match((await installation.get()).pendingUpdate, {
+    semVer: '1.1.0',
+    added: ['host.llm'],
+    removed: ['host.http:*.example.com', 'host.media'],
+  });
+});
+
+t.test('a newer publish cannot ride on a consent to an older one', async (t) => {
+  const plugin = await listed();
+  const installation = await installs(ben, plugin.slug);
+  const shown = await plugin.publish('1.1.0', saying('Two.', 'host.llm'));
+  await plugin.publish('1.2.0', saying('Three.', 'host.llm', 'host.ssh'));
+  const late = await ben.post(`${installation.path}/accept-update`, { versionId: shown });
+  t.equal(late.status, 409);
+  t.match(await installation.get(), { currentSemVer: '1.0.0', grantedCapabilities: ['middleware.systemPrompt'] });
+  const racing = await listed();
+  const other = await installs(ben, racing.slug);
+  const asked = await racing.publish('1.1.0', saying('Two.', 'host.llm'));
+  await Promise.all([
+    ben.post(`${other.path}/accept-update`, { versionId: asked }),
+    racing.publish('1.2.0', saying('Three.', 'host.llm', 'host.ssh')),
+  ]);
+  t.notOk((await other.get()).grantedCapabilities.includes('host.ssh'), 'whichever came first');
+});
+
+t.test('a version published between the look and the click cannot ride on the consent to install', async (t) => {
+  const plugin = await listed(saying('One.', 'host.media'));
+  const consented = { slug: plugin.slug, versionId: plugin.first };
+  const second = await plugin.publish('1.1.0', saying('Two.', 'host.llm', 'host.media'));
+  const late = await ben.post('/installations', consented);
+  t.match(late, { status: 409, body: { code: 'not_pending' } });
+  t.equal(
+    late.body.detail,
+    `1.1.0 asks for more than 1.0.0, which you consented to: host.llm. Look at it again, then install it with versionId ${second}.`,
+  );
+  t.equal((await ben.get(`/marketplace/${plugin.slug}`)).body.installed, false, 'nothing is installed');
+  await plugin.publish('1.2.0', saying('Three.'));
+  const less = await ben.post('/installations', consented);
+  t.match(less, { status: 201, body: { currentSemVer: '1.2.0', grantedCapabilities: ['middleware.systemPrompt'] } });
+  const other = await listed();
+  const foreign = await ben.post('/installations', { slug: other.slug, versionId: plugin.first });
+  t.match(foreign, { status: 404, body: { errors: [{ field: 'versionId' }] } });
+  const pinned = { slug: other.slug, versionPolicy: 'Pinned', pinnedVersionId: other.first, versionId: other.first };
+  t.equal((await ben.post('/installations', pinned)).status, 201);
+});
+
+t.test('a supervisor starts with a consent pending, runs the old version, and the other plugins', async (t) => {
+  const cleo = await api.user('cleo');
+  const [asking, quiet] = [await listed(saying('Old.')), await listed(saying('Quiet.'))];
+  const installation = await installs(cleo, asking.slug);
+  await installs(cleo, quiet.slug);
+  const second = await asking.publish('2.0.0', saying('New.', 'host.llm'));
+  const { pool, blobs, keys } = { ...api, ...api.services };
+  const program = await buildChild();
+  await stopEsbuild();
+  const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
+  const logger = pino({ level: 'silent' });
+  const supervisor = await startSupervisor({
+    ...{ pool, blobs, keys, verifier, sandbox, logger, childrenMax: 10, idleStopMs: 60_000 },
+    dataDir: api.dataDir,
+  });
+  t.teardown(() => supervisor.stop());
+  const headers = { authorization: `Bearer ${cleo.token}` };
+  const post = async (url: string, payload: object) =>
+    (await supervisor.app.inject({ method: 'POST', url, headers, payload })).json();
+  const session = await post('/sessions', { agentId: 'a' });
+  const prompt = async () => {
+    const context = { systemPrompt: 'Help.', model: 'm' };
+    return (await post(`/sessions/${session.id}/hooks/systemPrompt`, { context })).context.systemPrompt;
+  };
+  t.equal(await prompt(), 'Help. Old. Quiet.');
+  t.match(await installation.get(), {
+    currentSemVer: '1.0.0',
+    pendingUpdate: { semVer: '2.0.0', added: ['host.llm'] },
+  });
+  await cleo.post(`${installation.path}/accept-update`, { versionId: second });
+  while ((await prompt()) !== 'Help. New. Quiet.') await new Promise((resolve) => setTimeout(resolve, 20));
+  t.pass('and the new version once it is accepted');
+});

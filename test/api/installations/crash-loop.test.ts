@@ -1,0 +1,107 @@
+/** A plugin that crashes again and again, as its user sees it over REST: failed, why, until when, and well again. */
+import { stop as stopEsbuild } from 'esbuild';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { buildChild } from '../../../sandbox-child/build.ts';
+import { openVerifier } from '../../../service/identity/tokens.ts';
+import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
+import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { eventually } from '../../supervisor/world.ts';
+import { type ApiService, type Client, startApi } from '../api-service.ts';
+import { fileList, MINIMAL } from '../package/packages.ts';
+
+t.setTimeout(120_000);
+/** The pause after the last exit doubles to a minute, give or take a fifth. */
+const LONGEST_PAUSE_MS = 75_000;
+const TEN_MINUTES_MS = 600_000;
+/** It runs out of memory, or on a slow machine out of time first. */
+const REASON = /memory|took longer/;
+/** Ends its process whenever the prompt says so. */
+const CRASHER = `middleware.systemPrompt = (ctx) => {
+  if (ctx.systemPrompt === 'crash') { const all: unknown[] = []; for (;;) all.push(new Array(1e7).fill(all.length)); }
+  return ctx.systemPrompt + ' Be kind.';
+};
+`;
+
+/** A supervisor beside the API, whose restarts go by a clock of the test's. */
+async function superviseBy(t: Test, api: ApiService, now: () => number) {
+  const program = await buildChild();
+  await stopEsbuild();
+  const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
+  const { blobs, keys } = api.services;
+  const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  const supervisor = await startSupervisor({
+    ...{ pool: api.pool, dataDir: api.dataDir, blobs, keys, verifier, sandbox, now },
+    ...{ logger: pino({ level: 'silent' }), childrenMax: 10, idleStopMs: 60_000 },
+  });
+  t.teardown(() => supervisor.stop());
+  return supervisor;
+}
+
+async function installed(who: Client): Promise<string> {
+  const { id } = (await who.post('/plugins', { slug: 'crasher', displayName: 'Crasher' })).body;
+  const files = fileList({ ...MINIMAL, 'index.ts': CRASHER });
+  const published = await who.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
+  if (published.status !== 201) throw new Error(JSON.stringify(published.body));
+  return (await who.post('/installations', { slug: 'crasher' })).body.id;
+}
+
+t.test('a crash loop is failed with its reason, tried once after ten minutes, and well when it holds', async (t) => {
+  const api = await startApi(t);
+  const ann = await api.user('ann');
+  let ahead = 0;
+  const supervisor = await superviseBy(t, api, () => Date.now() + ahead);
+  const id = await installed(ann);
+  const headers = { authorization: `Bearer ${ann.token}` };
+  const post = async (url: string, payload: object) =>
+    (await supervisor.app.inject({ method: 'POST', url, headers, payload })).json();
+  const session = await post('/sessions', { agentId: 'a' });
+  const ask = async (systemPrompt: string) => {
+    const { trace, context } = await post(`/sessions/${session.id}/hooks/systemPrompt`, {
+      context: { systemPrompt, model: 'm' },
+    });
+    return { outcome: trace[0]?.outcome as string, prompt: context.systemPrompt as string };
+  };
+  const shown = async () => (await ann.get(`/installations/${id}`)).body;
+  const until = (status: string) => eventually(async () => (await shown()).status === status, 60_000);
+  const exits = async (): Promise<number> => (await shown()).runtime.restarts;
+
+  t.equal((await ask('Hello.')).prompt, 'Hello. Be kind.', 'it works');
+  for (let exit = 1; exit <= 5; exit += 1) {
+    await ask('crash');
+    await eventually(async () => (await exits()) === exit, 60_000);
+    if (exit === 1)
+      t.match(await shown(), { status: 'ready', runtime: { state: /backoff|stopped/, lastExit: { reason: REASON } } });
+    if (exit < 5) ahead += LONGEST_PAUSE_MS;
+  }
+  await until('failed');
+  const failed = await shown();
+  t.match(failed, {
+    statusReason: REASON,
+    runtime: { state: 'failed', restarts: 5, lastExit: { reason: REASON } },
+  });
+  t.match(failed.runtime.lastExit.at, /^\d{4}-\d\d-\d\dT/);
+  t.equal((await ask('Hello.')).outcome, 'skipped_unavailable', 'and is not started');
+
+  await supervisor.logs.flush();
+  const lines = (await ann.get(`/plugin-logs?installationId=${id}&levels=error`)).body.items;
+  const told = lines.filter((line: { message: string }) =>
+    line.message.startsWith('It failed too often and is stopped'),
+  );
+  t.match(told, [{ source: 'system', message: REASON }], 'said once');
+  const ends = lines.filter((line: { message: string }) => line.message.startsWith("The plugin's process ended"));
+  t.equal(ends.length, 5, 'each end has its line');
+
+  ahead += TEN_MINUTES_MS;
+  await ask('crash');
+  await eventually(async () => (await exits()) === 6, 60_000);
+  t.match(await shown(), { status: 'failed', runtime: { state: 'failed' } }, 'a trial that crashes opens it again');
+  t.equal((await ask('Hello.')).outcome, 'skipped_unavailable');
+
+  ahead += TEN_MINUTES_MS;
+  t.equal((await ask('Hello.')).prompt, 'Hello. Be kind.', 'a trial that holds serves');
+  await until('ready');
+  await eventually(async () => (await shown()).runtime.state === 'running', 60_000);
+  t.match(await shown(), { statusReason: null, runtime: { lastExit: { reason: REASON } } });
+});

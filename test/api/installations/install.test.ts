@@ -1,0 +1,213 @@
+/** Installing, configuring and uninstalling. */
+import t from 'tap';
+import { loadRosterEntry } from '../../../db/installations/account-plugins.ts';
+import { startApi } from '../api-service.ts';
+import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
+
+const api = await startApi(t, { limits: { installationsPerAccount: 3 } });
+const ann = await api.user('ann');
+const ben = await api.user('ben');
+let count = 0;
+
+/** A plugin of ann's with one version. */
+async function published(files: Parameters<typeof fileList>[0] = MINIMAL) {
+  count += 1;
+  const slug = `plugin-${count}`;
+  const { body } = await ann.post('/plugins', { slug, displayName: `Plugin ${count}` });
+  const version = await ann.post(`/plugins/${body.id}/versions`, { semVer: '1.0.0', files: fileList(files) });
+  if (version.status !== 201) throw new Error(JSON.stringify(version.body));
+  return { slug, id: body.id as string, versionId: version.body.id as string };
+}
+const events = async (installationId: string) =>
+  (await api.pool.query('SELECT type, data FROM events WHERE installation_id = $1 ORDER BY id', [installationId])).rows;
+const CONFIGURED = {
+  'readme.md': readmeWith(
+    'settings: { units: { label: Units, default: metric, enum: [metric, imperial] }, city: { required: true } }',
+    'secrets: { apiKey: { label: API key, required: true }, other: {} }',
+  ),
+  'index.ts': INDEX,
+};
+
+t.test('an installation grants what the version asks for, and tells the plugin', async (t) => {
+  const { slug, versionId } = await published();
+  const made = await ann.post('/installations', { slug });
+  t.equal(made.status, 201, JSON.stringify(made.body));
+  t.match(made.body, {
+    ...{ slug, versionPolicy: 'Latest', currentVersionId: versionId, currentSemVer: '1.0.0', status: 'ready' },
+    ...{ grantedCapabilities: ['middleware.systemPrompt'], pendingUpdate: null, secretNames: [], settings: {} },
+    runtime: { state: 'stopped', restarts: 0 },
+  });
+  t.same(await events(made.body.id), [{ type: 'pluginInstalled', data: { reason: 'install' } }]);
+  t.match((await ann.get(`/installations/${made.body.id}`)).body, made.body);
+  const again = await ann.post('/installations', { slug });
+  t.equal(again.status, 409);
+  t.equal(again.body.code, 'already_installed');
+  const entry = await ann.get(`/marketplace/${slug}`);
+  t.match(entry.body, { installed: true, installationId: made.body.id, installCount: 1, readme: '# House style\n' });
+  t.match(entry.body.reach, [{ capability: 'middleware.systemPrompt', risk: 'medium' }]);
+  t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
+});
+
+t.test('another account neither sees nor installs a private plugin', async (t) => {
+  const { slug, id } = await published();
+  t.equal((await ben.post('/installations', { slug })).status, 404);
+  t.equal((await ben.get(`/marketplace/${slug}`)).status, 404);
+  t.equal((await ben.get(`/plugins/${id}`)).status, 404);
+  t.equal((await ben.post(`/plugins/${id}/versions`, { semVer: '9.0.0', files: fileList(MINIMAL) })).status, 404);
+  const seen = (await ben.get('/marketplace')).body.items.map((entry: { slug: string }) => entry.slug);
+  t.notOk(seen.includes(slug));
+  t.ok((await ann.get('/marketplace')).body.items.some((entry: { slug: string }) => entry.slug === slug));
+  const { body } = await ann.post('/installations', { slug });
+  t.equal((await ben.get(`/installations/${body.id}`)).status, 404);
+  t.equal((await ben.delete(`/installations/${body.id}`)).status, 404);
+  t.equal((await ben.post(`/installations/${body.id}/configure`, { settings: {} })).status, 404);
+  t.equal((await ben.get(`/plugin-logs?installationId=${body.id}`)).status, 404);
+  t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
+});
+
+t.test('configuration is asked for, checked and kept; secrets never come back', async (t) => {
+  const { slug } = await published(CONFIGURED);
+  const { body } = await ann.post('/installations', { slug });
+  t.equal(body.status, 'needs_configuration');
+  t.equal(body.statusReason, 'Set city, apiKey before it can run.');
+  const path = `/installations/${body.id}/configure`;
+  const half = await ann.post(path, { settings: { city: 'Bern' } });
+  t.match(half.body, { status: 'needs_configuration', settings: { city: 'Bern' } });
+  const canary = 'canary-7f3a';
+  const whole = await ann.post(path, { settings: { units: 'imperial' }, secrets: { apiKey: canary, other: canary } });
+  t.match(whole.body, {
+    status: 'ready',
+    settings: { city: 'Bern', units: 'imperial' },
+    secretNames: ['apiKey', 'other'],
+  });
+  t.notMatch(JSON.stringify(whole.body), canary);
+  const forgotten = await ann.post(path, { secrets: { other: null } });
+  t.same(forgotten.body.secretNames, ['apiKey']);
+  const stored = await api.pool.query('SELECT * FROM installation_secrets WHERE installation_id = $1', [body.id]);
+  t.notOk(stored.rows[0].sealed.includes(canary));
+  for (const [input, field] of [
+    [{ settings: { nope: 'x' } }, 'settings.nope'],
+    [{ settings: { units: 'stones' } }, 'settings.units'],
+    [{ settings: { city: 3 } }, 'settings.city'],
+    [{ settings: 'x' }, 'settings'],
+    [{ secrets: { nope: 'x' } }, 'secrets.nope'],
+    [{ secrets: { apiKey: '' } }, 'secrets.apiKey'],
+    [{ secrets: { apiKey: `${canary}\0` } }, 'secrets.apiKey'],
+  ] as const) {
+    const refused = await ann.post(path, input);
+    t.equal(refused.status, 400, field);
+    t.equal(refused.body.errors[0].field, field);
+    t.notMatch(JSON.stringify(refused.body), canary);
+  }
+  t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
+});
+
+t.test('values are forgotten with null, and an update asks for what it needs', async (t) => {
+  const { slug, id } = await published(CONFIGURED);
+  const { body } = await ann.post('/installations', { slug });
+  const path = `/installations/${body.id}`;
+  const configure = (input: object) => ann.post(`${path}/configure`, input);
+  await configure({ settings: { city: 'Bern', units: 'imperial' }, secrets: { apiKey: 'k', other: 'o' } });
+  const reset = await configure({ settings: { units: null } });
+  t.same(reset.body.settings, { city: 'Bern' });
+  t.equal(reset.body.status, 'ready', 'the default serves');
+  t.equal((await configure({ settings: { city: null } })).body.status, 'needs_configuration');
+  await configure({ settings: { city: 'Bern', units: 'imperial' } });
+  const picky = readmeWith('settings: { city: { required: true, enum: [Rome] } }');
+  const files = fileList({ 'readme.md': picky, 'index.ts': INDEX });
+  t.equal((await ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files })).status, 201);
+  t.match((await ann.get(path)).body, { currentSemVer: '2.0.0', status: 'needs_configuration', statusReason: /city/ });
+  const entry = await loadRosterEntry(api.pool, body.id);
+  t.same(entry?.settings, {}, 'a value that the version rules out does not reach the plugin');
+  const stale = await configure({ settings: { city: 'Rome', units: null }, secrets: { apiKey: null, other: null } });
+  t.match(stale.body, { status: 'ready', settings: { city: 'Rome' } }, 'what only the old version knew is forgotten');
+  t.same(stale.body.secretNames, []);
+  t.equal((await configure({ settings: { units: null } })).status, 400, 'and is then unknown');
+  t.equal((await ann.delete(path)).status, 204);
+});
+
+t.test('an uninstalled one is gone for its user at once, and its removal is queued', async (t) => {
+  const { slug } = await published();
+  const { body } = await ann.post('/installations', { slug });
+  t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
+  t.equal((await ann.get(`/installations/${body.id}`)).status, 404);
+  t.equal((await ann.delete(`/installations/${body.id}`)).status, 404);
+  t.same((await events(body.id)).at(-1), { type: 'pluginUninstalled', data: { by: 'user' } });
+  const jobs = await api.pool.query(
+    `SELECT data FROM pgboss.job WHERE name = 'uninstall' AND data ->> 'installationId' = $1`,
+    [body.id],
+  );
+  t.equal(jobs.rows.length, 1);
+  const again = await ann.post('/installations', { slug });
+  t.equal(again.status, 201, 'the plugin can be installed anew while the old one is being removed');
+  t.equal((await ann.delete(`/installations/${again.body.id}`)).status, 204);
+});
+
+t.test('pins name a published version of the plugin', async (t) => {
+  const one = await published();
+  const other = await published();
+  const pin = (pinnedVersionId?: string) =>
+    ann.post('/installations', { slug: one.slug, versionPolicy: 'Pinned', pinnedVersionId });
+  for (const wrong of [undefined, other.versionId, 'nonsense']) {
+    const refused = await pin(wrong);
+    t.equal(refused.status, 422);
+    t.equal(refused.body.code, 'invalid_pin');
+  }
+  const made = await pin(one.versionId);
+  t.match(made.body, { versionPolicy: 'Pinned', pinnedVersionId: one.versionId });
+  t.equal((await ann.post('/installations', { slug: other.slug, versionPolicy: 'Draft' })).body.code, 'no_draft');
+  t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
+});
+
+t.test('rerun-setup tells the plugin again', async (t) => {
+  const { slug } = await published();
+  const { body } = await ann.post('/installations', { slug });
+  const answer = await ann.post(`/installations/${body.id}/rerun-setup`);
+  t.equal(answer.status, 202);
+  t.ok(answer.body.eventId);
+  t.same((await events(body.id)).at(-1), { type: 'pluginInstalled', data: { reason: 'rerun-setup' } });
+  t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
+});
+
+t.test('an account has so many installations at most, however they race', async (t) => {
+  const plugins = await Promise.all(Array.from({ length: 5 }, () => published()));
+  const answers = await Promise.all(plugins.map(({ slug }) => ann.post('/installations', { slug })));
+  t.same(answers.map(({ status }) => status).sort(), [201, 201, 201, 429, 429]);
+  const orders = answers.flatMap(({ status, body }) => (status === 201 ? [body.hookOrder] : []));
+  t.equal(new Set(orders).size, 3, 'hook orders differ');
+});
+
+t.test('log lines are paged, filtered and kept to their account', async (t) => {
+  const { items } = (await ann.get('/installations')).body;
+  const id = items[0].id;
+  const { insertLogs, maintainLogs } = await import('../../../db/records/logs.ts');
+  await maintainLogs(api.pool);
+  const line = (index: number) => ({
+    ...{
+      id: `00${index}`,
+      at: new Date().toISOString(),
+      level: index % 2 ? 'warn' : ('info' as const),
+      message: `m${index}`,
+    },
+    ...{ data: null, installationId: id, sessionId: index === 4 ? 's' : null, source: 'system', invocationId: null },
+    ...{ versionId: null, semVer: null, truncated: false },
+  });
+  await insertLogs(api.pool, [1, 2, 3, 4].map(line) as Parameters<typeof insertLogs>[1]);
+  const get = (query: string) => ann.get(`/plugin-logs?installationId=${id}${query}`);
+  const first = (await get('&limit=3')).body;
+  t.same(
+    first.items.map((one: { message: string }) => one.message),
+    ['m4', 'm3', 'm2'],
+  );
+  t.same((await get(`&limit=3&cursor=${first.nextCursor}`)).body.items.length, 1);
+  t.same((await get('&levels=warn')).body.items.length, 2);
+  t.same((await get('&levels=warn&levels=info')).body.items.length, 4);
+  t.same((await get('&sessionId=s')).body.items.length, 1);
+  for (const wrong of ['&levels=fatal', '&limit=0', '&limit=x', '&limit=1001', '&cursor=%20', '&limit=1&limit=2']) {
+    const refused = await get(wrong);
+    t.equal(refused.status, 400, wrong);
+    t.equal(refused.body.code, 'bad_request');
+  }
+  t.equal((await ann.get('/plugin-logs')).status, 400);
+  t.equal((await ann.get('/plugin-logs?installationId=nope')).status, 404);
+});

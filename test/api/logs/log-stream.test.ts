@@ -1,0 +1,237 @@
+/** Following a log over a real socket: what is written arrives once and in order, whoever breaks off. */
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import t from 'tap';
+import { LogStreams } from '../../../api/logs/log-streams.ts';
+import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
+import { orderedId } from '../../../supervisor/records/ordered-id.ts';
+import { listen, startApi } from '../api-service.ts';
+import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
+
+const api = await startApi(t, { introspect: introspectsMinimal });
+const port = await listen(api);
+const [ann, ben] = [await api.user('ann'), await api.user('ben')];
+await maintainLogs(api.pool);
+const installationId = await install('followed');
+
+async function install(slug: string): Promise<string> {
+  const { id } = (await ann.post('/plugins', { slug, displayName: slug })).body;
+  await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });
+  return (await ann.post('/installations', { slug })).body.id;
+}
+
+const line = (message: string, more: Partial<LogLine> = {}): LogLine => ({
+  ...{ id: orderedId(Date.now()), at: new Date().toISOString(), level: 'info', message, data: null, installationId },
+  ...{ sessionId: null, source: 'tools.x', invocationId: null, versionId: null, semVer: null, truncated: false },
+  ...more,
+});
+const write = (...lines: LogLine[]) => insertLogs(api.pool, lines);
+
+interface Follower {
+  readonly response: IncomingMessage;
+  readonly lastId: string;
+  /** The next line's message. */
+  next(): Promise<string>;
+  close(): Promise<void>;
+}
+/** Opens a stream and waits for its first words, so that whatever is written next is followed. */
+async function follow(query = '', headers: Record<string, string> = {}, token = ann.token): Promise<Follower> {
+  const path = `/api/plugin-logs/stream?installationId=${installationId}${query}`;
+  const outgoing = get({ port, host: '127.0.0.1', path, headers: { authorization: `Bearer ${token}`, ...headers } });
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
+  response.setEncoding('utf8');
+  const chunks = response[Symbol.asyncIterator]();
+  let text = '';
+  let lastId = '';
+  const event = async (): Promise<string> => {
+    for (;;) {
+      const end = text.indexOf('\n\n');
+      if (end >= 0) {
+        const found = text.slice(0, end);
+        text = text.slice(end + 2);
+        lastId = /^id: (.*)$/m.exec(found)?.[1] ?? lastId;
+        return found;
+      }
+      const { value, done } = await chunks.next();
+      if (done) return '';
+      text += value;
+    }
+  };
+  await event();
+  return {
+    response,
+    get lastId() {
+      return lastId;
+    },
+    async next() {
+      for (;;) {
+        const found = await event();
+        if (found === '') return '(end)';
+        const [, data] = /^event: line\ndata: (.*)$/m.exec(found) ?? [];
+        if (data !== undefined) return JSON.parse(data).message;
+      }
+    },
+    async close() {
+      response.on('error', () => undefined);
+      const { promise: gone, resolve } = Promise.withResolvers<void>();
+      response.once('close', resolve);
+      outgoing.destroy();
+      await gone;
+    },
+  };
+}
+
+t.test('lines arrive as they are written, from now on', async (t) => {
+  await write(line('before'));
+  const follower = await follow();
+  t.match(follower.response.headers['content-type'], 'text/event-stream');
+  t.equal(follower.response.headers['cache-control'], 'no-store');
+  const started = performance.now();
+  await write(line('one'), line('two\nin two lines'));
+  t.equal(await follower.next(), 'one');
+  t.ok(performance.now() - started < 2_000, 'at once');
+  t.equal(await follower.next(), 'two\nin two lines');
+  await write(line('three'));
+  t.equal(await follower.next(), 'three');
+  await follower.close();
+});
+
+t.test('an operator follows an installation of others', async (t) => {
+  await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+  const follower = await follow('', {}, (await api.user('olga')).token);
+  await write(line('one'));
+  t.equal(await follower.next(), 'one');
+  await follower.close();
+});
+
+t.test('one that was cut off goes on where it was, also before its first line', async (t) => {
+  const first = await follow();
+  const nothingSeen = first.lastId;
+  await write(line('a'), line('b'));
+  t.equal(await first.next(), 'a');
+  const seen = first.lastId;
+  await first.close();
+  await write(line('c'));
+  const second = await follow('', { 'last-event-id': seen });
+  t.same([await second.next(), await second.next()], ['b', 'c']);
+  await second.close();
+  const third = await follow('', { 'last-event-id': nothingSeen });
+  t.same([await third.next(), await third.next(), await third.next()], ['a', 'b', 'c']);
+  await third.close();
+});
+
+t.test('a long way behind is caught up in order', async (t) => {
+  const follower = await follow();
+  const position = follower.lastId;
+  await follower.close();
+  const messages = Array.from({ length: 1_234 }, (_, index) => `line ${index}`);
+  await write(...messages.map((message) => line(message)));
+  const late = await follow('', { 'last-event-id': position });
+  const got: string[] = [];
+  while (got.length < messages.length) got.push(await late.next());
+  t.same(got, messages);
+  await late.close();
+});
+
+t.test('a line that is committed late is not left out, and none comes twice', async (t) => {
+  const follower = await follow();
+  const late = line('late');
+  await write(line('early'));
+  t.equal(await follower.next(), 'early');
+  await write(late);
+  t.equal(await follower.next(), 'late');
+  t.ok(follower.lastId > late.id, 'and its id does not move the reader back');
+  await write(line('next'));
+  t.equal(await follower.next(), 'next');
+  await follower.close();
+});
+
+t.test('level and session are filtered as in the list', async (t) => {
+  const follower = await follow('&levels=warn&levels=error&sessionId=s');
+  await write(
+    line('no', { sessionId: 's' }),
+    line('not', { level: 'warn' }),
+    line('yes', { level: 'error', sessionId: 's' }),
+  );
+  t.equal(await follower.next(), 'yes');
+  await follower.close();
+});
+
+t.test('who may not, gets a problem', async (t) => {
+  const stream = `/plugin-logs/stream?installationId=${installationId}`;
+  t.equal((await ben.get(stream)).status, 404);
+  t.equal((await ann.get('/plugin-logs/stream')).status, 400);
+  t.equal((await ann.get(`${stream}&levels=loud`)).status, 400);
+  const refused = await ann.send({ method: 'GET', url: `/api${stream}`, headers: { 'last-event-id': 'x' } });
+  t.equal(refused.status, 400);
+  t.match(refused.body.detail, /header last-event-id/);
+});
+
+t.test('streams are counted, and given back when they end', async (t) => {
+  const streams: Follower[] = [];
+  for (let count = 0; count < 20; count += 1) streams.push(await follow());
+  const refused = await ann.get(`/plugin-logs/stream?installationId=${installationId}`);
+  t.equal(refused.status, 429);
+  t.ok(refused.headers['retry-after']);
+  for (const stream of streams) await stream.close();
+  // The server hears of it a moment later than the client.
+  let again = await follow();
+  while (again.response.statusCode === 429) again = await follow();
+  await again.close();
+});
+
+const unlimited = () => ({ accountId: 'a', filter: { installationId }, after: null, isThere: async () => true });
+
+t.test('a reader that takes nothing costs a page of lines and no more', async (t) => {
+  let queries = 0;
+  const pool = new Proxy(api.pool, {
+    get: (target, key) => {
+      if (key === 'query') queries += 1;
+      const found = Reflect.get(target, key);
+      return typeof found === 'function' ? found.bind(target) : found;
+    },
+  });
+  const streams = new LogStreams({ pool, listener: api.services.listener });
+  const stream = await streams.open(unlimited());
+  const long = 'x'.repeat(8_000);
+  await write(...Array.from({ length: 1_000 }, () => line(long)));
+  stream.read(1);
+  const before = queries;
+  await write(line('more'));
+  await new Promise((resolve) => setImmediate(resolve));
+  t.ok(queries - before <= 2, `${queries - before} queries`);
+  t.ok(stream.readableLength < 2_000_000, `${stream.readableLength} bytes wait`);
+  stream.destroy();
+  await once(stream, 'close');
+  t.equal(streams.size, 0);
+});
+
+t.test('a quiet stream says that it lives, and ends with its installation, its time or the process', async (t) => {
+  const deps = { pool: api.pool, listener: api.services.listener };
+  const quick = new LogStreams(deps, { heartbeatMs: 20, lifetimeMs: 60_000 });
+  let asked = 0;
+  const isThere = async () => {
+    asked += 1;
+    return asked < 3;
+  };
+  const stream = await quick.open({ ...unlimited(), isThere });
+  let text = '';
+  for await (const chunk of stream) text += chunk;
+  t.equal(text.match(/: still here/g)?.length, 2, 'it ended when the installation was gone');
+  const short = new LogStreams(deps, { heartbeatMs: 60_000, lifetimeMs: 30 });
+  for await (const _ of await short.open(unlimited())) t.pass();
+  const long = new LogStreams(deps);
+  const open = await long.open(unlimited());
+  const ended = (async () => {
+    for await (const _ of open) long.close();
+  })();
+  await ended;
+  t.equal(quick.size + short.size + long.size, 0);
+});
+
+t.test('a service that stops does not wait for its readers', async (t) => {
+  const follower = await follow();
+  await api.app.close();
+  t.equal(await follower.next(), '(end)');
+});

@@ -1,0 +1,347 @@
+/** Packages that do not pass: each says what is wrong and where. */
+import t from 'tap';
+import { startApi } from '../api-service.ts';
+import { type Files, fileList, INDEX, MINIMAL, README, readmeWith } from './packages.ts';
+
+const api = await startApi(t);
+const ann = await api.user('ann');
+const { id } = (await ann.post('/plugins', { slug: 'broken', displayName: 'Broken' })).body;
+let patch = 0;
+/** Under a number of its own, so that one that wrongly passes spoils no other test. */
+const publish = (files: Files, semVer = `0.0.${patch++}`) =>
+  ann.post(`/plugins/${id}/versions`, { semVer, files: fileList(files) });
+const withIndex = (source: string, more: Files = {}): Files => ({ 'readme.md': README, 'index.ts': source, ...more });
+const withReadme = (readme: string): Files => ({ 'readme.md': readme, 'index.ts': INDEX });
+
+interface Expected {
+  readonly path?: string;
+  readonly line?: number;
+  readonly column?: number;
+  readonly field?: string | RegExp;
+  readonly message: RegExp;
+}
+const cases: Record<string, [Files, Expected]> = {
+  'no file': [{}, { message: /empty/ }],
+  'no readme': [{ 'index.ts': INDEX }, { path: 'readme.md', message: /missing/ }],
+  'a readme in capitals': [
+    { 'README.md': README, 'index.ts': INDEX },
+    { path: 'readme.md', message: /README\.md.*must be called/ },
+  ],
+  'no index': [{ 'readme.md': README }, { path: 'index.ts', message: /missing/ }],
+  'a wrapped file list': [
+    { 'p/readme.md': README, 'p/index.ts': INDEX },
+    { path: 'readme.md', message: /p\/readme\.md/ },
+  ],
+
+  'no frontmatter': [withReadme('# Hello'), { path: 'readme.md', line: 1, message: /---/ }],
+  'frontmatter without end': [withReadme('---\nname: x\n'), { path: 'readme.md', line: 1, message: /closing/ }],
+  'frontmatter over 16 KB': [withReadme(readmeWith(`# ${'x'.repeat(17_000)}`)), { line: 1, message: /16384/ }],
+  'frontmatter that is no YAML': [
+    withReadme('---\nname: [a\ndescription: b\n---\n'),
+    { path: 'readme.md', line: 3, message: /./ },
+  ],
+  'frontmatter that is a list': [withReadme('---\n- a\n---\n'), { path: 'readme.md', message: /object/ }],
+  'a tab': [withReadme('---\nname: x\n\tdescription: y\n---\n'), { path: 'readme.md', line: 3, message: /[Tt]ab/ }],
+  'no name': [withReadme('---\ndescription: b\n---\n'), { field: 'name', message: /required/ }],
+  'a name that is a number': [
+    withReadme('---\nname: 1.10\ndescription: b\n---\n'),
+    { line: 2, field: 'name', message: /quotes/ },
+  ],
+  'a long name': [
+    withReadme(`---\nname: ${'x'.repeat(65)}\ndescription: b\n---\n`),
+    { line: 2, field: 'name', message: /64/ },
+  ],
+  'a name that reads backwards': [
+    withReadme('---\nname: "a\\u202Eb"\ndescription: b\n---\n'),
+    { line: 2, field: 'name', message: /direction/ },
+  ],
+  'a name that is nothing': [
+    withReadme('---\nname: ~\ndescription: b\n---\n'),
+    { line: 2, field: 'name', message: /./ },
+  ],
+  'a name that is bytes': [
+    withReadme('---\nname: !!binary aGk=\ndescription: b\n---\n'),
+    { line: 2, message: /quotes|tag/i },
+  ],
+  'a name of 1 MB': [withReadme(`---\nname: ${'x'.repeat(1_000_000)}\ndescription: b\n---\n`), { message: /larger/ }],
+  'a name with nothing to see in it': [
+    withReadme('---\nname: "\\u200B\\u200B"\ndescription: b\n---\n'),
+    { line: 2, field: 'name', message: /./ },
+  ],
+  'an alias': [withReadme(readmeWith('settings: &a {}', 'secrets: *a')), { line: 5, message: /\*name/ }],
+  'billion laughs': [withReadme(readmeWith('a: &a [x]', 'b: &b [*a, *a]', 'c: [*b, *b]')), { message: /\*name/ }],
+  'a field twice': [withReadme(readmeWith('secrets: {}', 'secrets: {}')), { line: 5, message: /twice/ }],
+  'a tag': [withReadme(readmeWith('secrets: !!js/function x')), { line: 4, message: /tag/i }],
+  'a deep nest': [
+    withReadme(readmeWith(`settings: ${'['.repeat(100)}${']'.repeat(100)}`)),
+    { line: 4, message: /deep/ },
+  ],
+  'a very deep nest': [withReadme(readmeWith(`settings: ${'['.repeat(8000)}${']'.repeat(8000)}`)), { message: /./ }],
+  'an unknown field': [
+    withReadme(readmeWith('capabilites: []')),
+    { line: 4, field: 'capabilites', message: /did you mean “capabilities”/ },
+  ],
+  'an unknown capability': [
+    withReadme(readmeWith('capabilities: [host.llm, host.files]')),
+    { line: 4, field: 'capabilities.1', message: /host\.files/ },
+  ],
+  'a read form that is not there': [
+    withReadme(readmeWith('capabilities: ["host.llm:read"]')),
+    { message: /host\.llm:read/ },
+  ],
+  'a host that is none': [withReadme(readmeWith('capabilities: ["host.http:localhost"]')), { message: /localhost/ }],
+  'a prototype as setting': [withReadme(readmeWith('settings: { __proto__: {} }')), { message: /./ }],
+  'a default outside enum': [
+    withReadme(readmeWith('settings: { a: { default: x, enum: [y] } }')),
+    { field: 'settings.a.default', message: /enum/ },
+  ],
+  'a number as enum value': [
+    withReadme(readmeWith('settings: { a: { enum: [1] } }')),
+    { field: 'settings.a.enum.0', message: /quotes/ },
+  ],
+  'NUL by escape': [withReadme(readmeWith('settings: { a: { default: "\\0" } }')), { message: /NUL/ }],
+
+  'a syntax error': [
+    withIndex('const a = 1;\nconst b: = 2;\n'),
+    { path: 'index.ts', line: 2, column: 10, message: /Unexpected/ },
+  ],
+  'a syntax error beyond ASCII': [
+    withIndex('const é = "ü"; const b: = 2;'),
+    { path: 'index.ts', line: 1, column: 25, message: /Unexpected/ },
+  ],
+  'a syntax error in an imported file': [
+    withIndex("import './lib/x.ts';", { 'lib/x.ts': '\n\nlet let = 1;' }),
+    { path: 'lib/x.ts', line: 3, message: /let/ },
+  ],
+  'an import that is not there': [
+    withIndex("import { x } from './libs';\nx();", { 'lib.ts': 'export const x = 1' }),
+    { path: 'index.ts', line: 1, column: 19, message: /nearest is “\.\/lib\.ts”/ },
+  ],
+  'a builtin': [
+    withIndex("import fs from 'node:fs';\nfs.x();"),
+    { path: 'index.ts', line: 1, column: 16, message: /node:fs.*relative path/ },
+  ],
+  'a package': [withIndex("import _ from 'lodash';\n_();"), { path: 'index.ts', line: 1, message: /lodash/ }],
+  'an absolute import': [
+    withIndex("import x from '/etc/hostname';\nx();"),
+    { path: 'index.ts', line: 1, message: /hostname/ },
+  ],
+  'an import out of the package': [
+    withIndex("import x from '../../../etc/hostname';\nx();"),
+    { message: /leaves the package/ },
+  ],
+  'a text import': [withIndex("import x from './a.txt';\nx();", { 'a.txt': 'x' }), { message: /no code/ }],
+  'a computed import()': [
+    withIndex('const a = "x";\nimport(a);'),
+    { path: 'index.ts', line: 2, column: 1, message: /import\(\)/ },
+  ],
+  'a literal import()': [withIndex('import("./x.ts");'), { path: 'index.ts', line: 1, message: /import\(\)/ }],
+  'a glob import()': [
+    withIndex('const a = "x";\nimport("../" + a + ".ts");'),
+    { path: 'index.ts', line: 2, message: /import\(\)/ },
+  ],
+  require: [withIndex('require("fs");'), { path: 'index.ts', line: 1, message: /require/ }],
+  eval: [withIndex('eval("1");'), { path: 'index.ts', line: 1, column: 1, message: /eval/ }],
+  'import.meta': [withIndex('console.log(import.meta.url);'), { path: 'index.ts', line: 1, message: /import\.meta/ }],
+  'top-level await': [withIndex('await 1;\nexport {};'), { path: 'index.ts', line: 1, message: /await/ }],
+  'broken JSON': [
+    withIndex("import a from './a.json';\nconsole.log(a);", { 'a.json': '{,}' }),
+    { path: 'a.json', line: 1, message: /./ },
+  ],
+  'nesting that kills esbuild': [
+    withIndex(`globalThis.x = ${'['.repeat(200_000)}${']'.repeat(200_000)};`),
+    { path: 'index.ts', message: /nested/ },
+  ],
+  'too much code': [withIndex(`globalThis.x = "${'x'.repeat(9_000_000)}";`), { path: 'index.ts', message: /larger/ }],
+
+  'nothing registered': [
+    withIndex('const a = 1;\nconsole.log(a);'),
+    { path: 'index.ts', message: /registers nothing/ },
+  ],
+  'a misspelt hook': [
+    withIndex('\n  middleware.systemPromt = (ctx) => ctx.systemPrompt;'),
+    { path: 'index.ts', line: 2, message: /middleware\.systemPromt.*“middleware\.systemPrompt”/ },
+  ],
+  'a misspelt event': [
+    withIndex('events.pluginInstaled = () => {};'),
+    { path: 'index.ts', line: 1, message: /“events\.pluginInstalled”/ },
+  ],
+  'a misspelt channel handler': [
+    withIndex('channel.recieve = () => {};'),
+    { path: 'index.ts', line: 1, message: /“channel\.receive”/ },
+  ],
+  'a misspelt group': [
+    withIndex('midleware.systemPrompt = () => "";'),
+    { path: 'index.ts', line: 1, message: /There are middleware/ },
+  ],
+  'an error at load': [
+    withIndex('const a = 1;\nthrow new Error("no " + a);'),
+    { path: 'index.ts', line: 2, message: /no 1/ },
+  ],
+  'an endless loop at load': [withIndex('while (true) {}'), { path: 'index.ts', message: /5/ }],
+  'a handler that is none': [withIndex('middleware.systemPrompt = "text";'), { path: 'index.ts', message: /function/ }],
+  'a tool without handler': [
+    withIndex('tools.x = { description: "x", parameters: {} };'),
+    { path: 'index.ts', message: /handler/ },
+  ],
+  'a tool without description': [
+    withIndex('tools.x = { parameters: {}, handler: () => "" };'),
+    { path: 'index.ts', message: /description/ },
+  ],
+  'a tool with a bad name': [
+    withIndex('tools["a b"] = { description: "x", parameters: {}, handler: () => "" };'),
+    { path: 'index.ts', message: /a b/ },
+  ],
+  'a tool called __proto__': [
+    withIndex('tools["__proto__"] = { description: "x", parameters: {}, handler: () => "" };'),
+    { path: 'index.ts', message: /./ },
+  ],
+  'too many tools': [
+    withIndex(
+      'for (let i = 0; i < 129; i += 1) tools["t" + i] = { description: "x", parameters: {}, handler: () => "" };',
+    ),
+    { message: /128/ },
+  ],
+  'a description with NUL': [
+    withIndex('tools.x = { description: "a\\0b", parameters: {}, handler: () => "" };'),
+    { message: /NUL/ },
+  ],
+  'parameters that are no schema': [
+    withIndex('tools.x = { description: "x", parameters: { type: "objekt" }, handler: () => "" };'),
+    { field: /^tools.x.parameters/, message: /./ },
+  ],
+  'parameters that are a list': [
+    withIndex('tools.x = { description: "x", parameters: [], handler: () => "" };'),
+    { message: /./ },
+  ],
+  'a schema that points away': [
+    withIndex('tools.x = { description: "x", parameters: { $ref: "https://example.com/s.json" }, handler: () => "" };'),
+    { field: /^tools.x.parameters/, message: /./ },
+  ],
+  'an older schema': [
+    withIndex(
+      'tools.x = { description: "x", parameters: { $schema: "http://json-schema.org/draft-07/schema#" }, handler: () => "" };',
+    ),
+    { field: /^tools.x.parameters/, message: /./ },
+  ],
+  'a pattern that is none': [
+    withIndex('tools.x = { description: "x", parameters: { pattern: "(" }, handler: () => "" };'),
+    { field: /^tools.x.parameters/, message: /./ },
+  ],
+  'a huge schema': [
+    withIndex('tools.x = { description: "x", parameters: { description: "x".repeat(70000) }, handler: () => "" };'),
+    { message: /larger/ },
+  ],
+
+  'a command with a bad name': [
+    { ...MINIMAL, 'commands/a b.md': 'x' },
+    { path: 'commands/a b.md', message: /name/ },
+  ],
+  'a command without text': [
+    { ...MINIMAL, 'commands/a.md': '---\ndescription: x\n---\n' },
+    { path: 'commands/a.md', message: /no text/ },
+  ],
+  'a command twice': [
+    withIndex('commands.a = { description: "x", handler: () => "" };', { 'commands/a.md': 'x' }),
+    { path: 'commands/a.md', message: /as well/ },
+  ],
+  'a skill without SKILL.md': [
+    { ...MINIMAL, 'skills/a/notes.md': 'x' },
+    { path: 'skills/a', message: /SKILL\.md/ },
+  ],
+  'a skill with another name': [
+    { ...MINIMAL, 'skills/a/SKILL.md': '---\nname: b\ndescription: x\n---\nx' },
+    { path: 'skills/a/SKILL.md', field: 'name', message: /“a”/ },
+  ],
+};
+for (const [name, [files, expected]] of Object.entries(cases)) {
+  t.test(name, async (t) => {
+    const { status, body } = await publish(files);
+    t.equal(status, 422, JSON.stringify(body));
+    t.equal(body.code, 'invalid_package');
+    t.match(body.errors?.[0] ?? { message: body.detail }, expected);
+    t.notMatch(JSON.stringify(body), /file:\/\/|node_modules|\/tmp\/|staging/, 'no path of this machine');
+  });
+}
+
+t.test('paths that a package may not hold', async (t) => {
+  const paths = [
+    '',
+    '/a',
+    '../a',
+    'a/../b',
+    './a',
+    'a//b',
+    'a/',
+    'a\\b',
+    'C:/a',
+    'a:b',
+    'a\0b',
+    'a\nb',
+    '\ud800',
+    'con',
+    'a/NUL.txt',
+    'a.',
+    'a ',
+  ];
+  paths.push(`${'a/'.repeat(16)}a`, 'a'.repeat(256), 'readme.md/a', 'README.MD', '../../readme.md');
+  for (const path of paths) {
+    const files = [...fileList(MINIMAL), { path, contentText: 'x' }];
+    const { status, body } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
+    t.equal(status, 422, `${JSON.stringify(path)} ${JSON.stringify(body)}`);
+  }
+  const twice = [...fileList(MINIMAL), ...fileList(MINIMAL)];
+  t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: twice })).body.detail, /twice/);
+  const many = Array.from({ length: 10_001 }, (_, index) => ({ path: `f${index}`, contentText: '' }));
+  t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: many })).body.detail, /10000/);
+});
+
+t.test('what is no text', async (t) => {
+  for (const contentText of ['a\0b', '\ud800']) {
+    const files = [...fileList(MINIMAL), { path: 'a.txt', contentText }];
+    const { status, body } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
+    t.equal(status, 422);
+    t.equal(body.code, 'text_files_only');
+    t.equal(body.errors[0].path, 'a.txt');
+  }
+  const payload = Buffer.concat([
+    Buffer.from('{"semVer":"1.0.0","files":[{"path":"a","contentText":"'),
+    Buffer.from([0xc3, 0x28]),
+    Buffer.from('"}]}'),
+  ]);
+  const headers = { 'content-type': 'application/json' };
+  const answer = await ann.send({ method: 'POST', url: `/api/plugins/${id}/versions`, payload, headers });
+  t.equal(answer.body.code, 'text_files_only');
+});
+
+t.test('numbers that are no version', async (t) => {
+  const wrong = [
+    '',
+    '1',
+    '1.0',
+    'v1.0.0',
+    ' 1.0.0',
+    '1.0.0 ',
+    '1.0.0\n',
+    '=1.0.0',
+    '01.0.0',
+    '1.0.0-01',
+    '1.0.0+build',
+    '1.0.0-',
+    'latest',
+  ];
+  wrong.push('9007199254740992.0.0', `1.0.0-${'a'.repeat(100)}`, '1.0.0\0', '１.0.0');
+  for (const semVer of wrong) {
+    const { status, body } = await publish(MINIMAL, semVer);
+    t.equal(status, 422, semVer);
+    t.equal(body.code, 'invalid_package');
+    t.equal(body.errors[0].field, 'semVer');
+  }
+});
+
+t.test('nothing of all that was published, and a good package still is', async (t) => {
+  t.same((await ann.get(`/plugins/${id}`)).body.versions, []);
+  const text = 'const texts = ["<!-- a --> b", "import(x)", `eval(1)`, /(?<!--)import(x)/u]; // import(\n';
+  const { status, body } = await publish(withIndex(`${text}middleware.systemPrompt = () => texts.join('');`));
+  t.equal(status, 201, JSON.stringify(body));
+});

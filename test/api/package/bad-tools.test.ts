@@ -1,0 +1,174 @@
+/** Tools that do not pass: the refusal names the tool, the place in its schema and the line that registers it. */
+import t from 'tap';
+import { startApi } from '../api-service.ts';
+import { fileList, README } from './packages.ts';
+
+const api = await startApi(t);
+const ann = await api.user('ann');
+const { id } = (await ann.post('/plugins', { slug: 'tools', displayName: 'Tools' })).body;
+let patch = 0;
+const publish = (index: string) =>
+  ann.post(`/plugins/${id}/versions`, {
+    semVer: `0.0.${patch++}`,
+    files: fileList({ 'readme.md': README, 'index.ts': index }),
+  });
+const tool = (parameters: unknown, name = 'x') =>
+  `// one line before\ntools.${name} = { description: 'x', handler: () => '', parameters: ${JSON.stringify(parameters)} };`;
+
+const refused: Record<string, [parameters: unknown, at: string, message: RegExp]> = {
+  'a catastrophic pattern': [
+    { type: 'object', properties: { s: { type: 'string', pattern: '^(a+)+$' } } },
+    '/properties/s/pattern',
+    /exponentially long.*'a'/,
+  ],
+  'a catastrophic name of properties': [
+    { type: 'object', patternProperties: { '^(\\w|\\d)+$': {} } },
+    '/patternProperties/^(\\w|\\d)+$',
+    /exponentially/,
+  ],
+  'a pattern nobody can judge': [
+    { properties: { s: { pattern: '(?:a{1,1000}){1,1000}b' } } },
+    '/properties/s/pattern',
+    /too complex|the power|exponentially/,
+  ],
+  'a catastrophic pattern behind a reference': [
+    { $ref: '#/hidden/deep', hidden: { deep: { pattern: '^(a|a)*$' } } },
+    '/hidden/deep/pattern',
+    /exponentially/,
+  ],
+  'a schema that is itself': [{ $ref: '#' }, '', /without end/],
+  'two that are each other': [
+    { $ref: '#/$defs/a', $defs: { a: { allOf: [{ $ref: '#/$defs/b' }] }, b: { not: { $ref: '#/$defs/a' } } } },
+    '/$defs/b/not',
+    /without end/,
+  ],
+  'a circle over an anchor': [
+    { $ref: '#here', $defs: { a: { $anchor: 'here', anyOf: [{ $ref: '#here' }] } } },
+    '/$defs/a/anyOf/0',
+    /without end/,
+  ],
+  'references that multiply': [
+    {
+      $ref: '#/$defs/d0',
+      $defs: Object.fromEntries(
+        Array.from({ length: 20 }, (_, n) => [
+          `d${n}`,
+          n === 19 ? {} : { allOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] },
+        ]),
+      ),
+    },
+    '/$defs/d7',
+    /10000 schemas/,
+  ],
+  'a remote reference': [
+    { properties: { a: { $ref: 'https://example.com/s.json' } } },
+    '/properties/a/$ref',
+    /nothing is fetched/,
+  ],
+  'a reference to nothing': [
+    { properties: { a: { $ref: '#/$defs/none' } } },
+    '/properties/a/$ref',
+    /not in this schema/,
+  ],
+  'a keyword with a wrong value': [{ properties: { a: { type: 'objekt' } } }, '/properties/a/type', /2020-12/],
+};
+for (const [name, [parameters, at, message]] of Object.entries(refused)) {
+  t.test(name, async (t) => {
+    const { status, body } = await publish(tool(parameters));
+    t.equal(status, 422, JSON.stringify(body));
+    t.match(body.errors[0], { path: 'index.ts', line: 2, field: `tools.x.parameters${at}`, message });
+    t.match(body.detail, /^index\.ts:2:\d+: tools\.x\.parameters/);
+  });
+}
+
+t.test('what is recursive and ends, and patterns that are honest, pass', async (t) => {
+  const node = {
+    type: 'object',
+    properties: { next: { $ref: '#/$defs/node' }, all: { type: 'array', items: { $ref: '#/$defs/node' } } },
+  };
+  const parameters = {
+    $id: 'https://example.com/tree',
+    $ref: 'https://example.com/tree#/$defs/node',
+    $defs: { node: { ...node, $anchor: 'node' }, other: { $ref: '#node' } },
+    properties: {
+      date: { pattern: '^\\d{4}-\\d{2}-\\d{2}$' },
+      name: { pattern: '^[a-z]+( [a-z]+)*$' },
+      '(a+)+$': { const: '^(a+)+$', default: '^(a+)+$' },
+    },
+  };
+  const { status, body } = await publish(tool(parameters));
+  t.equal(status, 201, JSON.stringify(body));
+});
+
+t.test('schemas that are odd and harmless pass', async (t) => {
+  const code = "x');process.exit(1);//";
+  const odd: Record<string, unknown> = {
+    'property names that look like code': {
+      properties: { [code]: { type: 'string' }, '${1}': {}, "']": {}, constructor: {}, toString: { type: 'string' } },
+      required: [code],
+    },
+    'keywords nobody knows': { 'x-ours': { $ref: 'https://example.com/' }, format: 'no-such-format', deprecated: true },
+    '2,000 properties': {
+      properties: Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`p${at}`, { type: 'string' }])),
+    },
+    'a default that would pollute': { properties: { a: { default: { constructor: { prototype: { polluted: 1 } } } } } },
+    'an empty one': {},
+  };
+  for (const [name, parameters] of Object.entries(odd)) {
+    const { status, body } = await publish(tool(parameters));
+    t.equal(status, 201, `${name}: ${JSON.stringify(body).slice(0, 300)}`);
+  }
+  t.notOk('polluted' in {});
+});
+
+t.test('two schemas of one $id are each their own', async (t) => {
+  const named = (type: string) => ({ $id: 'https://example.com/same', type: 'object', properties: { a: { type } } });
+  const both = `${tool(named('string'), 'one')}\n${tool(named('integer'), 'two')}`;
+  const { status, body } = await publish(both);
+  t.equal(status, 201, JSON.stringify(body));
+  t.match(
+    body.discovered.tools.map((one: { parameters: unknown }) => one.parameters),
+    [named('string'), named('integer')],
+  );
+  const other = (await ann.post('/plugins', { slug: 'other-tools', displayName: 'Other' })).body.id;
+  const files = fileList({ 'readme.md': README, 'index.ts': tool(named('boolean')) });
+  t.equal(
+    (await ann.post(`/plugins/${other}/versions`, { semVer: '1.0.0', files })).status,
+    201,
+    'nor with other plugins',
+  );
+});
+
+t.test('what a registration says of itself', async (t) => {
+  const wrong: Record<string, RegExp> = {
+    [tool({}).replace("'x'", "''")]: /tools\.x\.description: must not be empty/,
+    [tool({}).replace("'x'", '7')]: /tools\.x\.description: must be a text of 1-4096 characters/,
+    [tool({}).replace("'x'", '"x".repeat(4097)')]: /tools\.x\.description: has more than 4096 characters/,
+    '\nproviders.p = { models: [], chat: () => null };': /providers\.p\.models/,
+    "\ncommands.c = { description: '', handler: () => '' };": /commands\.c\.description: must not be empty/,
+  };
+  for (const [index, message] of Object.entries(wrong)) {
+    const { status, body } = await publish(index);
+    t.equal(status, 422, JSON.stringify(body));
+    t.match(body.errors[0], { path: 'index.ts', line: 2, message }, index);
+  }
+});
+
+t.test('a global that is not there', async (t) => {
+  const wrong: Record<string, RegExp> = {
+    "\nmiddlware.systemPrompt = () => 'x';": /no “middlware”; did you mean “middleware”/,
+    "\nhots.log('x');": /no “hots”; did you mean “host”/,
+    '\nsetTimout(() => {}, 1);': /did you mean “setTimeout”/,
+    "\nfetch('https://example.com');": /no fetch in a plugin: use host\.http\.fetch/,
+    '\nconst x = process.env.HOME;': /no process in a plugin/,
+  };
+  for (const [index, message] of Object.entries(wrong)) {
+    const { status, body } = await publish(index);
+    t.equal(status, 422, JSON.stringify(body));
+    t.match(body.errors[0], { path: 'index.ts', line: 2, message }, index);
+  }
+  const answer = await publish(
+    "tools['r' + typeof require] = { description: 'x', parameters: {}, handler: () => '' };",
+  );
+  t.match(answer.body.discovered?.tools, [{ name: 'rundefined' }], JSON.stringify(answer.body));
+});

@@ -1,0 +1,137 @@
+/** Uploads over a real socket: the limit to the byte, bounded memory, nothing left behind. */
+import { readdir } from 'node:fs/promises';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { listen, startApi } from '../api-service.ts';
+import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
+import { zipOfSize } from './zip-crafting.ts';
+
+const MIB = 1024 * 1024;
+const LIMIT = 256 * MIB;
+const api = await startApi(t, { introspect: introspectsMinimal });
+const port = await listen(api);
+const ann = await api.user('ann');
+const { id } = (await ann.post('/plugins', { slug: 'large', displayName: 'Large' })).body;
+const staged = () => readdir(join(api.dataDir, 'staging'));
+
+interface Sent {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: a problem or a version
+  readonly body: any;
+}
+/** Sends a multipart body piece by piece. `pause` is called between pieces. */
+function send(
+  semVer: string,
+  zip: Buffer,
+  options: { chunked?: boolean; pieces?: number; pause?: () => Promise<void> } = {},
+): Promise<Sent> {
+  const { payload, headers } = multipartOf(
+    { name: 'file', filename: 'p.zip', content: zip },
+    { name: 'semVer', content: semVer },
+  );
+  return new Promise((resolve, reject) => {
+    const outgoing = request({
+      ...{ port, host: '127.0.0.1', method: 'POST', path: `/api/plugins/${id}/versions/zip` },
+      headers: {
+        ...headers,
+        authorization: `Bearer ${ann.token}`,
+        ...(options.chunked ? {} : { 'content-length': payload.length }),
+      },
+    });
+    outgoing.on('error', reject);
+    outgoing.on('response', async (incoming) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of incoming) chunks.push(chunk as Buffer);
+      resolve({ status: incoming.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString()) });
+    });
+    void (async () => {
+      const size = Math.ceil(payload.length / (options.pieces ?? 64));
+      for (let start = 0; start < payload.length && !outgoing.destroyed; start += size) {
+        if (!outgoing.write(payload.subarray(start, start + size)))
+          await new Promise((drained) => outgoing.once('drain', drained));
+        await options.pause?.();
+      }
+      outgoing.end();
+    })();
+  });
+}
+
+t.test('256 MB exactly pass, with bounded memory', async (t) => {
+  const zip = zipOfSize(LIMIT);
+  t.equal(zip.length, LIMIT);
+  let highest = 0;
+  const { arrayBuffers } = process.memoryUsage();
+  const watch = setInterval(() => {
+    highest = Math.max(highest, process.memoryUsage().arrayBuffers - arrayBuffers);
+  }, 10);
+  const made = await send('1.0.0', zip);
+  clearInterval(watch);
+  t.equal(made.status, 201, JSON.stringify(made.body));
+  t.ok(made.body.sizeBytes > LIMIT - 10_000);
+  // The sender's own copy of the body is one of the buffers counted.
+  t.ok(highest - LIMIT < 64 * MIB, `${Math.round(highest / MIB)} MB of buffers`);
+  t.same(await staged(), []);
+});
+
+t.test('one byte more is too large, told early or late', async (t) => {
+  const zip = zipOfSize(LIMIT + 1);
+  for (const chunked of [false, true]) {
+    const refused = await send('1.0.1', zip, { chunked });
+    t.equal(refused.status, 413, `chunked ${chunked}: ${JSON.stringify(refused.body)}`);
+    t.equal(refused.body.code, 'too_large');
+    t.same(await staged(), []);
+  }
+  const huge = await send('1.0.1', Buffer.alloc(LIMIT + MIB));
+  t.equal(huge.status, 413);
+  t.equal((await ann.get('/me')).status, 200, 'and the service goes on');
+});
+
+t.test('an upload that is broken off leaves nothing', async (t) => {
+  const zip = await zipOf({ ...MINIMAL, 'assets/a': Buffer.alloc(MIB, 1) }, { compress: false });
+  const { payload, headers } = multipartOf(
+    { name: 'file', filename: 'p.zip', content: zip },
+    { name: 'semVer', content: '2.0.0' },
+  );
+  for (let part = 1; part <= 9; part += 1) {
+    const outgoing = request({
+      ...{ port, host: '127.0.0.1', method: 'POST', path: `/api/plugins/${id}/versions/zip` },
+      headers: { ...headers, authorization: `Bearer ${ann.token}`, 'content-length': payload.length },
+    });
+    outgoing.on('error', () => undefined);
+    outgoing.write(payload.subarray(0, Math.floor((payload.length * part) / 10)));
+    await sleep(40);
+    outgoing.destroy();
+  }
+  for (let tries = 0; tries < 100 && (await staged()).length > 0; tries += 1) await sleep(20);
+  t.same(await staged(), []);
+});
+
+t.test('a slow upload passes while small requests are answered', async (t) => {
+  const zip = await zipOf(MINIMAL);
+  let answered = 0;
+  const made = await send('3.0.0', zip, {
+    pieces: 10,
+    pause: async () => {
+      await sleep(20);
+      if ((await ann.get('/me')).status === 200) answered += 1;
+    },
+  });
+  t.equal(made.status, 201);
+  t.equal(answered, 10);
+});
+
+t.test('bytes that are no HTTP get a problem too', async (t) => {
+  const { connect } = await import('node:net');
+  const answer = await new Promise<string>((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write('NONSENSE\r\n\r\n'));
+    let text = '';
+    socket.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk;
+    });
+    socket.on('close', () => resolve(text));
+  });
+  t.match(answer, /^HTTP\/1\.1 400 /);
+  t.match(answer, /"code":"bad_request"/);
+});

@@ -1,0 +1,96 @@
+/** Files of packages on disk: there as long as a version names them, and not longer. */
+import { readdir, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { openBlobUpkeep } from '../../../api/plugins/blob-upkeep.ts';
+import { findUsedBlobs } from '../../../db/catalog/versions.ts';
+import { type ApiService, startApi } from '../api-service.ts';
+import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
+
+const MINUTE = 60_000;
+
+async function namesOnDisk({ dataDir }: ApiService): Promise<string[]> {
+  const found: string[] = [];
+  for (const prefix of await readdir(join(dataDir, 'blobs'))) {
+    for (const rest of await readdir(join(dataDir, 'blobs', prefix))) found.push(`${prefix}${rest}`);
+  }
+  return found;
+}
+/** Makes all blobs look as if they had been there for long. */
+async function age(api: ApiService): Promise<void> {
+  for (const name of await namesOnDisk(api)) {
+    await utimes(join(api.dataDir, 'blobs', name.slice(0, 2), name.slice(2)), new Date(0), new Date(0));
+  }
+}
+const body = (semVer: string, more: Files = {}) => ({ semVer, files: fileList({ ...MINIMAL, ...more }) });
+const onError = (error: Error) => {
+  throw error;
+};
+
+t.test('what a deleted plugin and a replaced draft leave behind is removed, and nothing else', async (t) => {
+  const api = await startApi(t, { introspect });
+  const ann = await api.user('ann');
+  const kept = (await ann.post('/plugins', { slug: 'kept', displayName: 'A' })).body;
+  const gone = (await ann.post('/plugins', { slug: 'gone', displayName: 'B' })).body;
+  const version = (await ann.post(`/plugins/${kept.id}/versions`, body('1.0.0', { 'assets/a.txt': 'a' }))).body;
+  await ann.post(`/plugins/${kept.id}/draft`, { files: fileList({ ...MINIMAL, 'assets/old.txt': 'old' }) });
+  await ann.post(`/plugins/${kept.id}/draft`, { files: fileList({ ...MINIMAL, 'assets/new.txt': 'new' }) });
+  await ann.post(`/plugins/${gone.id}/draft`, { files: fileList({ ...MINIMAL, 'assets/gone.txt': 'gone' }) });
+  t.equal((await ann.delete(`/plugins/${gone.id}`)).status, 204);
+  const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError });
+  t.equal(await upkeep.sweep(), 0, 'within the grace nothing goes');
+  await age(api);
+  const before = await namesOnDisk(api);
+  const used = await findUsedBlobs(api.pool, before);
+  t.equal(before.length - used.size, 2, 'the old draft’s file and the deleted plugin’s');
+  t.equal(await upkeep.sweep(), 2);
+  t.same((await namesOnDisk(api)).toSorted(), [...used].toSorted());
+  const files = (await ann.get(`/plugins/${kept.id}/versions/${version.id}/files`)).body.items;
+  t.equal(files.find((file: { path: string }) => file.path === 'assets/a.txt').contentText, 'a');
+  t.ok(used.has(version.bundleSha256));
+  await upkeep.close();
+});
+
+t.test('publishes that find their files there already lose none to a sweep', async (t) => {
+  const api = await startApi(t, { introspect, bundler: { threads: 1, queue: 100 } });
+  const ann = await api.user('ann');
+  const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError }, MINUTE);
+  for (let round = 0; round < 3; round += 1) {
+    // Left by a plugin that is gone.
+    const texts = Array.from({ length: 8 }, (_, index) => `round ${round} text ${index}`);
+    for (const text of texts) await api.services.blobs.put(Buffer.from(text));
+    await age(api);
+    const { id } = (await ann.post('/plugins', { slug: `p${round}`, displayName: 'P' })).body;
+    let publishing = true;
+    const sweeps = (async () => {
+      while (publishing) await upkeep.sweep();
+    })();
+    const publish = (text: string, index: number) =>
+      ann.post(`/plugins/${id}/versions`, body(`1.0.${index}`, { 'assets/a.txt': text }));
+    const answers = await Promise.all(texts.map(publish));
+    publishing = false;
+    await sweeps;
+    for (const [index, { status, body: made }] of answers.entries()) {
+      t.equal(status, 201);
+      const { items } = (await ann.get(`/plugins/${id}/versions/${made.id}/files`)).body;
+      const asset = items.find((file: { path: string }) => file.path === 'assets/a.txt');
+      t.equal(asset.contentText, texts[index]);
+      t.ok(await api.services.blobs.has(made.bundleSha256), 'its bundle is there');
+    }
+  }
+  await upkeep.close();
+});
+
+t.test('of many processes one sweeps', async (t) => {
+  const api = await startApi(t, { introspect });
+  const other = await api.pool.connect();
+  await other.query(`SELECT pg_advisory_lock(hashtext('bulkhead blob sweep'))`);
+  const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError });
+  t.equal(await upkeep.sweep(), null);
+  other.release(true);
+  let removed = await upkeep.sweep();
+  // The server frees the lock a moment after the connection is gone.
+  while (removed === null) removed = await upkeep.sweep();
+  t.equal(removed, 0);
+  await upkeep.close();
+});

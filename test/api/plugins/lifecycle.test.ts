@@ -1,0 +1,277 @@
+/** Versions, listings and installations over time: who moves, who is asked, and what cannot be undone. */
+import t from 'tap';
+import { type Client, startApi } from '../api-service.ts';
+import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
+
+const api = await startApi(t);
+const ann = await api.user('ann');
+const ben = await api.user('ben');
+let count = 0;
+
+const MORE = { ...MINIMAL, 'index.ts': `${INDEX}events.pluginInstalled = () => {};` };
+const OTHER = { ...MINIMAL, 'index.ts': `${INDEX}events.pluginUpdated = () => {};` };
+/** A listed plugin of ann's with these versions. */
+async function listed(...versions: [semVer: string, files?: Parameters<typeof fileList>[0]][]) {
+  count += 1;
+  const slug = `plugin-${count}`;
+  const { id } = (await ann.post('/plugins', { slug, displayName: slug })).body;
+  const ids: Record<string, string> = {};
+  const publish = async (semVer: string, files: Parameters<typeof fileList>[0] = MINIMAL) => {
+    const made = await ann.post(`/plugins/${id}/versions`, { semVer, files: fileList(files) });
+    if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+    ids[semVer] = made.body.id;
+  };
+  for (const [semVer, files] of versions) await publish(semVer, files);
+  if (versions.length > 0) t.equal((await ann.post(`/plugins/${id}/listing`)).status, 200);
+  const yank = (semVer: string) => ann.post(`/plugins/${id}/versions/${ids[semVer]}/yank`);
+  return { slug, id: id as string, ids, publish, yank };
+}
+const installs = async (who: Client, slug: string, policy: object = {}) => {
+  const made = await who.post('/installations', { slug, ...policy });
+  if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+  const path = `/installations/${made.body.id}`;
+  return { id: made.body.id as string, path, get: async () => (await who.get(path)).body };
+};
+const eventsOf = async (id: string) =>
+  (await api.pool.query('SELECT type, data FROM events WHERE installation_id = $1 ORDER BY id', [id])).rows;
+
+t.test('listing needs a version, delisting keeps what is installed', async (t) => {
+  const bare = await listed();
+  const early = await ann.post(`/plugins/${bare.id}/listing`);
+  t.equal(early.status, 409);
+  t.equal(early.body.code, 'no_published_version');
+  const plugin = await listed(['1.0.0']);
+  t.equal((await ben.post(`/plugins/${plugin.id}/listing`)).body.code, 'not_owner');
+  const installation = await installs(ben, plugin.slug);
+  const gone = await ann.delete(`/plugins/${plugin.id}/listing`, { deprecationMessage: 'Use the other one' });
+  t.match(gone.body, { visibility: 'delisted', deprecationMessage: 'Use the other one' });
+  t.match(await installation.get(), { status: 'ready', deprecationMessage: 'Use the other one' });
+  t.equal((await ben.get(`/marketplace/${plugin.slug}`)).body.installed, true, 'who has it still sees it');
+  const cleo = await api.user('cleo');
+  t.equal((await cleo.get(`/marketplace/${plugin.slug}`)).status, 404);
+  t.equal((await cleo.post('/installations', { slug: plugin.slug })).status, 404);
+  t.equal((await ann.post(`/plugins/${plugin.id}/listing`)).body.deprecationMessage, null);
+  t.equal(
+    (await ann.send({ method: 'DELETE', url: `/api/plugins/${plugin.id}/listing` })).status,
+    200,
+    'without a body',
+  );
+});
+
+t.test('covered followers move to a new Latest and are told', async (t) => {
+  const plugin = await listed(['1.0.0', MORE]);
+  const installation = await installs(ben, plugin.slug);
+  await plugin.publish('1.1.0', MORE);
+  t.match(await installation.get(), { currentSemVer: '1.1.0', pendingUpdate: null });
+  t.match((await eventsOf(installation.id)).at(-1), {
+    type: 'pluginUpdated',
+    data: { fromSemVer: '1.0.0', toSemVer: '1.1.0' },
+  });
+  await plugin.publish('1.0.5', MORE);
+  t.match(await installation.get(), { currentSemVer: '1.1.0' }, 'a lower number is no Latest');
+  await plugin.publish('2.0.0-rc.1', MORE);
+  t.match(await installation.get(), { currentSemVer: '1.1.0' }, 'nor is a pre-release');
+  await plugin.publish('1.2.0');
+  t.match(await installation.get(), { currentSemVer: '1.2.0', grantedCapabilities: ['middleware.systemPrompt'] });
+  await plugin.publish('1.3.0', MORE);
+  const asked = await installation.get();
+  t.match(
+    asked,
+    { currentSemVer: '1.2.0', pendingUpdate: { semVer: '1.3.0', added: ['events.pluginInstalled'], removed: [] } },
+    'what was revoked is asked for again',
+  );
+});
+
+t.test('consent is for the version that was shown, and no other', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const installation = await installs(ben, plugin.slug);
+  const accept = (versionId: string | undefined) => ben.post(`${installation.path}/accept-update`, { versionId });
+  t.equal((await accept(plugin.ids['1.0.0'])).body.code, 'not_pending');
+  await plugin.publish('1.1.0', MORE);
+  await plugin.publish('1.2.0', OTHER);
+  t.match((await installation.get()).pendingUpdate, { semVer: '1.2.0', added: ['events.pluginUpdated'] });
+  const late = await accept(plugin.ids['1.1.0']);
+  t.equal(late.status, 409);
+  t.match(late.body.detail, /1\.2\.0/);
+  t.equal((await accept('nonsense')).body.code, 'not_pending');
+  t.equal((await ann.post(`${installation.path}/accept-update`, { versionId: plugin.ids['1.2.0'] })).status, 404);
+  t.match((await accept(plugin.ids['1.2.0'])).body, { currentSemVer: '1.2.0', pendingUpdate: null });
+  t.equal((await accept(plugin.ids['1.2.0'])).body.code, 'not_pending');
+});
+
+t.test('a yank moves followers back, drops questions, and spares the pinned', async (t) => {
+  const plugin = await listed(['1.0.0'], ['1.1.0']);
+  const follower = await installs(ben, plugin.slug);
+  const pinned = await installs(ann, plugin.slug, { versionPolicy: 'Pinned', pinnedVersionId: plugin.ids['1.1.0'] });
+  const yanked = await plugin.yank('1.1.0');
+  t.match(yanked.body, { status: 'yanked', yankedAt: String });
+  t.match(await follower.get(), { currentSemVer: '1.0.0' });
+  t.match(await pinned.get(), { currentSemVer: '1.1.0', status: 'ready', statusReason: /yanked/ });
+  t.equal((await plugin.yank('1.1.0')).status, 200, 'again changes nothing');
+  const last = await plugin.yank('1.0.0');
+  t.equal(last.status, 409);
+  t.equal(last.body.code, 'last_version');
+  t.equal((await ann.post(`/plugins/${plugin.id}/versions/nope/yank`)).status, 404);
+  t.equal(
+    (await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.1.0', files: fileList(MINIMAL) })).status,
+    409,
+    'a number is never free again',
+  );
+  await plugin.publish('1.2.0', MORE);
+  t.equal((await follower.get()).pendingUpdate.semVer, '1.2.0');
+  await plugin.yank('1.2.0');
+  t.equal((await follower.get()).pendingUpdate, null);
+  const repinned = await ann.patch(pinned.path, { pinnedVersionId: plugin.ids['1.2.0'] });
+  t.equal(repinned.body.code, 'invalid_pin');
+});
+
+t.test('policies are changed, and more access is still asked for', async (t) => {
+  const plugin = await listed(['1.0.0'], ['2.0.0', MORE]);
+  const installation = await installs(ben, plugin.slug, {
+    versionPolicy: 'Pinned',
+    pinnedVersionId: plugin.ids['1.0.0'],
+  });
+  const patch = (change: object) => ben.patch(installation.path, change);
+  t.match((await patch({ versionPolicy: 'Latest' })).body, {
+    versionPolicy: 'Latest',
+    pinnedVersionId: null,
+    currentSemVer: '1.0.0',
+    pendingUpdate: { semVer: '2.0.0' },
+  });
+  t.match((await patch({ versionPolicy: 'Pinned', pinnedVersionId: plugin.ids['1.0.0'] })).body, {
+    pendingUpdate: null,
+  });
+  t.match((await patch({ pinnedVersionId: plugin.ids['2.0.0'] })).body, {
+    currentSemVer: '1.0.0',
+    pendingUpdate: { semVer: '2.0.0' },
+  });
+  t.match((await ben.post(`${installation.path}/accept-update`, { versionId: plugin.ids['2.0.0'] })).body, {
+    currentSemVer: '2.0.0',
+  });
+  t.equal((await patch({ versionPolicy: 'Draft' })).body.code, 'draft_owner_only');
+  t.equal((await patch({ versionPolicy: 'Latest', pinnedVersionId: plugin.ids['1.0.0'] })).body.code, 'invalid_pin');
+  t.match((await patch({ hookOrder: -5 })).body, { hookOrder: -5, versionPolicy: 'Pinned' });
+  for (const wrong of [{ hookOrder: 1.5 }, { hookOrder: 'first' }, { versionPolicy: 'newest' }, []])
+    t.equal((await patch(wrong as object)).status, 400);
+});
+
+t.test('pause holds, resume lets go', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const installation = await installs(ben, plugin.slug);
+  t.equal((await ben.post(`${installation.path}/pause`)).body.status, 'paused');
+  await plugin.publish('1.1.0');
+  t.match(await installation.get(), { status: 'paused', currentSemVer: '1.1.0' });
+  t.equal((await ben.post(`${installation.path}/resume`)).body.status, 'ready');
+  t.equal((await ben.post(`${installation.path}/resume`)).body.status, 'ready');
+});
+
+t.test('a draft is followed by its owner’s installations at every save', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const draft = (files: Parameters<typeof fileList>[0]) =>
+    ann.post(`/plugins/${plugin.id}/draft`, { files: fileList(files) });
+  const first = await draft(MINIMAL);
+  t.equal(first.status, 200, JSON.stringify(first.body));
+  t.match(first.body, {
+    sourceSha256: String,
+    savedAt: String,
+    warnings: [],
+    discovered: { middleware: ['middleware.systemPrompt'] },
+  });
+  const installation = await installs(ann, plugin.slug, { versionPolicy: 'Draft' });
+  const before = await installation.get();
+  t.match(before, { versionPolicy: 'Draft', currentSemVer: null, status: 'ready' });
+  await draft(MORE);
+  const after = await installation.get();
+  t.not(after.currentVersionId, before.currentVersionId);
+  t.same(after.grantedCapabilities, ['events.pluginInstalled', 'middleware.systemPrompt']);
+  t.equal((await ann.get(`/plugins/${plugin.id}`)).body.versions.length, 1, 'a draft is no version');
+  t.match((await ann.get(`/plugins/${plugin.id}`)).body.draft, { sourceSha256: String });
+  const { body: saved } = await ann.get(`/plugins/${plugin.id}/versions/draft/files`);
+  const shown = saved.items.map((file: { path: string; contentText: string }) => [file.path, file.contentText]);
+  t.same(Object.fromEntries(shown), MORE, 'its files are those that were saved');
+  t.equal((await ben.get(`/plugins/${plugin.id}/versions/draft/files`)).status, 403, 'nobody else reads them');
+  t.equal((await draft({ 'readme.md': 'x' })).status, 422);
+  t.same((await installation.get()).currentVersionId, after.currentVersionId, 'a bad save changes nothing');
+  t.equal(
+    (await ben.post('/installations', { slug: plugin.slug, versionPolicy: 'Draft' })).body.code,
+    'draft_owner_only',
+  );
+  t.equal((await ben.post(`/plugins/${plugin.id}/draft`, { files: fileList(MINIMAL) })).status, 403);
+  const left = await ann.patch(installation.path, { versionPolicy: 'Latest' });
+  t.match(left.body, { currentSemVer: '1.0.0', pendingUpdate: null });
+});
+
+t.test('only what was never published can be deleted', async (t) => {
+  const published = await listed(['1.0.0']);
+  const refused = await ann.delete(`/plugins/${published.id}`);
+  t.equal(refused.status, 409);
+  t.equal(refused.body.code, 'published_version_exists');
+  const bare = await listed();
+  t.equal((await ben.delete(`/plugins/${bare.id}`)).status, 404);
+  t.equal((await ann.delete(`/plugins/${bare.id}`)).status, 204);
+  t.equal((await ann.get(`/plugins/${bare.id}`)).status, 404);
+  t.equal((await ann.post('/plugins', { slug: bare.slug, displayName: 'Again' })).status, 201, 'its slug is free');
+  const drafted = await listed();
+  await ann.post(`/plugins/${drafted.id}/draft`, { files: fileList(MINIMAL) });
+  const installation = await installs(ann, drafted.slug, { versionPolicy: 'Draft' });
+  t.equal((await ann.delete(`/plugins/${drafted.id}`)).status, 204);
+  t.equal((await ann.get(installation.path)).status, 404);
+  t.match((await eventsOf(installation.id)).at(-1), { type: 'pluginUninstalled', data: { by: 'owner' } });
+  t.notOk((await ann.get('/plugins?limit=1000')).body.items.some(({ id }: { id: string }) => id === drafted.id));
+  t.notOk(
+    (await ann.get('/marketplace?limit=1000')).body.items.some(({ slug }: { slug: string }) => slug.includes('~')),
+  );
+});
+
+t.test('files of a version are its owner’s to read', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const path = `/plugins/${plugin.id}/versions/${plugin.ids['1.0.0']}/files`;
+  const { items } = (await ann.get(path)).body;
+  t.match(items, [{ path: 'index.ts', contentText: INDEX, sizeBytes: INDEX.length }, { path: 'readme.md' }]);
+  t.equal((await ben.get(path)).status, 403);
+  t.equal((await ann.get(`/plugins/${plugin.id}/versions/nope/files`)).status, 404);
+});
+
+t.test('publish, yank, install and accept at once keep every invariant', async (t) => {
+  const plugin = await listed(['1.0.0'], ['1.0.1']);
+  const users = await Promise.all(Array.from({ length: 6 }, (_, index) => api.user(`racer-${index}`)));
+  for (let round = 0; round < 8; round += 1) {
+    const semVer = `1.${round + 1}.0`;
+    await Promise.all([
+      ann.post(`/plugins/${plugin.id}/versions`, { semVer, files: fileList(round % 2 ? MORE : MINIMAL) }),
+      ann
+        .get(`/plugins/${plugin.id}`)
+        .then(({ body }) =>
+          Promise.all(
+            body.versions
+              .slice(0, 2)
+              .map(({ id }: { id: string }) => ann.post(`/plugins/${plugin.id}/versions/${id}/yank`)),
+          ),
+        ),
+      ...users.map(async (user) => {
+        const [mine] = (await user.get('/installations')).body.items;
+        if (!mine) return user.post('/installations', { slug: plugin.slug });
+        if (mine.pendingUpdate)
+          return user.post(`/installations/${mine.id}/accept-update`, { versionId: mine.pendingUpdate.versionId });
+        return round % 3
+          ? user.patch(`/installations/${mine.id}`, { versionPolicy: 'Latest' })
+          : user.delete(`/installations/${mine.id}`);
+      }),
+    ]);
+  }
+  const broken = await api.pool.query(
+    `SELECT i.id, i.granted_capabilities, c.capabilities, c.status, p.latest_version_id, i.current_version_id, i.pending_version_id
+       FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN versions c ON c.id = i.current_version_id
+       JOIN versions l ON l.id = p.latest_version_id
+      WHERE p.id = $1 AND i.status <> 'uninstalling' AND (
+        NOT (c.capabilities <@ i.granted_capabilities) OR l.status <> 'published'
+        OR (i.version_policy = 'Latest' AND i.current_version_id <> l.id AND i.pending_version_id IS DISTINCT FROM l.id)
+        OR (i.current_version_id = l.id AND i.pending_version_id IS NOT NULL))`,
+    [plugin.id],
+  );
+  t.same(broken.rows, []);
+  const published = await api.pool.query(`SELECT 1 FROM versions WHERE plugin_id = $1 AND status = 'published'`, [
+    plugin.id,
+  ]);
+  t.ok(published.rows.length > 0);
+});

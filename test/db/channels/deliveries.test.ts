@@ -1,0 +1,82 @@
+/** Requests at rest, and the addresses they came to. */
+import { randomBytes, randomUUIDv7 } from 'node:crypto';
+import t from 'tap';
+import { accountOf } from '../../../db/accounts/accounts.ts';
+import {
+  deleteChannel,
+  findAddress,
+  insertChannel,
+  listChannels,
+  replaceAddress,
+} from '../../../db/channels/channels.ts';
+import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
+import { sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+const { pool } = await testDatabase(t);
+const account = await accountOf(pool, 'ann');
+await insertBareInstallation(pool, { accountId: account.id });
+const connect = () =>
+  inTransaction(pool, (tx) => insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }));
+
+const deliveryOf = (channelId: string, body: Buffer, id = randomUUIDv7()): NewDelivery => ({
+  ...{ id, channelId, installationId: 'i', accountId: account.id, routingId: 'r', receivedAt: 1_234_567_890_123 },
+  ...{
+    method: 'POST',
+    query: 'a=1&a=2',
+    headers: [
+      ['X-A', 'é\u0000'],
+      ['x-a', '"'],
+    ],
+  },
+  body,
+});
+
+t.test('a group keeps its order and every byte; written twice it is there once', async (t) => {
+  const channel = await connect();
+  const group = Array.from({ length: 50 }, () => deliveryOf(channel.id, randomBytes(300)));
+  await insertDeliveries(pool, group);
+  await insertDeliveries(pool, [...group].reverse());
+  const found = await pool.query('SELECT * FROM deliveries WHERE channel_id = $1 ORDER BY position', [channel.id]);
+  t.same(
+    found.rows.map(({ id, body }) => [id, body.toString('hex')]),
+    group.map(({ id, body }) => [id, body.toString('hex')]),
+  );
+  t.equal(found.rows[0].received_at.getTime(), 1_234_567_890_123);
+  t.same(found.rows[0].headers, group[0]?.headers);
+});
+
+t.test('an address lives as long as it is the channel’s', async (t) => {
+  const channel = await connect();
+  t.match(channel.routingId, /^[A-Za-z0-9_-]{22}$/);
+  t.match(await findAddress(pool, channel.routingId), { channelId: channel.id, installationId: 'i', handshake: null });
+  const replaced = await inTransaction(pool, (tx) => replaceAddress(tx, 'i', channel.id));
+  t.equal(await findAddress(pool, channel.routingId), 'retired');
+  t.match(await findAddress(pool, replaced?.routingId ?? ''), { channelId: channel.id });
+  t.equal(await inTransaction(pool, (tx) => replaceAddress(tx, 'other', channel.id)), null);
+  t.ok((await listChannels(pool, ['i'])).some(({ id }) => id === channel.id));
+  t.equal(await inTransaction(pool, (tx) => deleteChannel(tx, 'other', channel.id)), false);
+  t.match(await findAddress(pool, replaced?.routingId ?? ''), { channelId: channel.id });
+  t.equal(await inTransaction(pool, (tx) => deleteChannel(tx, 'i', channel.id)), true);
+  t.equal(await findAddress(pool, replaced?.routingId ?? ''), 'retired');
+  t.equal(await findAddress(pool, 'A'.repeat(22)), 'unknown');
+});
+
+t.test('what ended long ago is swept, what is pending never', async (t) => {
+  const channel = await connect();
+  const [old, fresh, pending] = [1, 2, 3].map(() => deliveryOf(channel.id, Buffer.from('x')));
+  await insertDeliveries(pool, [old, fresh, pending] as NewDelivery[]);
+  await pool.query(`UPDATE deliveries SET state = 'dead', finished_at = now() - interval '3 days' WHERE id = $1`, [
+    old?.id,
+  ]);
+  await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE id = $1`, [fresh?.id]);
+  await pool.query(`UPDATE deliveries SET received_at = now() - interval '9 days' WHERE id = $1`, [pending?.id]);
+  t.equal(await sweepDeliveries(pool, 2), 1);
+  const left = await pool.query('SELECT id FROM deliveries WHERE channel_id = $1 ORDER BY position', [channel.id]);
+  t.same(
+    left.rows.map(({ id }) => id),
+    [fresh?.id, pending?.id],
+  );
+});

@@ -1,0 +1,100 @@
+/** Blobs that nothing names go, whatever happens at the same moment; those that something names stay. */
+import { readdir, rename, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { type Blobs, openBlobs } from '../../../db/files/blobs.ts';
+import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
+
+const MINUTE = 60_000;
+const nothing = async () => new Set<string>();
+
+interface Store {
+  readonly folder: string;
+  readonly blobs: Blobs;
+  /** Keeps a text, as old as if nobody had touched it for long. */
+  putOld(text: string): Promise<string>;
+}
+async function store(test: Teardown): Promise<Store> {
+  const folder = await temporaryFolder(test);
+  const blobs = await openBlobs(folder);
+  return {
+    folder,
+    blobs,
+    async putOld(text) {
+      const { sha256 } = await blobs.put(Buffer.from(text));
+      await utimes(join(folder, 'blobs', sha256.slice(0, 2), sha256.slice(2)), new Date(0), new Date(0));
+      return sha256;
+    },
+  };
+}
+
+t.test('old ones go, used and young ones stay', async (t) => {
+  const { blobs, putOld, folder } = await store(t);
+  const [orphan, used] = [await putOld('orphan'), await putOld('used')];
+  const { sha256: young } = await blobs.put(Buffer.from('young'));
+  let asked: readonly string[] = [];
+  const findUsed = async (names: readonly string[]) => {
+    asked = names;
+    return new Set([used]);
+  };
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), findUsed), 1);
+  t.same(asked.toSorted(), [orphan, used].toSorted(), 'nobody is asked about the young');
+  t.notOk(await blobs.has(orphan));
+  t.ok(await blobs.has(used));
+  t.ok(await blobs.has(young));
+  t.same(await readdir(join(folder, 'condemned')), []);
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), findUsed), 0);
+});
+
+t.test('one that is put to use between the look and the removal stays', async (t) => {
+  const { blobs, putOld } = await store(t);
+  const name = await putOld('again');
+  const removed = await blobs.sweepUnused(MINUTE, Date.now(), async () => {
+    await blobs.put(Buffer.from('again'));
+    return new Set();
+  });
+  t.equal(removed, 0);
+  t.equal((await blobs.read(name)).toString(), 'again');
+});
+
+t.test('while a sweep holds one, it can be read, and written anew', async (t) => {
+  const { blobs, putOld, folder } = await store(t);
+  const name = await putOld('held');
+  await rename(join(folder, 'blobs', name.slice(0, 2), name.slice(2)), join(folder, 'condemned', name));
+  t.equal((await blobs.read(name)).toString(), 'held');
+  await blobs.put(Buffer.from('held'));
+  t.ok(await blobs.has(name));
+  await blobs.sweepUnused(MINUTE, Date.now(), async () => new Set([name]));
+  t.equal((await blobs.read(name)).toString(), 'held');
+});
+
+t.test('what a killed sweep had in hand is given back and decided anew', async (t) => {
+  const { blobs, putOld, folder } = await store(t);
+  const [orphan, used] = [await putOld('orphan'), await putOld('used')];
+  for (const name of [orphan, used]) {
+    await rename(join(folder, 'blobs', name.slice(0, 2), name.slice(2)), join(folder, 'condemned', name));
+  }
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), async () => new Set([used])), 1);
+  t.notOk(await blobs.has(orphan));
+  t.equal((await blobs.read(used)).toString(), 'used');
+});
+
+t.test('of publishes and sweeps at the same time no publish loses a file', async (t) => {
+  const { blobs, putOld } = await store(t);
+  const texts = Array.from({ length: 20 }, (_, index) => `text ${index}`);
+  for (let round = 0; round < 20; round += 1) {
+    for (const text of texts) await putOld(text);
+    const named = new Set<string>();
+    const publish = async (text: string) => {
+      const { sha256 } = await blobs.put(Buffer.from(text));
+      await new Promise((resolve) => setImmediate(resolve));
+      named.add(sha256);
+    };
+    await Promise.all([
+      ...texts.map(publish),
+      blobs.sweepUnused(MINUTE, Date.now(), async (names) => new Set(names.filter((name) => named.has(name)))),
+    ]);
+    for (const name of named) t.equal((await blobs.read(name)).length > 0, true);
+    await blobs.sweepUnused(MINUTE, Date.now(), nothing);
+  }
+});

@@ -1,0 +1,81 @@
+/** A new key for stored secrets: no reader and no writer notices, and a rotation that is cut off is finished by the next. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Pool } from 'pg';
+import t, { type Test } from 'tap';
+import { accountOf } from '../../../db/accounts/accounts.ts';
+import { rotateKey } from '../../../db/files/key-rotation.ts';
+import { openSecretKeys, readSecret, saveSecret } from '../../../db/files/secrets.ts';
+import { cutOff, operator } from '../../deploy/operator-command.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+
+const COUNT = 900;
+const nameOf = (index: number): string => `secret${index}`;
+
+async function filled(t: Test) {
+  const { url, pool } = await testDatabase(t);
+  const dataDir = await temporaryFolder(t);
+  const keys = await openSecretKeys(dataDir);
+  const installationId = await install(pool);
+  for (let index = 0; index < COUNT; index += 1) {
+    await saveSecret(pool, keys, installationId, nameOf(index), `value ${index}`);
+  }
+  const keysInUse = async () => {
+    const { rows } = await pool.query<{ id: string }>('SELECT DISTINCT key_id AS id FROM installation_secrets');
+    return rows.map(({ id }) => id);
+  };
+  const env = { DATABASE_URL: url, DATA_DIR: dataDir };
+  return { pool, dataDir, keys, installationId, keysInUse, env };
+}
+
+async function install(pool: Pool): Promise<string> {
+  const { id } = await accountOf(pool, 'ann');
+  await insertBareInstallation(pool, { accountId: id, pluginId: 'p1', slug: 'keeper', installationId: 'i1' });
+  return 'i1';
+}
+
+t.test('under load every read answers, every write stays, and all end under the new key', async (t) => {
+  const { pool, dataDir, keys, installationId, keysInUse } = await filled(t);
+  const [before] = await keysInUse();
+  // As another process has them: it knows nothing of the new key.
+  const elsewhere = await openSecretKeys(dataDir);
+  let isOver = false;
+  let reads = 0;
+  const read = async (): Promise<void> => {
+    for (let index = 0; !isOver; index = (index + 7) % COUNT) {
+      if (!(await readSecret(pool, elsewhere, installationId, nameOf(index)))?.startsWith('value'))
+        throw new Error('lost');
+      reads += 1;
+    }
+  };
+  const write = async (): Promise<void> => {
+    for (let index = 0; !isOver; index = (index + 11) % COUNT) {
+      await saveSecret(pool, elsewhere, installationId, nameOf(index), `value ${index} again`);
+    }
+  };
+  const load = [read(), read(), write()];
+  const done = await rotateKey(pool, keys, () => undefined);
+  isOver = true;
+  await Promise.all(load);
+  t.match(done, { resumed: false, keyId: keys.newest });
+  t.ok(done.sealed >= COUNT - 200, `${done.sealed} sealed beside ${reads} reads`);
+  t.same(await keysInUse(), [done.keyId]);
+  t.not(done.keyId, before);
+  t.equal(readdirSync(join(dataDir, 'keys', 'secrets')).length, 2, 'the old key stays, for older backups');
+});
+
+t.test('killed in the middle, it is finished by the next call, with the same key', async (t) => {
+  const { pool, dataDir, installationId, keysInUse, env } = await filled(t);
+  await cutOff(env, /secrets sealed$/, 'rotate-key');
+  const middle = await keysInUse();
+  t.equal(middle.length, 2, 'some are sealed anew and some are not');
+  const said = await operator(env, 'rotate-key', '--json');
+  const done = JSON.parse(said.stdout);
+  t.match(done, { command: 'rotate-key', resumed: true });
+  t.same(await keysInUse(), [done.keyId]);
+  t.ok(middle.includes(done.keyId));
+  const keys = await openSecretKeys(dataDir);
+  t.equal(await readSecret(pool, keys, installationId, nameOf(COUNT - 1)), `value ${COUNT - 1}`);
+  t.match(await operator(env, 'actions'), { stdout: /rotate-key/ });
+});

@@ -1,0 +1,149 @@
+/** Queues, the listener and what is built on them, against a real PostgreSQL. */
+import t from 'tap';
+import { recordEvent } from '../../../db/installations/events.ts';
+import { answerIntrospection, findIntrospection, requestIntrospection } from '../../../db/jobs/introspections.ts';
+import { startQueues } from '../../../db/jobs/queues.ts';
+import { openListener } from '../../../db/postgres/listener.ts';
+import { announceInstallation, followInstallations } from '../../../db/postgres/notices.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { type Teardown, testDatabase } from '../../runner/harness.ts';
+
+const onError = () => undefined;
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function setUp(test: Teardown) {
+  const { pool } = await testDatabase(test);
+  const listener = await openListener(pool, onError);
+  test.teardown(() => listener.close());
+  const queues = await startQueues({ pool, listener, role: 'worker', onError });
+  test.teardown(() => queues.stop(1_000));
+  return { pool, listener, queues };
+}
+
+t.test('a job exists if and when its transaction commits, and is worked on at once', async (t) => {
+  const { pool, queues } = await setUp(t);
+  const worked: string[] = [];
+  queues.work('events', async ({ eventId }) => void worked.push(eventId));
+  await inTransaction(pool, async (tx) => {
+    await queues.send(tx, 'events', { eventId: 'gone', installationId: 'i' });
+    throw new Error('rolled back');
+  }).catch(onError);
+  const started = performance.now();
+  await inTransaction(pool, (tx) => queues.send(tx, 'events', { eventId: 'kept', installationId: 'i' }));
+  while (worked.length === 0) await pause(1);
+  t.ok(performance.now() - started < 500, `${performance.now() - started} ms, without waiting for a poll`);
+  await pause(100);
+  t.strictSame(worked, ['kept']);
+});
+
+t.test('jobs of one installation come one after another, others pass by', async (t) => {
+  const { pool, queues } = await setUp(t);
+  const order: string[] = [];
+  let running = 0;
+  queues.work('events', async ({ eventId, installationId }) => {
+    if (installationId === 'slow') running += 1;
+    t.ok(running <= 1);
+    await pause(installationId === 'slow' ? 150 : 1);
+    if (installationId === 'slow') running -= 1;
+    order.push(eventId);
+  });
+  for (const n of [1, 2, 3])
+    await queues.send(pool, 'events', { eventId: `s${n}`, installationId: 'slow' }, { group: 'slow' });
+  for (const n of [1, 2, 3])
+    await queues.send(pool, 'events', { eventId: `q${n}`, installationId: 'q' }, { group: 'q' });
+  while (order.length < 6) await pause(5);
+  t.strictSame(
+    order.filter((id) => id.startsWith('s')),
+    ['s1', 's2', 's3'],
+  );
+  t.ok(order.indexOf('q3') < order.indexOf('s3'), order.join());
+});
+
+t.test('a handler that throws has its job again; a delayed job waits', async (t) => {
+  const { pool, queues } = await setUp(t);
+  const times: number[] = [];
+  queues.work('uninstall', async () => {
+    times.push(performance.now());
+    if (times.length === 1) throw new Error('once');
+  });
+  const started = performance.now();
+  await queues.send(pool, 'uninstall', { installationId: 'i' }, { delaySeconds: 1 });
+  while (times.length < 2) await pause(10);
+  t.ok((times[0] ?? 0) - started >= 900);
+});
+
+t.test('an event and its job are one with the transaction', async (t) => {
+  const { pool, queues } = await setUp(t);
+  const event = {
+    ...{ installationId: 'i', accountId: 'a', pluginId: 'p', versionId: 'v', semVer: '1.0.0' },
+    type: 'pluginInstalled' as const,
+    data: { reason: 'install' as const },
+  };
+  await inTransaction(pool, async (tx) => {
+    await recordEvent(tx, queues, event);
+    throw new Error('rolled back');
+  }).catch(onError);
+  const id = await inTransaction(pool, (tx) => recordEvent(tx, queues, event));
+  const rows = await pool.query('SELECT id, state FROM events');
+  t.strictSame(rows.rows, [{ id, state: 'pending' }]);
+  const jobs = await pool.query(`SELECT data FROM pgboss.job WHERE name = 'events'`);
+  t.strictSame(jobs.rows, [{ data: { eventId: id, installationId: 'i' } }]);
+});
+
+t.test('a lost listening connection comes back and says that all may have changed', async (t) => {
+  const { pool, listener } = await setUp(t);
+  const heard: string[] = [];
+  await followInstallations(
+    listener,
+    (change) => heard.push(change.installationId),
+    () => heard.push('everything'),
+  );
+  await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
+  await insertBareInstallation(pool, { accountId: 'a' });
+  await announceInstallation(pool, 'i');
+  while (heard.length < 1) await pause(5);
+  await pool.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
+  );
+  while (heard.length < 2) await pause(5);
+  await announceInstallation(pool, 'i');
+  while (heard.length < 3) await pause(5);
+  t.strictSame(heard, ['i', 'everything', 'i']);
+  t.equal(listener.connected(), true);
+});
+
+t.test('an introspection is asked, answered and forgotten; without a supervisor it is unavailable', async (t) => {
+  const { pool, listener, queues } = await setUp(t);
+  const ask = (timeoutMs?: number) =>
+    requestIntrospection(
+      { pool, queues, listener },
+      { bundleSha256: 'x', sourceName: 'x' },
+      timeoutMs === undefined ? {} : { timeoutMs },
+    );
+  await t.rejects(ask(200), { code: 'unavailable', retryAfter: 5 });
+  queues.work('introspect', async ({ introspectionId }) => {
+    if (await findIntrospection(pool, introspectionId))
+      await answerIntrospection(pool, introspectionId, { ok: false, message: 'no', stack: 'at x' });
+  });
+  const started = performance.now();
+  t.match(await ask(), { ok: false, message: 'no', stack: 'at x' });
+  t.ok(performance.now() - started < 450, `${performance.now() - started} ms, without a poll`);
+  t.equal((await pool.query('SELECT 1 FROM introspections')).rows.length, 0);
+});
+
+t.test('the first sends need no connection besides that of their transaction', async (t) => {
+  const { pool } = await testDatabase(t);
+  const queues = await startQueues({ pool, role: 'producer', onError: t.error });
+  t.teardown(() => queues.stop());
+  const clients = await Promise.all(Array.from({ length: pool.options.max ?? 0 }, () => pool.connect()));
+  try {
+    for (const tx of clients) await tx.query('BEGIN');
+    await Promise.all(clients.map((tx) => queues.send(tx, 'uninstall', { installationId: 'i' })));
+    for (const tx of clients) await tx.query('COMMIT');
+  } finally {
+    for (const client of clients) client.release();
+  }
+  const { rows } = await pool.query(`SELECT 1 FROM pgboss.job WHERE name = 'uninstall'`);
+  t.equal(rows.length, clients.length);
+});

@@ -1,0 +1,146 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import t from 'tap';
+import { DataDirInUseError, lockDataDir } from '../../../db/files/data-dir.ts';
+import { findEmbedded, startEmbedded } from '../../../db/postgres/embedded.ts';
+import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
+
+const HOLDER = fileURLToPath(new URL('./embedded-holder.ts', import.meta.url));
+/** PostgreSQL dies of its parent's death within this time, milliseconds; by then a loaded machine has come round too. */
+const DEATH_MS = 20_000;
+
+async function query(url: string, sql: string): Promise<unknown[][]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query({ text: sql, rowMode: 'array' })).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** A process of its own that holds the embedded PostgreSQL until it is killed. */
+async function hold(t: Teardown, dataDir: string): Promise<{ holder: ChildProcess; url: string; pid: number }> {
+  const holder = spawn(process.execPath, [HOLDER, dataDir], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => holder.kill('SIGKILL'));
+  const [line] = await once(createInterface({ input: holder.stdout }), 'line');
+  return { holder, ...JSON.parse(String(line)) };
+}
+
+async function alive(pid: number): Promise<boolean> {
+  const state = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return state !== '' && !/\) Z /.test(state);
+}
+
+async function gone(pid: number): Promise<boolean> {
+  for (let waited = 0; waited < DEATH_MS && (await alive(pid)); waited += 50) await sleep(50);
+  return !(await alive(pid));
+}
+
+t.test('starts durable, private and with trigrams, stops without a trace, keeps its data', async (t) => {
+  const dataDir = join(await temporaryFolder(t), 'data');
+  const first = await startEmbedded({ dataDir });
+  t.same(await query(first.url, 'SHOW fsync'), [['on']]);
+  t.same(await query(first.url, 'SHOW listen_addresses'), [['127.0.0.1']]);
+  await query(first.url, 'CREATE EXTENSION pg_trgm');
+  t.same(await query(first.url, "SELECT similarity('weather', 'wether') > 0.4"), [[true]]);
+  t.same(await query(first.url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user'), [[false]]);
+  await query(first.url, 'CREATE TABLE kept AS SELECT 7 AS seven');
+  t.equal(await findEmbedded(dataDir), first.url);
+  for (const name of ['postgres.json', 'postgres.secret.json', 'postgres.log', 'owner.json']) {
+    t.equal((await stat(join(dataDir, name))).mode & 0o077, 0, `${name} is private`);
+  }
+  await t.rejects(query(first.url.replace(/:[^:@]+@/, ':wrong@'), 'SELECT 1'), { code: '28P01' });
+  await first.stop();
+  t.notOk(await alive(first.pid));
+  t.equal(await findEmbedded(dataDir), null);
+  const second = await startEmbedded({ dataDir });
+  t.same(await query(second.url, 'SELECT seven FROM kept'), [[7]]);
+  await second.stop();
+});
+
+t.test('a second start on one DATA_DIR is refused in one sentence; a command waits for a command', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const first = await lockDataDir(dataDir, 'service');
+  const refused = await lockDataDir(dataDir, 'service').catch((error: unknown) => error);
+  t.type(refused, DataDirInUseError);
+  t.equal(
+    String(refused),
+    `DataDirInUseError: DATA_DIR ${dataDir} is in use by process ${process.pid}; stop it or set another DATA_DIR.`,
+  );
+  first.release();
+  first.release();
+  const borrowed = await lockDataDir(dataDir, 'command');
+  setTimeout(() => borrowed.release(), 1_000);
+  const after = await lockDataDir(dataDir, 'service');
+  after.release();
+});
+
+t.test('when the process that started it is killed, PostgreSQL goes too, and what was committed stays', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const { holder, url, pid } = await hold(t, dataDir);
+  await query(url, 'CREATE TABLE kept AS SELECT 7 AS seven');
+  await t.rejects(startEmbedded({ dataDir }), { message: new RegExp(`in use by process ${holder.pid};`) });
+  holder.kill('SIGKILL');
+  t.ok(await gone(pid), 'no orphan');
+  const next = await startEmbedded({ dataDir });
+  t.same(await query(next.url, 'SELECT seven FROM kept'), [[7]]);
+  await next.stop();
+});
+
+t.test('an orphan that would not die is stopped by the next start', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const { holder, url, pid } = await hold(t, dataDir);
+  await query(url, 'CREATE TABLE kept AS SELECT 7 AS seven');
+  // Stopped, it does not act on the signal of its parent's death.
+  process.kill(pid, 'SIGSTOP');
+  holder.kill('SIGKILL');
+  setTimeout(() => process.kill(pid, 'SIGCONT'), 1_000);
+  const next = await startEmbedded({ dataDir });
+  t.ok(await gone(pid));
+  t.same(await query(next.url, 'SELECT seven FROM kept'), [[7]]);
+  await next.stop();
+});
+
+t.test('a killed server is started again at the same address with its data', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const postgres = await startEmbedded({ dataDir });
+  const { url, pid } = postgres;
+  await query(url, 'CREATE TABLE kept AS SELECT 7 AS seven');
+  process.kill(pid, 'SIGKILL');
+  await postgres.ended();
+  await postgres.restart();
+  t.equal(postgres.url, url);
+  t.not(postgres.pid, pid);
+  t.same(await query(url, 'SELECT seven FROM kept'), [[7]]);
+  await postgres.stop();
+});
+
+t.test(
+  'a stale pid file whose number is now another program does not hinder, a half-made cluster neither',
+  async (t) => {
+    const dataDir = await temporaryFolder(t);
+    await (await startEmbedded({ dataDir, throwAway: true })).stop();
+    await writeFile(join(dataDir, 'postgres', 'postmaster.pid'), `${process.pid}\n${join(dataDir, 'postgres')}\n`);
+    const postgres = await startEmbedded({ dataDir, throwAway: true });
+    await postgres.stop();
+    await rm(join(dataDir, 'postgres', 'PG_VERSION'));
+    await rename(join(dataDir, 'postgres'), join(dataDir, 'postgres.new'));
+    await (await startEmbedded({ dataDir, throwAway: true })).stop();
+  },
+);
+
+t.test('a cluster of another major version is refused in one sentence', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  await (await startEmbedded({ dataDir, throwAway: true })).stop();
+  await writeFile(join(dataDir, 'postgres', 'PG_VERSION'), '9\n');
+  await t.rejects(startEmbedded({ dataDir }), { message: /was made by PostgreSQL 9 and this is \d+/ });
+  await writeFile(join(dataDir, 'postgres', 'PG_VERSION'), '18\n');
+  await (await startEmbedded({ dataDir, throwAway: true })).stop();
+});

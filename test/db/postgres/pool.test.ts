@@ -1,0 +1,63 @@
+import t from 'tap';
+import { inTransaction, lockNamed, openPool, tryLockNamed } from '../../../db/postgres/pool.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+const { pool, url } = await testDatabase(t);
+await pool.query('CREATE TABLE notes (text text)');
+const count = async (): Promise<number> => (await pool.query('SELECT 1 FROM notes')).rows.length;
+
+t.test('a transaction commits what resolves and rolls back what rejects', async (t) => {
+  const answer = await inTransaction(pool, async (tx) => {
+    await tx.query("INSERT INTO notes VALUES ('kept')");
+    return 7;
+  });
+  t.equal(answer, 7);
+  t.equal(await count(), 1);
+  const failing = inTransaction(pool, async (tx) => {
+    await tx.query("INSERT INTO notes VALUES ('gone')");
+    throw new Error('no');
+  });
+  await t.rejects(failing, { message: 'no' });
+  t.equal(await count(), 1);
+});
+
+t.test('a connection lost inside a transaction is not lent again', async (t) => {
+  const cut = inTransaction(pool, (tx) => tx.query('SELECT pg_terminate_backend(pg_backend_pid())'));
+  await t.rejects(cut);
+  t.equal(await count(), 1);
+});
+
+t.test('a named lock excludes until the transaction ends', async (t) => {
+  const order: string[] = [];
+  const first = inTransaction(pool, async (tx) => {
+    await lockNamed(tx, 'one');
+    t.equal(await inTransaction(pool, (other) => tryLockNamed(other, 'one')), false);
+    t.equal(await inTransaction(pool, (other) => tryLockNamed(other, 'two')), true);
+    order.push('first');
+  });
+  await first;
+  await inTransaction(pool, async (tx) => {
+    await lockNamed(tx, 'one');
+    order.push('second');
+  });
+  t.same(order, ['first', 'second']);
+});
+
+t.test('a lost idle connection is reported and replaced', async (t) => {
+  const errors: string[] = [];
+  const other = openPool(url, { name: 'lossy', connections: 1, onError: (error) => errors.push(error.message) });
+  t.teardown(() => other.close());
+  await other.pool.query('SELECT 1');
+  const heard = new Promise((resolve) => other.pool.once('error', resolve));
+  await pool.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lossy'");
+  await heard;
+  t.equal(errors.length, 1);
+  t.equal((await other.pool.query('SELECT 1 AS one')).rows[0].one, 1);
+  await other.close();
+  await other.close();
+});
+
+t.test('statements have a timeout', async (t) => {
+  const shown = await pool.query('SHOW statement_timeout');
+  t.equal(shown.rows[0].statement_timeout, '30s');
+});

@@ -1,0 +1,137 @@
+/** Log and audit rows: pages, filters, cursors, partitions. */
+import t from 'tap';
+import { decodeCursor, encodeCursor } from '../../../db/postgres/cursors.ts';
+import { insertAudit, maintainAudit, pageAudit } from '../../../db/records/audit.ts';
+import { insertLogs, type LogLine, maintainLogs, pageLogs } from '../../../db/records/logs.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+const HOUR = 3_600_000;
+const line = (n: number, more: Partial<LogLine> = {}): LogLine => ({
+  id: String(n).padStart(6, '0'),
+  at: new Date().toISOString(),
+  level: 'info',
+  message: `m${n}`,
+  data: null,
+  installationId: 'i1',
+  sessionId: null,
+  source: 'tools.x',
+  invocationId: null,
+  versionId: 'v',
+  semVer: '1.0.0',
+  truncated: false,
+  ...more,
+});
+
+t.test('pages go newest first and miss nothing while lines arrive', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  await insertLogs(
+    pool,
+    Array.from({ length: 25 }, (_, n) => line(n, { data: n === 24 ? '{"a":[1]}' : null })),
+  );
+  await insertLogs(pool, []);
+  const first = await pageLogs(pool, { installationId: 'i1', limit: 10 });
+  t.match(first.items[0], { message: 'm24', data: { a: [1] }, at: /Z$/ });
+  await insertLogs(pool, [line(99)]);
+  const rest: string[] = [];
+  for (let cursor = first.nextCursor; cursor; ) {
+    const page = await pageLogs(pool, { installationId: 'i1', limit: 10, cursor });
+    rest.push(...page.items.map((item) => item.message));
+    cursor = page.nextCursor;
+  }
+  t.strictSame(
+    rest,
+    Array.from({ length: 15 }, (_, n) => `m${14 - n}`),
+  );
+  await t.rejects(pageLogs(pool, { installationId: 'i1', limit: 1, cursor: 'no cursor' }), { code: 'bad_request' });
+  t.same((await pageLogs(pool, { installationId: 'other', limit: 10 })).items, []);
+});
+
+t.test('levels and sessions filter', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  await insertLogs(pool, [
+    line(1, { level: 'warn', sessionId: 's1' }),
+    line(2, { level: 'error', sessionId: 's2' }),
+    line(3, { sessionId: 's1' }),
+  ]);
+  const messages = async (query: object) =>
+    (await pageLogs(pool, { installationId: 'i1', limit: 10, ...query })).items.map((item) => item.message);
+  t.strictSame(await messages({ levels: ['warn', 'error'] }), ['m2', 'm1']);
+  t.strictSame(await messages({ sessionId: 's1' }), ['m3', 'm1']);
+  t.strictSame(await messages({ sessionId: 's1', levels: ['warn'] }), ['m1']);
+  t.strictSame(await messages({ levels: [] }), ['m3', 'm2', 'm1']);
+});
+
+t.test('hours are made ahead and dropped after a day, in many processes at once', async (t) => {
+  const { pool } = await testDatabase(t);
+  const now = Date.now();
+  const hours = async () =>
+    (
+      await pool.query(
+        `SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+          WHERE i.inhparent = 'plugin_logs'::regclass ORDER BY 1`,
+      )
+    ).rows.map((row) => row.name);
+  await Promise.all(Array.from({ length: 8 }, () => maintainLogs(pool, now - 30 * HOUR)));
+  const old = await hours();
+  t.equal(old.length, 5, old.join());
+  await insertLogs(pool, [line(1, { at: new Date(now - 30 * HOUR).toISOString() })]);
+  t.same((await pageLogs(pool, { installationId: 'i1', limit: 1 })).items, [], 'nobody reads it any more');
+  await maintainLogs(pool, now);
+  const fresh = await hours();
+  t.equal(fresh.filter((name) => old.includes(name)).length, 0, 'dropped');
+  await insertLogs(pool, [line(2), line(3, { at: new Date(now + 2 * HOUR).toISOString() })]);
+});
+
+t.test('audit pages', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainAudit(pool);
+  const at = new Date().toISOString();
+  const entry = (n: number) => ({
+    ...{ id: `a${n}`, at, installationId: 'i1', sessionId: null, invocationId: null, member: 'storage.get' },
+    ...{ outcome: 'ok' as const, durationMs: 1.5, argumentsSha256: null, detail: null },
+  });
+  await insertAudit(pool, [entry(1), entry(2), entry(3)]);
+  const first = await pageAudit(pool, { installationId: 'i1', limit: 2 });
+  t.match(first.items, [{ id: 'a3', durationMs: 1.5 }, { id: 'a2' }]);
+  t.match(await pageAudit(pool, { installationId: 'i1', limit: 2, cursor: first.nextCursor ?? '' }), {
+    items: [{ id: 'a1' }],
+    nextCursor: null,
+  });
+});
+
+t.test('audit entries are kept for thirty days, and gone a day later', async (t) => {
+  const { pool } = await testDatabase(t);
+  const now = Date.now();
+  await maintainAudit(pool, now);
+  const entry = {
+    id: 'a1',
+    at: new Date(now).toISOString(),
+    installationId: 'i1',
+    sessionId: null,
+    invocationId: null,
+  };
+  const call = {
+    member: 'storage.get',
+    outcome: 'denied' as const,
+    durationMs: 1,
+    argumentsSha256: null,
+    detail: null,
+  };
+  await insertAudit(pool, [{ ...entry, ...call }]);
+  const kept = async (days: number) => {
+    await maintainAudit(pool, now + days * 24 * HOUR);
+    return (await pageAudit(pool, { installationId: 'i1', limit: 5 })).items.map(({ id }) => id);
+  };
+  t.same(await kept(30), ['a1']);
+  t.same(await kept(32), []);
+});
+
+t.test('cursors are ours or refused', async (t) => {
+  t.equal(decodeCursor(encodeCursor('ä/1')), 'ä/1');
+  t.equal(decodeCursor(undefined), null);
+  t.equal(decodeCursor(''), null);
+  for (const bad of ['!', 'a', encodeCursor('a\0'), encodeCursor('x'.repeat(300)), `${encodeCursor('a')}=`])
+    t.throws(() => decodeCursor(bad), { code: 'bad_request' }, bad.slice(0, 20));
+});

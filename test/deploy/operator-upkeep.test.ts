@@ -1,0 +1,85 @@
+/** Dead letters are listed and replayed; what is finished and old, and what nothing names, is removed when asked. */
+import { randomUUID } from 'node:crypto';
+import { utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { openBlobs } from '../../db/files/blobs.ts';
+import { insertBareInstallation } from '../fixtures/bare-installation.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { operator } from './operator-command.ts';
+
+t.setTimeout(180_000);
+
+async function ground(t: Test) {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  await pool.query(`INSERT INTO accounts (id, name) VALUES ('a1', 'ann')`);
+  await insertBareInstallation(pool, { accountId: 'a1', pluginId: 'p1', slug: 'inbox', installationId: 'i1' });
+  await pool.query(
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c1', 'i1', 'a1', 'In', 'r1')`,
+  );
+  const deliver = (id: string, state: string, daysAgo: number, channel = 'c1') =>
+    pool.query(
+      `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
+                               body, state, attempts, last_error, finished_at)
+       VALUES ($1, $4, 'i1', 'a1', 'r1', now(), 'POST', '', '[]', 'x', $2, 6, 'it said no' || chr(27) || '[31m',
+               now() - make_interval(days => $3))`,
+      [id, state, daysAgo, channel],
+    );
+  const tell = (id: string, state: string, daysAgo: number) =>
+    pool.query(
+      `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, attempts, finished_at)
+       VALUES ($1, 'i1', 'a1', 'p1', 'sessionStarted', '{}', $2, 8, now() - make_interval(days => $3))`,
+      [id, state, daysAgo],
+    );
+  const idsOf = async (table: string, state: string) => {
+    const found = await pool.query<{ id: string }>(`SELECT id FROM ${table} WHERE state = $1 ORDER BY id`, [state]);
+    return found.rows.map(({ id }) => id);
+  };
+  const say = async (...words: string[]) => JSON.parse((await operator(env, ...words, '--json')).stdout);
+  return { env, pool, deliver, tell, idsOf, say };
+}
+
+t.test('dead letters', async (t) => {
+  const { env, pool, deliver, tell, idsOf, say } = await ground(t);
+  t.match(await operator(env, 'dead-letters'), { stdout: 'There are no dead letters.\n' });
+  for (const id of ['d1', 'd2', 'd3']) await deliver(id, 'dead', 1);
+  await deliver('gone', 'dead', 1, 'no-such-channel');
+  await deliver('fine', 'delivered', 1);
+  for (const id of ['e1', 'e2']) await tell(id, 'dead', 1);
+  const { items } = await say('dead-letters');
+  t.same(items.map(({ id }: { id: string }) => id).sort(), ['d1', 'd2', 'd3', 'e1', 'e2', 'gone']);
+  const shown = (await operator(env, 'dead-letters', '--limit', '2')).stdout;
+  t.equal(shown.trimEnd().split('\n').length, 3, 'a heading and two lines');
+  t.notMatch(shown, '\u001b', 'no error text steers the terminal');
+  t.match(await say('replay', 'd1', 'e1', 'fine'), { deliveries: 2, events: 1 });
+  t.same(await idsOf('deliveries', 'pending'), ['d1', 'fine']);
+  t.match(await say('replay', '--all'), { deliveries: 2, events: 1 });
+  t.same(await idsOf('deliveries', 'dead'), ['gone'], 'whose channel is gone');
+  t.same(await idsOf('events', 'pending'), ['e1', 'e2']);
+  const jobs = await pool.query(`SELECT data->>'eventId' AS id FROM pgboss.job WHERE name = 'events' ORDER BY 1`);
+  t.same(jobs.rows, [{ id: 'e1' }, { id: 'e2' }], 'each has a job again');
+});
+
+t.test('prune', async (t) => {
+  const { env, deliver, tell, idsOf, say } = await ground(t);
+  await deliver('old', 'delivered', 31);
+  await deliver('new', 'delivered', 29);
+  await deliver('dead', 'dead', 31);
+  await tell('old', 'delivered', 31);
+  await tell('skipped', 'skipped', 31);
+  await tell('new', 'delivered', 1);
+  const blobs = await openBlobs(env.DATA_DIR);
+  const { sha256 } = await blobs.put(Buffer.from(randomUUID()));
+  const dayAgo = Date.now() / 1000 - 86_400;
+  utimesSync(join(env.DATA_DIR, 'blobs', sha256.slice(0, 2), sha256.slice(2)), dayAgo, dayAgo);
+  t.match(await say('prune', '--dry-run'), { dryRun: true, deliveries: 1, events: 2, blobs: 1 });
+  t.ok(await blobs.has(sha256));
+  t.same(await idsOf('deliveries', 'delivered'), ['new', 'old']);
+  t.match(await say('prune'), { dryRun: false, days: 30, deliveries: 1, events: 2, blobs: 1 });
+  t.notOk(await blobs.has(sha256));
+  t.same(await idsOf('deliveries', 'delivered'), ['new']);
+  t.same(await idsOf('deliveries', 'dead'), ['dead'], 'dead letters stay');
+  t.match(await say('prune', '--dead', '--days', '7'), { deliveries: 2, events: 0, blobs: 0 });
+  t.same(await idsOf('events', 'delivered'), ['new']);
+});

@@ -1,0 +1,138 @@
+import { execFile } from 'node:child_process';
+import { hostname, userInfo } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { accountOf } from '../../db/accounts/accounts.ts';
+import { findPluginBySlug, insertPlugin } from '../../db/catalog/plugins.ts';
+import { startEmbedded } from '../../db/postgres/embedded.ts';
+import { migrate } from '../../db/postgres/migrate.ts';
+import { openPool } from '../../db/postgres/pool.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+
+const run = promisify(execFile);
+const SCRIPT = fileURLToPath(new URL('../../deploy/operator/operator.ts', import.meta.url));
+const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+// Each word to an operator's command is a process that starts.
+t.setTimeout(180_000);
+
+function operator(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
+  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { PATH: process.env.PATH, ...env } });
+}
+
+t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what it did', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const say = async (...words: string[]) => (await operator(words, { DATABASE_URL })).stdout;
+  const { id: ownerId } = await accountOf(pool, 'ann');
+  await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
+  t.match(await say('verify', 'ann'), /“ann” is verified/);
+  const { verifiedAt } = await accountOf(pool, 'ann');
+  t.ok(verifiedAt);
+  t.same(JSON.parse(await say('verify', 'ann', '--json')), { command: 'verify', user: 'ann', verified: true });
+  t.same((await accountOf(pool, 'ann')).verifiedAt, verifiedAt, 'again changes nothing');
+  t.match(await say('unverify', 'ann'), /no longer/);
+  t.equal((await accountOf(pool, 'ann')).verifiedAt, null);
+  t.match(
+    await say('block', 'spy', '--reason', ' it phones home '),
+    /“spy” is blocked; 0 installations told: it phones/,
+  );
+  t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, 'it phones home');
+  const blocked = JSON.parse(await say('block', 'spy', '--reason', 'worse', '--json'));
+  t.same(blocked, { command: 'block', slug: 'spy', reason: 'worse', installations: 0 });
+  t.match(await say('unblock', 'spy'), /“spy” is not blocked/);
+  t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, null);
+});
+
+t.test('a record says who did what, when and why', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const say = async (words: string[], env = {}) => (await operator(words, { DATABASE_URL, ...env })).stdout;
+  t.match(await say(['actions']), /^No operator did anything yet\.\n$/);
+  const { id: ownerId } = await accountOf(pool, 'ann');
+  await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
+  await say(['verify', 'ann']);
+  await t.rejects(operator(['verify', 'nobody'], { DATABASE_URL }), { code: 1, stderr: /no account/ });
+  await t.rejects(operator(['block', 'nothing', '--reason', 'x'], { DATABASE_URL }), { code: 1, stderr: /no plugin/ });
+  await say(['block', 'spy', '--reason', 'it phones\nhome\u001b[31m'], { SUDO_USER: 'olga' });
+  await say(['unblock', 'spy']);
+  await run(process.execPath, [TOKEN, 'olga', '--operator'], {
+    ...{ cwd: ROOT, env: { PATH: process.env.PATH, DATABASE_URL, DATA_DIR: await temporaryFolder(t) } },
+  });
+  const { command, actions } = JSON.parse(await say(['actions', '--json']));
+  t.equal(command, 'actions');
+  const me = `${userInfo().username}@${hostname()}`;
+  t.match(actions, [
+    { by: me, action: 'appoint', subject: 'olga', reason: null },
+    { by: me, action: 'unblock', subject: 'spy', reason: null },
+    { by: `olga as ${me}`, action: 'block', subject: 'spy', reason: 'it phones\nhome\u001b[31m' },
+    { by: me, action: 'verify', subject: 'ann', reason: null },
+  ]);
+  t.equal(actions.length, 4, 'what could not be done is not there');
+  const now = Date.now();
+  for (const { at } of actions) t.ok(Math.abs(now - Date.parse(at)) < 60_000, at);
+  const lines = (await say(['actions'])).trimEnd().split('\n');
+  t.equal(lines.length, 4, 'a line each');
+  t.match(lines[2], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
+});
+
+t.test('works beside a running service, and while none runs', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  await t.rejects(operator(['verify', 'ann'], { DATA_DIR }), { code: 1, stderr: /no account “ann”/ });
+  const service = await startEmbedded({ dataDir: DATA_DIR });
+  await migrate(service.url);
+  const database = openPool(service.url, { name: 'test', connections: 1, onError: () => undefined });
+  await accountOf(database.pool, 'ann');
+  await operator(['verify', 'ann'], { DATA_DIR });
+  t.ok((await accountOf(database.pool, 'ann')).verifiedAt);
+  await database.close();
+  await service.stop();
+});
+
+t.test('says what is wrong, as JSON where asked to', async (t) => {
+  const { url: DATABASE_URL } = await testDatabase(t);
+  const wrong: [string[], RegExp, number][] = [
+    [[], /Give a command/, 2],
+    [['verify'], /^Usage: verify <user>/, 2],
+    [['verify', 'a', 'b'], /^Usage: verify <user>/, 2],
+    [['toString', 'a'], /no command “toString”/, 2],
+    [['actions', 'a'], /^Usage: actions/, 2],
+    [['actions', '--reason', 'x'], /--reason/, 2],
+    [['actions', '--limit', '0'], /--limit must be a whole number from 1 to 1000/, 2],
+    [['block', 'spy'], /needs --reason/, 2],
+    [['block', 'spy', '--reason', '  '], /needs --reason/, 2],
+    [['block', 'spy', '--reason', 'x'.repeat(501)], /at most 500/, 2],
+    [['unblock', 'spy', '--reason', 'x'], /--reason/, 2],
+    [['unblock', 'spy'], /no plugin “spy”/, 1],
+    [['block', 'spy', '--reason', 'x', '--json'], /^\{"error":"There is no plugin “spy”."\}\n$/, 1],
+    [['verify', 'a', '--loud'], /--loud/, 2],
+    [['restart', 'nothing'], /no installation “nothing”/, 1],
+    [['replay'], /ids, --installation or --all/, 2],
+    [['replay', 'nothing'], /no finished delivery or event/, 1],
+    [['check-backup', '/nowhere/x'], /^There is no \/nowhere\/x/, 1],
+  ];
+  for (const [words, sentence, code] of wrong) {
+    const failed = await operator(words, { DATABASE_URL }).catch((error: unknown) => error);
+    t.match(failed, { code, stdout: '', stderr: sentence }, words.join(' '));
+  }
+  t.match((await operator(['--help'], { DATABASE_URL })).stdout, /^Usage: npm run -s operator/);
+});
+
+t.test('a role that may not make pg_trgm is told what to do', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const name = `${new URL(url).pathname.slice(1)}_foreign`;
+  await pool.query(`CREATE DATABASE ${name}`);
+  t.teardown(() => pool.query(`DROP DATABASE ${name} WITH (FORCE)`));
+  const foreign = new URL(url);
+  foreign.pathname = `/${name}`;
+  const admin = openPool(foreign.href, { name: 'admin', connections: 1, onError: () => undefined });
+  await admin.pool.query('DROP EXTENSION IF EXISTS pg_trgm');
+  // Without the right to make things in the database, as a guest in somebody's server has it.
+  await admin.pool.query(`REVOKE CREATE ON DATABASE ${name} FROM CURRENT_USER`);
+  await t.rejects(migrate(foreign.href), {
+    message: /may not create the extension pg_trgm.*Run CREATE EXTENSION pg_trgm/,
+  });
+  await admin.pool.query(`GRANT CREATE ON DATABASE ${name} TO CURRENT_USER`);
+  t.same(await migrate(foreign.href).then((names) => names.includes('0002_catalog_search')), true);
+  await admin.close();
+});

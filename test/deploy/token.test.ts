@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { accountOf } from '../../db/accounts/accounts.ts';
+import { startEmbedded } from '../../db/postgres/embedded.ts';
+import { migrate } from '../../db/postgres/migrate.ts';
+import { openPool } from '../../db/postgres/pool.ts';
+import { openVerifier } from '../../service/identity/tokens.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+
+const run = promisify(execFile);
+const SCRIPT = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+function token(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
+  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { PATH: process.env.PATH, ...env } });
+}
+
+t.test('prints one token and makes the account, with any DATABASE_URL', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const { url, pool } = await testDatabase(t);
+  const { stdout, stderr } = await token(['ann', '--operator'], { DATA_DIR, DATABASE_URL: url });
+  t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+  t.equal(stderr, '');
+  t.equal((await accountOf(pool, 'ann')).operator, true);
+  const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  t.equal((await verifier.verify(stdout.trim())).subject, 'ann');
+});
+
+t.test('works while no service runs, three at once, and beside a running one', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const users = ['ann', 'bob', 'cy'];
+  const printed = await Promise.all(users.map((user) => token([user], { DATA_DIR })));
+  for (const { stdout } of printed) t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+  const service = await startEmbedded({ dataDir: DATA_DIR });
+  await migrate(service.url);
+  await token(['dora'], { DATA_DIR });
+  const database = openPool(service.url, { name: 'test', connections: 1, onError: () => undefined });
+  const found = await database.pool.query('SELECT name FROM accounts ORDER BY name');
+  t.same(
+    found.rows.map((row) => row.name),
+    [...users, 'dora'],
+  );
+  await database.close();
+  await service.stop();
+});
+
+t.test('says what is wrong in one sentence and prints no token', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const wrong: [string[], Record<string, string>, RegExp][] = [
+    [[], {}, /Give one user name/],
+    [['a', 'b'], {}, /Give one user name/],
+    [['a\nb'], {}, /Give one user name/],
+    [['ann', '--admin'], {}, /--admin/],
+    [['ann'], { PORT: 'x' }, /^PORT must be/],
+    [['ann'], { OIDC_ISSUER: 'https://i.example', OIDC_AUDIENCE: 'us' }, /tokens come from https:\/\/i.example/],
+  ];
+  for (const [words, env, sentence] of wrong) {
+    const failed = await token(words, { DATA_DIR, ...env }).catch((error: unknown) => error);
+    t.match(failed, { code: 1, stdout: '', stderr: sentence });
+  }
+  t.match((await token(['--help'], { DATA_DIR })).stdout, /^Usage: npm run -s token/);
+});

@@ -1,0 +1,67 @@
+/** The packages of docs/host-members.md, bundled as publishing does it and run in real children. */
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stop } from 'esbuild';
+import t from 'tap';
+import { build } from '../../api/package/bundler-worker.ts';
+import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
+import { root } from '../house/source-files.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
+import { startWorld } from '../supervisor/world.ts';
+
+const page = readFileSync(join(root, 'docs/host-members.md'), 'utf8');
+const PACKAGE = /```ts\n\/\/ capabilities: \[(.*?)\]\n([\s\S]*?)```/g;
+
+t.test('every package of the page does what the page says', async (t) => {
+  const server = await startModelServer(t);
+  server.answers = [openAi('Good day')];
+  const big = { id: 'big', name: 'Big', contextWindow: undefined, price: undefined };
+  const main: ModelProvider = {
+    name: 'main',
+    kind: 'openai',
+    baseUrl: server.url,
+    structuredOutputs: true,
+    models: [big],
+  };
+  const world = await startWorld(t, { models: [main] });
+  const folder = await temporaryFolder(t);
+  const slugs = ['agents', 'models', 'provider', 'workspace', 'media'];
+  const packages = [...page.matchAll(PACKAGE)];
+  t.equal(packages.length, slugs.length);
+  t.equal(page.split('```ts').length - 1, slugs.length, 'no other code is on the page');
+  for (const [index, [, capabilities = '', code = '']] of packages.entries()) {
+    const entry = join(folder, `${index}.ts`);
+    await writeFile(entry, code);
+    const built = await build({ entry: 'index.ts', files: { 'index.ts': entry } });
+    if (built.outcome !== 'built') throw new Error(JSON.stringify(built));
+    const declared = capabilities.split(', ').filter((one) => one !== '');
+    await world.install({ slug: slugs[index] ?? '', code: built.bundle, capabilities: declared });
+  }
+  await stop();
+  const at = `/sessions/${await world.session()}`;
+  const post = async (path: string, body: object) => (await world.call('POST', `${at}${path}`, body)).body;
+
+  const asked = { text: 'Researcher is asked.' };
+  t.same(await post('/commands/agents__research', { input: 'Why is the sky blue?' }), asked);
+  t.same(await post('/commands/agents__research', { input: 'And the sea?' }), asked);
+  const { rows } = await world.pool.query(
+    `SELECT a.name, m.text FROM session_messages m JOIN sessions s ON s.id = m.session_id JOIN agents a ON a.id = s.agent_id
+      ORDER BY m.position`,
+  );
+  t.same(rows, [
+    { name: 'Researcher', text: 'Why is the sky blue?' },
+    { name: 'Researcher', text: 'And the sea?' },
+  ]);
+  t.same(await post('/commands/models__translate', { input: 'Guten Tag' }), { text: 'Good day' });
+  const request = { messages: [{ role: 'user', text: 'hello' }] };
+  t.match(await post('/providers/provider__parrot', { request }), { text: 'hello, squawk!', model: 'grey' });
+  for (const line of ['milk', 'bread']) {
+    t.match(await post('/tools/workspace__note', { arguments: { line } }), { content: [{ text: 'Noted.' }] });
+  }
+  const { content } = await post('/tools/media__export', { arguments: { rows: ['a,b', '1,2'] } });
+  t.match(content, [{ json: { mediaType: 'text/plain' } }]);
+  const file = await world.call('GET', `/media/${content[0].json.mediaId}`);
+  t.equal(file.body, 'a,b\n1,2');
+});

@@ -1,0 +1,203 @@
+/** The rules of the house that a compiler does not know: who may import whom, what a file may be called, how long it may be. */
+import { readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
+import t from 'tap';
+import { type Import, listFiles, parseSource, readSource, root } from './source-files.ts';
+
+const MAX_LINES = 350;
+const MAX_PROTOCOL_LINES = 600;
+const MAX_MEDIAN_LINES = 90;
+const MAX_FUNCTION_LINES = 40;
+
+/** The folders each folder may import at run time, and those it may take types from besides. */
+const folders: Readonly<Record<string, { values: readonly string[]; types: readonly string[] }>> = {
+  sdk: { values: ['sdk'], types: [] },
+  db: { values: ['db', 'sdk'], types: [] },
+  service: { values: ['service', 'db', 'sdk'], types: [] },
+  api: { values: ['api', 'service', 'db', 'sdk'], types: [] },
+  supervisor: { values: ['supervisor', 'service', 'db', 'sdk'], types: [] },
+  'sandbox-child': { values: ['sandbox-child'], types: ['sdk'] },
+  console: { values: ['console'], types: ['sdk', 'api'] },
+  // The builders of the two sites share how a folder is kept built.
+  docs: { values: ['docs', 'sdk', 'console', 'db', 'service', 'api', 'supervisor'], types: [] },
+  deploy: { values: ['deploy', 'service', 'db', 'sdk'], types: [] },
+  examples: { values: ['examples', 'sdk'], types: ['sdk'] },
+  // Builds what authors install: the SDK with the host's own checks and jail inside.
+  pack: { values: ['pack', 'sdk', 'db', 'service', 'api', 'supervisor', 'sandbox-child'], types: [] },
+};
+/** Where a process may be started, and which one. Plugin code runs in none of them but the first. */
+const spawners: Readonly<Record<string, string>> = {
+  'supervisor/jail/': 'the jail of a plugin',
+  'db/postgres/': 'PostgreSQL',
+  'deploy/': 'API and supervisor',
+  'pack/build.ts': 'the compiler',
+  'examples/demo-service.ts': 'the token command',
+};
+
+const CHILD_BUILD = 'sandbox-child/build.ts';
+/** What the supervisor shares with the child: the bundling of its program, and the codecs for both ends of its pipes. */
+const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts', 'sandbox-child/text-frames.ts'];
+
+const sources = listFiles('*.ts', '*.tsx')
+  .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))
+  .map(readSource);
+// Reading markup started its process.
+await stopEsbuild();
+const production = sources.filter(({ path }) => folderOf(path) in folders);
+const imports = sources.flatMap((source) => source.imports);
+const told = ({ from, to }: Import): string => `${from} imports ${to}`;
+
+function folderOf(path: string): string {
+  return path.split('/')[0] ?? '';
+}
+const isOurs = (to: string): boolean => to.includes('/') && /\.tsx?$/.test(to);
+const isMain = (path: string): boolean => basename(path) === 'main.ts';
+
+t.test('the parser sees values, types and defaults, and no look-alikes', async (t) => {
+  const text = [
+    "import { a, type B } from './a.ts';",
+    "import type { C } from '../db/c.ts';",
+    "export type { D } from './d.ts';",
+    "type E = import('./e.ts').E;",
+    "export { f as default } from 'pg/lib';",
+    "// import type { G } from './g.ts';",
+    "const h = `import type { H } from './h.ts'`;",
+    "const i = () => import('./i.ts');",
+  ].join('\n');
+  const parsed = parseSource('api/x.ts', text);
+  const seen = parsed.imports.map(({ to, typeOnly }) => `${typeOnly ? 'type ' : ''}${to}`);
+  t.same(seen, ['api/a.ts', 'pg', 'api/i.ts', 'type db/c.ts', 'type api/d.ts', 'type api/e.ts']);
+  t.ok(parsed.hasDefaultExport);
+});
+
+t.test('folders import only what is below them', async (t) => {
+  const wrong = imports.filter(({ from, to, typeOnly }) => {
+    const rule = folders[folderOf(from)];
+    if (rule === undefined || !isOurs(to)) return false;
+    if (folderOf(from) === 'supervisor' && OF_BOTH_SIDES.includes(to)) return false;
+    return !rule.values.includes(folderOf(to)) && !(typeOnly && rule.types.includes(folderOf(to)));
+  });
+  t.same(wrong.map(told), []);
+});
+
+t.test('the contract and the jail depend on next to nothing', async (t) => {
+  const packages = (folder: string): string[] =>
+    imports
+      .filter(({ from, to, typeOnly }) => folderOf(from) === folder && !typeOnly && !to.endsWith('.ts'))
+      .filter(({ from }) => !/^sdk\/(cli|generate|adapters)\b/.test(from) && from !== CHILD_BUILD)
+      .map(({ to }) => to)
+      .filter((to) => !to.startsWith('node:'));
+  t.same([...new Set(packages('sdk'))], ['zod']);
+  t.same(
+    [...new Set(packages('sandbox-child'))].filter((name) => name !== 'ses'),
+    [],
+  );
+});
+
+t.test('routes never reach into the database driver', async (t) => {
+  const wrong = imports.filter(
+    ({ from, to }) => /^api\/.*-routes\.ts$/.test(from) && (to === 'pg' || to === 'pg-boss'),
+  );
+  t.same(wrong.map(told), []);
+});
+
+t.test('processes are started in named places only', async (t) => {
+  const starts = production
+    .flatMap((source) => source.imports)
+    .filter(({ to, typeOnly }) => !typeOnly && (to === 'node:child_process' || to === 'node:cluster'));
+  const allowed = (from: string): boolean => Object.keys(spawners).some((place) => from.startsWith(place));
+  t.same(starts.filter(({ from }) => !allowed(from)).map(told), []);
+});
+
+t.test('the supervisor starts without the library of a protocol that nobody may ask for', async (t) => {
+  const atStart = reached('supervisor/main.ts');
+  t.ok(atStart.has('supervisor/mcp/route.ts') && atStart.has('fastify'), 'what it starts with is seen');
+  t.same(
+    [...atStart].filter((name) => name.startsWith('@modelcontextprotocol/')),
+    [],
+  );
+});
+
+t.test('nobody imports a main file', async (t) => {
+  t.same(imports.filter(({ to }) => isMain(to)).map(told), []);
+});
+
+t.test('imports form no circle', async (t) => {
+  const below = new Map<string, string[]>();
+  for (const { from, to, typeOnly } of imports) if (!typeOnly) below.set(from, [...(below.get(from) ?? []), to]);
+  t.same(findCircle(below), []);
+});
+
+t.test('files are short and named for what they are', async (t) => {
+  const long = sources.filter(
+    ({ path, lines }) => lines > (path === 'sdk/contract/protocol.ts' ? MAX_PROTOCOL_LINES : MAX_LINES),
+  );
+  t.same(
+    long.map(({ path, lines }) => `${path} has ${lines} lines`),
+    [],
+  );
+  const vague = sources.filter(({ path }) => /(^|\/)(utils?|helpers?|common|misc|index)(\.tsx?|\/)/.test(path));
+  t.same(
+    vague.filter(({ path }) => !path.startsWith('examples/')).map(({ path }) => path),
+    [],
+  );
+  const sorted = production.map(({ lines }) => lines).sort((a, b) => a - b);
+  t.ok((sorted[Math.floor(sorted.length / 2)] ?? 0) < MAX_MEDIAN_LINES, 'median length');
+});
+
+t.test('functions are short', async (t) => {
+  const long = production.flatMap(({ path, functions }) =>
+    functions
+      .filter(({ lines }) => lines > MAX_FUNCTION_LINES)
+      .map((span) => `${path}:${span.line}, ${span.lines} lines`),
+  );
+  t.same(long, []);
+});
+
+t.test('nothing is exported as default', async (t) => {
+  t.same(
+    sources.filter(({ hasDefaultExport }) => hasDefaultExport).map(({ path }) => path),
+    [],
+  );
+});
+
+t.test('nothing names the machine or the registry it was built on', async (t) => {
+  const texts = listFiles('*.ts', '*.tsx', '*.json', '*.md', '*.sh', '*.yaml', '.npmrc', '.ci/*', '.env.example');
+  // Put together here, so that this file does not name what it looks for.
+  const ownPlace = new RegExp(`(^|[\\s"'(=])/(${['work', 'root'].join('|')})/`, 'm');
+  const registry = /"resolved": "https?:\/\/(?!registry\.npmjs\.org\/)/;
+  const wrong = texts.filter((path) => {
+    const text = readFileSync(join(root, path), 'utf8');
+    return ownPlace.test(text) || registry.test(text);
+  });
+  t.same(wrong, []);
+});
+
+/** Files and packages that are loaded with a file, before anything of it runs. */
+function reached(entry: string): Set<string> {
+  const found = new Set([entry]);
+  for (const path of found)
+    for (const { from, to, typeOnly, isLazy } of imports) if (from === path && !typeOnly && !isLazy) found.add(to);
+  return found;
+}
+
+/** One circle of imports as the files along it, or none. */
+function findCircle(below: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const visit = (path: string, trail: readonly string[]): string[] => {
+    if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path];
+    if (done.has(path)) return [];
+    for (const next of below.get(path) ?? []) {
+      const circle = visit(next, [...trail, path]);
+      if (circle.length > 0) return circle;
+    }
+    done.add(path);
+    return [];
+  };
+  for (const path of below.keys()) {
+    const circle = visit(path, []);
+    if (circle.length > 0) return circle;
+  }
+  return [];
+}

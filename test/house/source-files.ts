@@ -1,0 +1,136 @@
+/** The project's own source files, read by a parser: what they import, export and how long they are. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { builtinModules, stripTypeScriptTypes } from 'node:module';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type AnyNode, type Program, parse } from 'acorn';
+import { transformSync } from 'esbuild';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** One import or re-export. `typeOnly`: gone at run time. */
+export interface Import {
+  readonly from: string;
+  /** A path from the root, or the name of a package without its sub-path, or `node:x`. */
+  readonly to: string;
+  readonly typeOnly: boolean;
+  /** `import(…)`: loaded when it is reached. */
+  readonly isLazy: boolean;
+}
+export interface SourceFile {
+  readonly path: string;
+  readonly lines: number;
+  readonly imports: readonly Import[];
+  readonly hasDefaultExport: boolean;
+  /** The functions by where they start, with the number of their own lines. */
+  readonly functions: readonly { readonly line: number; readonly lines: number }[];
+}
+
+/** Files that git knows or would add and that are there, by glob. */
+export function listFiles(...globs: readonly string[]): string[] {
+  const args = ['ls-files', '--cached', '--others', '--exclude-standard', '--deduplicate', '--', ...globs];
+  return execFileSync('git', args, { cwd: root, encoding: 'utf8' })
+    .split('\n')
+    .filter((path) => path !== '' && existsSync(join(root, path)));
+}
+
+/** Reads one TypeScript file. */
+export function readSource(path: string): SourceFile {
+  const source = readFileSync(join(root, path), 'utf8');
+  return parseSource(path, source);
+}
+
+/** Parses one TypeScript file's text. */
+export function parseSource(path: string, source: string): SourceFile {
+  const isMarkup = path.endsWith('.tsx');
+  // Markup cannot be blanked out in place, so of such a file lines and functions are not known.
+  const stripped = isMarkup
+    ? transformSync(source, { loader: 'tsx', jsx: 'automatic' }).code
+    : stripTypeScriptTypes(source);
+  const program = parse(stripped, { ecmaVersion: 'latest', sourceType: 'module', locations: true });
+  const nodes = [...walk(program)];
+  const value = nodes.flatMap((node) =>
+    importOf(node).map((to) => ({
+      ...{ from: path, to: resolve(path, to), typeOnly: false },
+      isLazy: node.type === 'ImportExpression',
+    })),
+  );
+  const types = typeImports(source, stripped).map((to) => ({
+    ...{ from: path, to: resolve(path, to), typeOnly: true, isLazy: false },
+  }));
+  return {
+    path,
+    lines: source.split('\n').length - 1,
+    imports: [...value, ...types],
+    hasDefaultExport: nodes.some(exportsDefault),
+    functions: isMarkup ? [] : nodes.flatMap(functionLength),
+  };
+}
+
+function* walk(node: Program | AnyNode): Generator<AnyNode> {
+  yield node;
+  for (const child of children(node)) yield* walk(child);
+}
+
+function children(node: Program | AnyNode): AnyNode[] {
+  const values: unknown[] = Object.values(node).flat();
+  return values.filter((value): value is AnyNode => typeof value === 'object' && value !== null && 'type' in value);
+}
+
+function importOf(node: AnyNode): string[] {
+  switch (node.type) {
+    case 'ImportDeclaration':
+    case 'ExportAllDeclaration':
+    case 'ExportNamedDeclaration':
+    case 'ImportExpression':
+      return node.source?.type === 'Literal' ? [String(node.source.value)] : [];
+    default:
+      return [];
+  }
+}
+
+function exportsDefault(node: AnyNode): boolean {
+  if (node.type === 'ExportDefaultDeclaration') return true;
+  if (node.type !== 'ExportSpecifier') return false;
+  return (node.exported.type === 'Identifier' ? node.exported.name : node.exported.value) === 'default';
+}
+
+const isFunction = (node: AnyNode): boolean =>
+  /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type);
+const span = ({ loc }: AnyNode): number => (loc ? loc.end.line - loc.start.line + 1 : 0);
+
+/** A function's own lines: those of the functions inside it are theirs, but for the line each starts on. */
+function functionLength(node: AnyNode): { line: number; lines: number }[] {
+  if (!isFunction(node) || !node.loc) return [];
+  const inner = [...outermostInside(node)].reduce((sum, one) => sum + span(one) - 1, 0);
+  return [{ line: node.loc.start.line, lines: span(node) - inner }];
+}
+
+function* outermostInside(node: AnyNode): Generator<AnyNode> {
+  for (const child of children(node)) {
+    if (isFunction(child)) yield child;
+    else yield* outermostInside(child);
+  }
+}
+
+/**
+ * Type imports leave no trace after stripping but blanks of the same length. So what looks like one in the source is one
+ * exactly when the same place is blank in the stripped text; inside a string or a comment it is still there.
+ */
+function typeImports(source: string, stripped: string): string[] {
+  const candidates = source.matchAll(/\b(?:import|export)\s+type\b[^;'"]*?\bfrom\s*'([^']+)'|\bimport\('([^']+)'\)/g);
+  return [...candidates].flatMap(({ 0: text, 1: named, 2: inline, index }) => {
+    const blank = stripped.slice(index, index + text.length).trim() === '';
+    const to = named ?? inline;
+    return blank && to !== undefined ? [to] : [];
+  });
+}
+
+function resolve(from: string, to: string): string {
+  if (to.startsWith('.')) return normalize(join(dirname(from), to));
+  if (builtinModules.includes(to)) return `node:${to}`;
+  if (to.startsWith('node:')) return to;
+  const [scope = '', name = ''] = to.split('/');
+  return scope.startsWith('@') ? `${scope}/${name}` : scope;
+}

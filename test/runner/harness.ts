@@ -1,0 +1,100 @@
+/**
+ * What test files share: a database of their own, temporary folders, and the leak guard. Everything is given back by a
+ * teardown of the test it was made for.
+ *
+ * `npm test` starts one PostgreSQL for all files and says where in BULKHEAD_TEST_DATABASE_URL. A file run on its own
+ * (`node test/db/postgres/pool.test.ts`) starts one for itself.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Pool } from 'pg';
+import t from 'tap';
+import { openPool } from '../../db/postgres/pool.ts';
+import { watchFolder } from './leak-guard.ts';
+import { command, SERVER_VARIABLE, startTestServer, TEMPLATE, type TestServer, withDatabase } from './server.ts';
+
+/** PostgreSQL copies a template only while nobody is connected to it: somebody else's copy may be just ending. */
+const CLONE_ATTEMPTS = 50;
+const CLONE_RETRY_MS = 100;
+const OBJECT_IN_USE = '55006';
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+/** Anything with tap's `teardown`: the file's `t` or that of one test. */
+export interface Teardown {
+  teardown(work: () => unknown): void;
+}
+
+export interface TestDatabase {
+  /** `postgres://` address of a database that holds all tables and no rows, for this caller alone. */
+  readonly url: string;
+  readonly pool: Pool;
+}
+
+/** SIGKILL to a process that was looked up. @throws where it was not found: 0 would be the whole test run */
+export function killProcess(pid: number | null | undefined): void {
+  if (!pid) throw new Error('there is no such process to kill');
+  process.kill(pid, 'SIGKILL');
+}
+
+/** A migrated, empty database. Dropped with the test, by force if somebody is still connected. */
+export async function testDatabase(test: Teardown): Promise<TestDatabase> {
+  const server = await serverUrl();
+  const name = `test_${randomBytes(8).toString('hex')}`;
+  await clone(server, name);
+  test.teardown(() => drop(server, name));
+  const url = withDatabase(server, name);
+  const database = openPool(url, { name: 'bulkhead-test', connections: 10, onError: () => undefined });
+  test.teardown(() => database.close());
+  return { url, pool: database.pool };
+}
+
+/** A folder under the system's temporary one, removed with the test. */
+export async function temporaryFolder(test: Teardown): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-'));
+  const gone = watchFolder(folder);
+  test.teardown(async () => {
+    await rm(folder, { recursive: true, force: true });
+    gone();
+  });
+  return folder;
+}
+
+let own: Promise<TestServer> | undefined;
+
+async function serverUrl(): Promise<string> {
+  const given = process.env[SERVER_VARIABLE];
+  if (given !== undefined) return given;
+  own ??= startTestServer();
+  return (await own).url;
+}
+
+// Registered at import, right after the guard's: it runs when every database of the file is gone, and before the guard.
+t.teardown(async () => (await own)?.stop());
+
+/** PostgreSQL's own upkeep may be connected just now, and nobody but its administrator may end that. */
+async function drop(server: string, name: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await command(server, `DROP DATABASE ${name} WITH (FORCE)`);
+    } catch (error) {
+      const busy = error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE;
+      if (!busy || attempt === CLONE_ATTEMPTS) throw error;
+      await sleep(CLONE_RETRY_MS);
+    }
+  }
+}
+
+async function clone(server: string, name: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await command(server, `CREATE DATABASE ${name} TEMPLATE ${TEMPLATE}`);
+    } catch (error) {
+      const busy = error instanceof Error && 'code' in error && error.code === OBJECT_IN_USE;
+      if (!busy || attempt === CLONE_ATTEMPTS) throw error;
+      await sleep(CLONE_RETRY_MS);
+    }
+  }
+}

@@ -1,0 +1,136 @@
+/** One test file, or one check, run as its own process and counted. */
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Parser } from 'tap-parser';
+
+/** The slowest honest file, with a machine busy with others, stays well below, milliseconds. */
+const FILE_TIMEOUT_MS = 600_000;
+/** Single tests end earlier, so that the report names the one that hangs, seconds. */
+const TEST_TIMEOUT_S = 120;
+/** Between the end of a file and the end of its pipes, milliseconds. */
+const PIPES_MS = 5_000;
+/** Enough of a failing file's output to see why, characters. */
+const OUTPUT_MAX = 60_000;
+
+export interface Outcome {
+  readonly name: string;
+  /** Assertions. */
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: readonly string[];
+  readonly milliseconds: number;
+  /** What it wrote, TAP and the rest in the order they came. */
+  readonly output: string;
+}
+
+export interface Check {
+  readonly name: string;
+  /** Program in node_modules/.bin, or a script of ours, with its arguments. */
+  readonly command: readonly [string, ...string[]];
+}
+
+const bin = (name: string): string => join('node_modules', '.bin', name);
+
+/** What has to hold before any behaviour is looked at. Each counts as one assertion. */
+export const checks: readonly Check[] = [
+  { name: 'lint and format', command: [bin('biome'), 'check', '--error-on-warnings', '.'] },
+  { name: 'types', command: [bin('tsc'), '--noEmit'] },
+  { name: 'generated files', command: [process.execPath, 'sdk/generate/generate.ts', '--check'] },
+];
+
+/** Runs a check. One whose script does not exist yet is skipped, saying so. */
+export async function runCheck({ name, command }: Check, root: string): Promise<Outcome> {
+  const script = command.find((word) => word.endsWith('.ts'));
+  if (script !== undefined && !existsSync(join(root, script))) {
+    return { name, passed: 0, failed: 0, skipped: [`no ${script}`], milliseconds: 0, output: '' };
+  }
+  const { ok, output, milliseconds } = await run(command, root, () => undefined);
+  return { name, passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: [], milliseconds, output };
+}
+
+/** Runs a test file. One that ends badly without a failed assertion (a crash, a leak, a hang) counts as one failure. */
+export async function runFile(file: string, root: string): Promise<Outcome> {
+  let passed = 0;
+  let failed = 0;
+  const skipped: string[] = [];
+  const parser = new Parser({ omitVersion: true });
+  count(parser, (result) => {
+    if (result.skip || result.todo) skipped.push(`${result.fullname} (${result.skip || result.todo})`);
+    else if (result.ok) passed++;
+    else failed++;
+  });
+  const command: [string, ...string[]] = [process.execPath, '--import', './test/runner/leak-guard.ts', file];
+  const { ok, output, milliseconds } = await run(command, root, (chunk) => parser.write(chunk));
+  await new Promise<void>((resolve) => {
+    parser.once('complete', () => resolve());
+    parser.end();
+  });
+  if (failed === 0 && (!ok || passed + skipped.length === 0)) failed = 1;
+  return { name: file, passed, failed, skipped, milliseconds, output };
+}
+
+interface Assertion {
+  readonly ok: boolean;
+  readonly skip: string | boolean;
+  readonly todo: string | boolean;
+  readonly fullname: string;
+}
+
+/** Counts leaves only: a test that holds assertions is not one itself. */
+function count(parser: Parser, onAssertion: (result: Assertion) => void): void {
+  let child: Parser | undefined;
+  parser.on('child', (next: Parser) => {
+    child = next;
+    count(next, onAssertion);
+  });
+  parser.on('assert', (result: Assertion) => {
+    const hadChild = child !== undefined && child.count > 0;
+    // A failing test whose assertions all passed (a thrown error, a timeout) is a failure of its own.
+    if (!hadChild || (!result.ok && child?.fail === 0)) onAssertion(result);
+    child = undefined;
+  });
+}
+
+interface Run {
+  readonly ok: boolean;
+  readonly output: string;
+  readonly milliseconds: number;
+}
+
+function run([program, ...words]: readonly [string, ...string[]], cwd: string, onOutput: (chunk: string) => void) {
+  const started = Date.now();
+  const env = { ...process.env, TAP_TIMEOUT: String(TEST_TIMEOUT_S), NO_COLOR: '1' };
+  const child = spawn(program, words, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  const keep = (chunk: string): void => {
+    output = (output + chunk).slice(-OUTPUT_MAX);
+  };
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    keep(chunk);
+    onOutput(chunk);
+  });
+  child.stderr.setEncoding('utf8').on('data', keep);
+  const timer = setTimeout(() => {
+    keep(`\nended after ${FILE_TIMEOUT_MS / 1000} seconds\n`);
+    child.kill('SIGKILL');
+  }, FILE_TIMEOUT_MS);
+  return new Promise<Run>((resolve) => {
+    const done = (ok: boolean): void => {
+      clearTimeout(timer);
+      resolve({ ok, output, milliseconds: Date.now() - started });
+    };
+    child.on('error', (error) => {
+      keep(String(error));
+      done(false);
+    });
+    child.on('close', (code) => done(code === 0));
+    // A leaked grandchild may hold the pipes open for ever: then what came until now has to do, and it is a failure.
+    child.on('exit', () => {
+      setTimeout(() => {
+        keep('\nended, but something it started still holds its output\n');
+        done(false);
+      }, PIPES_MS).unref();
+    });
+  });
+}

@@ -1,0 +1,49 @@
+/** The PostgreSQL that tests share, with a migrated template that every test file copies. Knows nothing of tap. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { startEmbedded } from '../../db/postgres/embedded.ts';
+import { migrate } from '../../db/postgres/migrate.ts';
+
+/** Where `npm test` has its PostgreSQL. */
+export const SERVER_VARIABLE = 'BULKHEAD_TEST_DATABASE_URL';
+export const TEMPLATE = 'bulkhead_template';
+
+export interface TestServer {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** Starts it in a temporary folder. `npm test` does so once for all files, a file run on its own for itself. */
+export async function startTestServer(): Promise<TestServer> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'bulkhead-test-postgres-'));
+  const postgres = await startEmbedded({ dataDir, throwAway: true });
+  await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
+  await migrate(withDatabase(postgres.url, TEMPLATE));
+  return {
+    url: postgres.url,
+    async stop() {
+      await postgres.stop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Runs one statement on a connection of its own: databases are neither made nor dropped inside a pool. */
+export async function command(url: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+/** The address of another database on the same server. */
+export function withDatabase(url: string, name: string): string {
+  const changed = new URL(url);
+  changed.pathname = `/${name}`;
+  return changed.href;
+}

@@ -1,0 +1,83 @@
+/** The examples by the tests their authors would write: with `@bulkhead/sdk/testing`, in a jailed process, without a service. */
+import { join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
+import t, { type Test } from 'tap';
+import { listExamples } from '../../examples/demo-packages.ts';
+import { openPlugin } from '../../pack/testing/testing.ts';
+import type { PluginOptions } from '../../sdk/testing/testing.ts';
+import { root } from '../house/source-files.ts';
+
+// This process's own esbuild would outlive the test.
+t.teardown(() => stopEsbuild());
+
+async function open(test: Test, name: string, options?: PluginOptions) {
+  const plugin = await openPlugin(join(root, 'examples', name), options);
+  test.teardown(() => plugin.close());
+  return plugin;
+}
+
+t.test('every example is built like a publish, and nothing is to be warned of', async (t) => {
+  const names = listExamples();
+  t.ok(names.length >= 19);
+  for (const name of ['prompt-pack', 'skill-pack']) {
+    const plugin = await open(t, name);
+    t.same(plugin.warnings, [], name);
+  }
+});
+
+t.test('house-style ends the prompt with the style, or leaves it alone', async (t) => {
+  const plugin = await open(t, 'house-style');
+  const run = async () => (await plugin.hook('middleware.systemPrompt', { systemPrompt: 'Hi.' })).context.systemPrompt;
+  t.match(await run(), /^Hi\.\n\nHouse style: Write short sentences/);
+  plugin.configure({ style: 'Rhyme.' });
+  t.equal(await run(), 'Hi.\n\nHouse style: Rhyme.');
+  plugin.configure({ style: ' ' });
+  t.equal((await plugin.hook('systemPrompt')).changed, false);
+});
+
+t.test('message-guard stops forbidden words and hides card numbers only', async (t) => {
+  const plugin = await open(t, 'message-guard');
+  const say = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
+  const heard = async (text: string) => (await say(text)).context.message.text;
+  t.equal((await say('hello')).changed, false);
+  t.equal(await heard('card 4111 1111 1111 1111, please'), 'card [card number], please');
+  t.equal(await heard('4111-1111-1111-1111 378282246310005'), '[card number] [card number]');
+  t.equal((await say('order 4111 1111 1111 1112')).changed, false, 'a number that no card can have');
+  plugin.configure({ redactCards: 'no', forbidden: 'x, launch ' });
+  t.equal((await say('4111 1111 1111 1111')).changed, false);
+  t.match(await say('the Launch  code'), { action: 'cancel', reason: /“launch”/ });
+  plugin.configure({ forbidden: ' , ' });
+  t.match(await say('anything'), { action: 'continue' });
+});
+
+t.test('dice rolls within bounds, and every side', async (t) => {
+  const plugin = await open(t, 'dice');
+  const roll = async (args: object) => {
+    const [content] = (await plugin.tool('roll', args)).content;
+    return content?.type === 'text' ? content.text : '';
+  };
+  t.match(await roll({}), /^1d6: [1-6] = [1-6]$/);
+  t.equal((await roll({ count: 100, sides: 2 })).split(' + ').length, 100);
+  const seen = new Set<string | undefined>();
+  for (let at = 0; at < 300; at += 1) seen.add((await roll({ sides: 6 })).at(-1));
+  t.equal(seen.size, 6);
+  await t.rejects(plugin.tool('roll', { sides: 0 }), { message: /tools\.roll: arguments\.sides must be >=/ });
+});
+
+t.test('summarizer asks a model, and says what it was asked', async (t) => {
+  const usage = { inputTokens: 1, outputTokens: 1 };
+  const plugin = await open(t, 'summarizer', {
+    host: { llm: { complete: ({ request }) => ({ text: `of ${request.messages.length}`, model: 'm', usage }) } },
+  });
+  const at = '2026-01-05T09:00:00Z';
+  const messages = [{ id: '1', role: 'user' as const, text: 'We bake bread.', at }];
+  const { context } = await plugin.hook('compaction.summarize', { messages });
+  t.match(context.summary, /of 1/);
+  t.match(plugin.calls, [{ name: 'llm.complete' }]);
+});
+
+t.test('prompt-pack fills its prompts in', async (t) => {
+  const plugin = await open(t, 'prompt-pack');
+  t.match(await plugin.command('decide', 'rye or wheat'), /^Help me decide: rye or wheat\n/);
+  t.match(await plugin.command('table', 'name, age\nAnn,7'), /^\| name \| age \|/);
+});

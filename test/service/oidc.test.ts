@@ -1,0 +1,147 @@
+/** Tokens of a real OpenID Connect issuer: which are believed, and what happens when its keys or it itself go. */
+import { decodeProtectedHeader, importJWK, type JWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
+import t from 'tap';
+import { IssuerUnavailableError } from '../../service/identity/oidc.ts';
+import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { AUDIENCE, type Issuer, makeKey, OTHER_AUDIENCE, startIssuer } from './issuer.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const [first, second, stranger] = await Promise.all([
+  makeKey('RS256', 'first'),
+  makeKey('ES256', 'second'),
+  makeKey('RS256', 'first'),
+]);
+
+interface Ground {
+  readonly issuer: Issuer;
+  readonly verifier: TokenVerifier;
+  /** Lets this much time pass for the verifier. */
+  pass(ms: number): void;
+  /** A token with the issuer's claims, these ones changed, signed by whatever key. */
+  forge(claims?: JWTPayload, key?: JWK, header?: object): Promise<string>;
+}
+async function ground(test: Parameters<typeof temporaryFolder>[0], ...keys: JWK[]): Promise<Ground> {
+  const issuer = await startIssuer(test, ...keys);
+  let now = Date.now();
+  const settings = { DATA_DIR: await temporaryFolder(test), OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE };
+  return {
+    issuer,
+    verifier: await openVerifier(settings, () => now),
+    pass: (ms) => {
+      now += ms;
+    },
+    async forge(claims = {}, key = first, header = {}) {
+      const exp = Math.floor(Date.now() / SECOND) + 60;
+      return new SignJWT({ iss: issuer.url, aud: AUDIENCE, sub: 'ann', exp, ...claims })
+        .setProtectedHeader({ alg: key.alg ?? 'RS256', ...(key.kid ? { kid: key.kid } : {}), ...header })
+        .sign(await importJWK(key), { crit: { x: true } });
+    },
+  };
+}
+
+t.test('a token that the issuer gave is believed', async (t) => {
+  const { issuer, verifier } = await ground(t, first);
+  const token = await issuer.token();
+  t.equal(decodeProtectedHeader(token).kid, 'first', 'it is signed by the issuer’s key');
+  const { subject, expiresAt } = await verifier.verify(token);
+  t.equal(subject, 'ann');
+  t.ok(expiresAt > Date.now() && expiresAt <= Date.now() + 61 * SECOND);
+  for (let count = 0; count < 50; count += 1) await verifier.verify(await issuer.token());
+  t.equal(issuer.asked(), 1, 'and its keys are asked for once');
+});
+
+t.test('a token for somebody or by somebody else is not', async (t) => {
+  const { issuer, verifier, forge } = await ground(t, first);
+  const now = Math.floor(Date.now() / SECOND);
+  t.equal((await verifier.verify(await forge())).subject, 'ann', 'the pattern of those below');
+  const refused: Record<string, string> = {
+    'another audience, by the issuer itself': await issuer.token(OTHER_AUDIENCE),
+    'another audience': await forge({ aud: OTHER_AUDIENCE }),
+    'no audience': await forge({ aud: [] }),
+    'another issuer': await forge({ iss: 'https://elsewhere.example' }),
+    'the issuer with a slash more': await forge({ iss: `${issuer.url}/` }),
+    'no issuer': await forge({ iss: undefined as never }),
+    expired: await forge({ exp: now - 60 }),
+    'no expiry': await forge({ exp: undefined as never }),
+    'not valid yet': await forge({ nbf: now + 60 }),
+    'no subject': await forge({ sub: undefined as never }),
+    'a subject that is no name': await forge({ sub: 'a\nb' }),
+    'another key of the same name': await forge({}, stranger),
+    'a key nobody knows': await forge({}, { ...stranger, kid: 'unknown' }),
+    'no signature': new UnsecuredJWT({ iss: issuer.url, aud: AUDIENCE, sub: 'ann', exp: now + 60 }).encode(),
+    'the public key as a shared secret': await forge({}, { kty: 'oct', k: first.n ?? '', alg: 'HS256', kid: 'first' }),
+    'a header that must be understood': await forge({}, first, { crit: ['x'], x: true }),
+    'a key of its own': await forge(
+      {},
+      { ...stranger, kid: 'own' },
+      { jwk: { kty: first.kty, n: first.n, e: first.e } },
+    ),
+    'half of one': (await forge()).slice(0, -20),
+    nothing: '',
+  };
+  for (const [name, token] of Object.entries(refused)) {
+    await t.rejects(verifier.verify(token), InvalidTokenError, name);
+  }
+  t.equal((await verifier.verify(await forge())).subject, 'ann', 'afterwards as before');
+});
+
+t.test('several audiences are fine when ours is among them', async (t) => {
+  const { verifier, forge } = await ground(t, first);
+  t.equal((await verifier.verify(await forge({ aud: ['x', AUDIENCE] }))).subject, 'ann');
+});
+
+t.test('a new key counts at once, a retired one until the next look', async (t) => {
+  const { issuer, verifier, pass, forge } = await ground(t, first);
+  const old = await issuer.token();
+  await verifier.verify(old);
+  issuer.useKeys(second, first);
+  pass(2 * SECOND);
+  const fresh = await issuer.token();
+  t.equal(decodeProtectedHeader(fresh).kid, 'second');
+  t.equal((await verifier.verify(fresh)).subject, 'ann', 'the first token of a new key');
+  t.equal((await verifier.verify(old)).subject, 'ann', 'both keys are published');
+  issuer.useKeys(second);
+  t.equal((await verifier.verify(old)).subject, 'ann', 'nobody has told us yet');
+  pass(11 * MINUTE);
+  await t.rejects(verifier.verify(old), InvalidTokenError, 'retired');
+  t.equal((await verifier.verify(fresh)).subject, 'ann');
+  await t.rejects(verifier.verify(await forge()), InvalidTokenError);
+  t.equal((await verifier.verify(await issuer.token())).subject, 'ann');
+});
+
+t.test('tokens with made-up keys do not become a flood of questions to the issuer', async (t) => {
+  const { issuer, verifier, forge } = await ground(t, first);
+  await verifier.verify(await issuer.token());
+  const made = await Promise.all(
+    Array.from({ length: 100 }, (_, index) => forge({}, { ...stranger, kid: `made up ${index}` })),
+  );
+  await Promise.all(made.map((token) => t.rejects(verifier.verify(token), InvalidTokenError)));
+  t.ok(issuer.asked() <= 2, `${issuer.asked()} questions`);
+});
+
+t.test('an issuer that is away is no reason to refuse known keys, nor to judge unknown ones', async (t) => {
+  const { issuer, verifier, pass, forge } = await ground(t, first);
+  issuer.goAway();
+  await t.rejects(verifier.verify(await forge()), IssuerUnavailableError, 'before it was ever reached');
+  issuer.comeBack();
+  const token = await forge();
+  t.equal((await verifier.verify(token)).subject, 'ann', 'as soon as it is there');
+  issuer.goAway();
+  pass(2 * SECOND);
+  const unknown = await forge({}, { ...stranger, kid: 'unknown' });
+  await t.rejects(verifier.verify(unknown), IssuerUnavailableError, 'nobody can say whose key that is');
+  await t.rejects(verifier.verify(unknown), IssuerUnavailableError, 'nor a moment later');
+  t.equal((await verifier.verify(token)).subject, 'ann', 'known keys work');
+  await t.rejects(verifier.verify(await forge({}, stranger)), InvalidTokenError, 'forgeries do not');
+  pass(HOUR);
+  t.equal((await verifier.verify(token)).subject, 'ann', 'also when they are old');
+  pass(24 * HOUR);
+  await t.rejects(verifier.verify(token), IssuerUnavailableError, 'but not for ever');
+  issuer.comeBack();
+  pass(2 * SECOND);
+  await t.rejects(verifier.verify(unknown), InvalidTokenError, 'then it is judged');
+  t.equal((await verifier.verify(token)).subject, 'ann');
+});

@@ -1,0 +1,58 @@
+import { resolve } from 'node:path';
+import t from 'tap';
+import {
+  parseSettings,
+  publicUrl,
+  SettingsError,
+  type SharedSettings,
+  sharedSettings,
+  supervisorUrl,
+} from '../../service/settings/settings.ts';
+
+const parse = (env: Record<string, string>): SharedSettings => parseSettings(sharedSettings, env);
+
+t.test('everything has a default; an empty variable counts as absent', async (t) => {
+  const settings = parse({ PORT: '', DATABASE_URL: '', UNRELATED: 'x' });
+  t.equal(settings.PORT, 4000);
+  t.equal(settings.DATA_DIR, resolve('.bulkhead'));
+  t.equal(settings.DATABASE_URL, undefined);
+  t.equal(publicUrl(settings), 'http://localhost:4000');
+  t.equal(supervisorUrl(settings), 'http://localhost:4010');
+  t.notOk('UNRELATED' in settings);
+  t.same(settings.TRUST_PROXY, [], 'no proxy is believed');
+});
+
+t.test('proxies are addresses and networks', async (t) => {
+  t.same(parse({ TRUST_PROXY: '10.0.0.0/8, ::1,2001:db8::/32,' }).TRUST_PROXY, ['10.0.0.0/8', '::1', '2001:db8::/32']);
+});
+
+t.test('addresses follow the ports, and lose a slash at the end', async (t) => {
+  t.equal(publicUrl(parse({ PORT: '8080' })), 'http://localhost:8080');
+  t.equal(publicUrl(parse({ PUBLIC_URL: 'https://bulkhead.example//' })), 'https://bulkhead.example');
+});
+
+t.test('a bad setting is refused in one sentence that names it and does not repeat it', async (t) => {
+  const bad: Record<string, string>[] = [
+    { PORT: 'abc' },
+    ...['true', '10.0.0.0/0', '10.0.0.0/33', '::1/129', '10.0.0', 'proxy', '1', '10.0.0.1/8/8'].map((list) => ({
+      TRUST_PROXY: `127.0.0.1, ${list}`,
+    })),
+    { PORT: '0' },
+    { PORT: '65536' },
+    { PORT: '0x10' },
+    { PORT: ' 4000' },
+    { PORT: '4e3' },
+    { LOG_LEVEL: 'loud' },
+    { DATABASE_URL: 'mysql://user:geheim@host/db' },
+    { PUBLIC_URL: 'ftp://x' },
+    { PUBLIC_URL: 'localhost' },
+    { OIDC_ISSUER: 'https://issuer.example' },
+  ];
+  for (const env of bad) {
+    const [[name = '', value = ''] = []] = Object.entries(env);
+    const error = t.throws(() => parse(env), SettingsError);
+    const message = error instanceof Error ? error.message : '';
+    t.match(message, name === 'OIDC_ISSUER' ? /^OIDC_AUDIENCE must .*\.$/ : new RegExp(`^${name} must .*\\.$`));
+    t.notOk(value.length > 3 && message.includes(value) && name !== 'OIDC_ISSUER', `${name}=${value}`);
+  }
+});

@@ -1,0 +1,117 @@
+/** Chain folding, without a child: patches, cancels, failure rules, and properties that hold for any links. */
+import fc from 'fast-check';
+import t from 'tap';
+import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
+import {
+  type ChainState,
+  chainDeadline,
+  type Fields,
+  foldLink,
+  type LinkResult,
+  linkDeadline,
+  linkOutcomes,
+  startChain,
+} from '../../../supervisor/calls/chain.ts';
+
+const link = { installationId: 'i1', slug: 'one' };
+const fold = (hook: HookName, context: Fields, result: LinkResult) =>
+  foldLink(hook, startChain(context), link, result, 1);
+const answer = (value: unknown): LinkResult => ({ kind: 'answered', answer: value });
+
+t.test('every row’s example is a valid answer to its context', async (t) => {
+  for (const [name, row] of Object.entries(hooks)) {
+    const { state, fault } = fold(name as HookName, row.example.context, answer(row.example.answer));
+    t.equal(fault, null, name);
+    t.equal(state.trace[0]?.outcome, row.example.answer === undefined ? 'unchanged' : 'changed', name);
+  }
+});
+
+t.test('only patchable paths change', async (t) => {
+  const context = { message: { id: 'm', from: 'a', text: 'x', attachments: [] } };
+  const send = (value: unknown) => fold('middleware.inboundMessage', context, answer(value));
+  t.same(send({ message: { text: 'y' } }).state.context, {
+    message: { id: 'm', from: 'a', text: 'y', attachments: [] },
+  });
+  t.equal(send({ message: { ...context.message, text: 'y' } }).fault, null, 'the rest may be repeated');
+  t.equal(send({}).state.trace[0]?.outcome, 'unchanged');
+  t.equal(send({ message: context.message }).state.trace[0]?.outcome, 'unchanged');
+  t.equal(send({ message: { text: undefined } }).state.trace[0]?.outcome, 'unchanged');
+  for (const bad of [
+    { message: { id: 'other' } },
+    { message: { text: 3 } },
+    { message: { more: 1 } },
+    { message: null },
+    { message: [] },
+    { other: 1 },
+    { message: { attachments: [{}] } },
+    JSON.parse('{"__proto__": {"x": 1}}'),
+    JSON.parse('{"message": {"__proto__": {"x": 1}}}'),
+    { constructor: 1 },
+    'text',
+    7,
+    [],
+  ]) {
+    const { state, fault } = send(bad);
+    t.equal(state.trace[0]?.outcome, 'skipped_error', JSON.stringify(bad));
+    t.ok(fault);
+    t.equal(state.context, context, 'nothing changed');
+  }
+});
+
+t.test('a replaced field is checked', async (t) => {
+  const context = { systemPrompt: 'a', model: 'm' };
+  for (const bad of ['', 7, null, {}, 'x'.repeat(262_145)])
+    t.equal(fold('middleware.systemPrompt', context, answer(bad)).state.trace[0]?.outcome, 'skipped_error');
+  t.equal(fold('middleware.systemPrompt', context, answer('a')).state.trace[0]?.outcome, 'unchanged');
+  const vetoed = fold('middleware.systemPrompt', context, { kind: 'cancelled', reason: 'no' });
+  t.match(vetoed, { state: { cancelled: null, trace: [{ outcome: 'skipped_error' }] }, fault: /cannot cancel/ });
+});
+
+t.test('who fails is skipped, but for the guards of SSH', async (t) => {
+  for (const [name, row] of Object.entries(hooks)) {
+    for (const kind of ['error', 'timeout', 'unavailable'] as const) {
+      const { state } = fold(name as HookName, row.example.context, { kind, message: 'x' });
+      const vetoes = row.onFailure === 'cancel';
+      t.equal(state.trace[0]?.outcome, `${vetoes ? 'vetoed' : 'skipped'}_${kind}`, name);
+      t.equal(state.cancelled !== null, vetoes);
+      t.ok(linkOutcomes.includes(state.trace[0]?.outcome ?? 'changed'));
+    }
+  }
+});
+
+t.test('time: a link’s own budget within the chain’s', async (t) => {
+  t.equal(chainDeadline('middleware.systemPrompt', 1_000), 16_000);
+  t.equal(chainDeadline('compaction.summarize', 1_000), 61_000);
+  t.equal(linkDeadline('middleware.systemPrompt', 16_000, 1_000), 4_000);
+  t.equal(linkDeadline('middleware.inboundMessage', 16_000, 15_000), 16_000);
+});
+
+const anyResult: fc.Arbitrary<LinkResult> = fc.oneof(
+  fc.jsonValue().map((value): LinkResult => ({ kind: 'answered', answer: value ?? undefined })),
+  fc.record({ message: fc.record({ text: fc.string() }) }).map(answer),
+  fc.string({ minLength: 1 }).map((reason): LinkResult => ({ kind: 'cancelled', reason })),
+  fc.constantFrom('error', 'timeout', 'unavailable').map((kind): LinkResult => ({ kind, message: 'x' }) as LinkResult),
+);
+
+t.test('whatever the links answer, the context stays valid and the trace tells all', async (t) => {
+  const names = Object.keys(hooks).filter((name) => name !== 'compaction.summarize') as HookName[];
+  fc.assert(
+    fc.property(fc.constantFrom(...names), fc.array(anyResult, { maxLength: 6 }), (hook, results) => {
+      const start = hooks[hook].example.context as Fields;
+      const before = JSON.stringify(start);
+      let state: ChainState = startChain(start);
+      let asked = 0;
+      for (const [index, result] of results.entries()) {
+        if (state.cancelled) break;
+        asked += 1;
+        state = foldLink(hook, state, { installationId: String(index), slug: `s${index}` }, result, 1).state;
+      }
+      if (JSON.stringify(start) !== before) return false;
+      if (state.trace.length !== asked) return false;
+      if (!hooks[hook].cancellable && state.cancelled) return false;
+      return hooks[hook].context.safeParse(state.context).success;
+    }),
+    { numRuns: 2_000 },
+  );
+  t.pass('2,000 chains');
+});

@@ -1,0 +1,82 @@
+/** The summary: the first plugin that may run is asked, with a minute's time; whatever is wrong with it, the built-in one is used. */
+import t from 'tap';
+import { SECOND } from '../../../sdk/contract/limits.ts';
+import type { LinkResult } from '../../../supervisor/calls/chain.ts';
+import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
+import { startWorld } from '../world.ts';
+
+t.setTimeout(60_000);
+const summing = (text: string) => `compaction.summarize = () => ${JSON.stringify(text)};`;
+const CODE = `compaction.summarize = async ({ focus, signal, cancel, ...ctx }) => {
+  host.log('asked', ctx);
+  if (focus === 'throw') throw new Error('broken');
+  if (focus === 'nothing') return;
+  if (focus === 'number') return 7;
+  if (focus === 'cancel') cancel('never');
+  if (focus === 'long') return 'x'.repeat(ctx.maxChars + 1);
+  if (focus === 'blank') return ' \\n\\t';
+  return 'x'.repeat(ctx.maxChars);
+};`;
+
+const world = await startWorld(t);
+const first = await world.install({ slug: 'first', code: CODE });
+await world.install({ slug: 'second', code: summing('by the second') });
+const compact = async (focus: string | null) => {
+  const session = await world.session();
+  const { body } = await world.call('POST', `/sessions/${session}/compaction`, { focus, messages: [] });
+  const { items } = (await world.call('GET', `/sessions/${session}/messages`)).body;
+  return { body, notices: items };
+};
+
+t.test('the first is asked alone, with a minute’s time', async (t) => {
+  const { body, notices } = await compact(null);
+  t.match(body, { source: 'plugin', notice: null });
+  t.equal(body.summary.length, 65_536, 'as long as it may be');
+  t.same(notices, []);
+  await world.supervisor.logs.flush();
+  const { rows } = await world.pool.query('SELECT data FROM plugin_logs WHERE installation_id = $1', [
+    first.installationId,
+  ]);
+  const { at, deadlineAt } = rows[0].data;
+  const late = 60 * SECOND - (Date.parse(deadlineAt) - Date.parse(at));
+  t.ok(late >= 0 && late < SECOND, `a minute but ${late} ms`);
+});
+
+const wrong: Readonly<Record<string, RegExp>> = {
+  throw: /first failed/,
+  number: /first failed/,
+  cancel: /first failed/,
+  nothing: /first answered with a blank summary/,
+  blank: /first answered with a blank summary/,
+  long: /first answered with more than 65536 characters/,
+};
+for (const [focus, notice] of Object.entries(wrong))
+  t.test(`${focus}: the built-in one is used, and nobody else is asked`, async (t) => {
+    const { body, notices } = await compact(focus);
+    t.match(body, { summary: null, source: 'builtin', notice });
+    t.match(notices, [{ role: 'notice', text: notice, data: { kind: 'compaction_fallback', plugin: 'first' } }]);
+  });
+
+t.test('so it is where it is late or cannot be asked', async (t) => {
+  const { fleet } = world.supervisor;
+  const real = fleet.invoke;
+  t.teardown(() => {
+    fleet.invoke = real;
+  });
+  const ends: readonly (readonly [LinkResult, RegExp])[] = [
+    [{ kind: 'timeout', message: 'late' }, /first took too long/],
+    [{ kind: 'unavailable', message: 'full' }, /first is not running/],
+  ];
+  for (const [result, notice] of ends) {
+    const calls: PluginCall[] = [];
+    // Nobody waits a minute here.
+    fleet.invoke = async (_entry, call) => {
+      calls.push(call);
+      return result;
+    };
+    const { body, notices } = await compact(null);
+    t.match(body, { summary: null, source: 'builtin', notice });
+    t.match(notices, [{ role: 'notice', data: { kind: 'compaction_fallback' } }]);
+    t.equal(calls.length, 1);
+  }
+});

@@ -1,0 +1,154 @@
+/** What the grant matrix calls, and a world with two accounts that each own one of everything a host call can name. */
+import { dirname } from 'node:path';
+import { declarable } from '../../../sdk/contract/capabilities.ts';
+import type { HostCallName } from '../../../sdk/contract/protocol.ts';
+import type { Teardown } from '../../runner/harness.ts';
+import { startDns } from '../host/dns-server.ts';
+import { serve } from '../host/http-target.ts';
+import { openAi, startModelServer } from '../host/model-server.ts';
+import { noSshd, startSshd } from '../host/sshd.ts';
+import { startWorld, type World } from '../world.ts';
+
+/** One of everything that a call can name, as its owner knows it. */
+export interface Things {
+  /** A text that only the owner's things hold. */
+  readonly canary: string;
+  readonly agentId: string;
+  readonly mediaId: string;
+  readonly hostId: string;
+  readonly path: string;
+  readonly key: string;
+  readonly secret: string;
+  readonly model: string;
+  readonly url: string;
+}
+/** Bytes as JSON carries them to the plugin, which makes them bytes again. */
+const bytes = (text: string) => ({ bytes: [...Buffer.from(text)] });
+
+/** The arguments of every call, about the things of somebody. A row that is not here does not compile. */
+export const argumentsAbout = {
+  'secrets.get': ({ secret }) => [secret],
+  'session.get': () => [],
+  'session.messages': () => [],
+  'session.post': () => ['posted'],
+  'session.notice': () => ['noticed'],
+  'agents.list': () => [],
+  'agents.create': () => [{ name: 'Another' }],
+  'agents.update': ({ agentId }) => [agentId, { instructions: 'changed' }],
+  'agents.remove': ({ agentId }) => [agentId],
+  'agents.send': ({ agentId }) => [agentId, 'sent'],
+  'models.list': () => [],
+  'llm.complete': ({ model }) => [{ model, messages: [{ role: 'user', text: 'x' }] }],
+  'workspace.list': ({ path }) => [dirname(path)],
+  'workspace.read': ({ path }) => [path],
+  'workspace.readText': ({ path }) => [path],
+  'workspace.write': ({ path }) => [path, 'written'],
+  'workspace.remove': ({ path }) => [path],
+  'media.put': ({ canary }) => [bytes(canary)],
+  'media.get': ({ mediaId }) => [mediaId],
+  'media.remove': ({ mediaId }) => [mediaId],
+  'ssh.hosts': () => [],
+  'ssh.run': ({ hostId }) => [hostId, 'echo ran'],
+  'storage.get': ({ key }) => [key],
+  'storage.set': ({ key }) => [key, 'set'],
+  'storage.delete': ({ key }) => [key],
+  'storage.list': ({ key }) => [key],
+  'http.fetch': ({ url }) => [url],
+} as const satisfies { readonly [Name in HostCallName]: (about: Things) => readonly unknown[] };
+
+const isRemoval = (name: string): boolean => /\.(remove|delete)$/.test(name);
+/** Those that remove come last: the others need what they remove. */
+export const calls = (Object.keys(argumentsAbout) as HostCallName[]).toSorted(
+  (a, b) => Number(isRemoval(a)) - Number(isRemoval(b)),
+);
+
+export type Answer =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly code: string; readonly message: string };
+
+/** As a plugin of a real child; the forging child answers the same without running it. */
+export const CALLING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ member, args }) => {
+  const [group, name] = member.split('.');
+  if (host[group]?.[name] === undefined) return JSON.stringify({ ok: false, code: 'absent', message: member });
+  const given = args.map((arg) => (arg?.bytes ? new Uint8Array(arg.bytes) : arg));
+  return host[group][name](...given).then(
+    (value) => JSON.stringify({ ok: true, value }, (_, part) => (part instanceof Uint8Array ? new TextDecoder().decode(part) : part)),
+    ({ code, message }) => JSON.stringify({ ok: false, code, message }));
+} };`;
+const RUN = { description: 'd', parameters: { type: 'object' } };
+const NO_CHANNEL = { receive: false, send: false, handshake: false, handshakeOn: null };
+const registered = { hooks: [], events: [], tools: { run: RUN }, commands: {}, providers: {}, channel: NO_CHANNEL };
+const offering = { ...registered, tools: {}, providers: { acme: { models: [{ id: 'm', name: 'M' }] } } };
+
+const isRead = (capability: string): boolean => capability.endsWith(':read');
+const WHOLE = declarable.filter((capability) => !isRead(capability));
+
+export interface MatrixWorld {
+  readonly world: World;
+  /** Ann's, whose plugins are `all`, `reads` and `none`; Bob's, whose plugin is `bobs`; and what nobody has. */
+  readonly ann: Things;
+  readonly bob: Things;
+  readonly nobody: Things;
+  readonly bobsInstallation: string;
+  ask(slug: string, told: object): Promise<Answer>;
+}
+
+/** @param sandbox another child program than the real one */
+export async function openMatrix(test: Teardown, sandbox?: World['sandbox']): Promise<MatrixWorld> {
+  const [models, dns] = [await startModelServer(test), await startDns(test)];
+  models.answers = [openAi('said')];
+  const { port } = await serve(test, (_request, response) => response.end('fetched'));
+  for (const name of ['ann.test', 'bob.test']) dns.set(name, ['127.0.0.1']);
+  const allowPrivate = new Set([`ann.test:${port}`, `bob.test:${port}`]);
+  const [target] = noSshd ? [] : await (await startSshd(test)).targets();
+  const provider = { name: 'main', kind: 'openai', baseUrl: models.url, apiKey: 'k', structuredOutputs: true } as const;
+  const world = await startWorld(test, {
+    http: { dnsServers: [dns.address], allowPrivate },
+    models: [{ ...provider, models: [{ id: 'small', name: 'S', contextWindow: undefined, price: undefined }] }],
+    sshTargets: target ? [target, { ...target, id: 'bobs-host', name: 'Bob’s', accounts: ['bob'] }] : [],
+    ...(sandbox ? { sandbox } : {}),
+  });
+  const plugin = { code: CALLING, registrations: registered };
+  const secret = (who: string) => ({ secrets: { [`${who}Key`]: `canary of ${who}` } });
+  await world.install({ ...plugin, ...secret('ann'), slug: 'all', capabilities: [...WHOLE, 'host.http:ann.test'] });
+  await world.install({ ...plugin, slug: 'reads', capabilities: declarable.filter(isRead) });
+  await world.install({ ...plugin, slug: 'none' });
+  const bobs = { ...plugin, ...secret('bob'), account: 'bob', capabilities: [...WHOLE, 'host.http:bob.test'] };
+  const { installationId } = await world.install({ ...bobs, slug: 'bobs' });
+  await world.install({ account: 'bob', slug: 'bobs-models', code: '', registrations: offering });
+  const sessions = { ann: await world.session('ann'), bob: await world.session('bob') };
+  const ask = async (slug: string, told: object): Promise<Answer> => {
+    const account = slug === 'bobs' ? 'bob' : 'ann';
+    const path = `/sessions/${sessions[account]}/tools/${slug}__run`;
+    const { body } = await world.call('POST', path, { arguments: told }, account);
+    return JSON.parse(body.content?.[0]?.text ?? JSON.stringify(body));
+  };
+  const own = { hostId: 'web', model: 'main/small', url: `http://ann.test:${port}/` };
+  const theirs = { hostId: 'bobs-host', model: 'bobs-models__acme/m', url: `http://bob.test:${port}/` };
+  const none = { hostId: 'no-host', model: 'nobody__acme/m', url: `http://not.test:${port}/` };
+  const nothing = { agentId: crypto.randomUUID(), mediaId: 'f'.repeat(64), ...named('not'), ...none };
+  return {
+    ...{ world, ask, bobsInstallation: installationId, nobody: nothing },
+    ann: { ...(await make(ask, 'all', 'ann')), ...own },
+    bob: { ...(await make(ask, 'bobs', 'bob')), ...theirs },
+  };
+}
+
+const named = (who: string) => ({
+  ...{ canary: `canary of ${who}`, path: `${who}-folder/file.txt`, key: `${who}-key`, secret: `${who}Key` },
+});
+
+/** Makes what an account owns through its own plugin. */
+async function make(ask: MatrixWorld['ask'], slug: string, who: string) {
+  const own = named(who);
+  const done = async (member: HostCallName, ...args: unknown[]): Promise<unknown> => {
+    const answer = await ask(slug, { member, args });
+    if (!answer.ok) throw new Error(JSON.stringify(answer));
+    return answer.value;
+  };
+  await done('workspace.write', own.path, own.canary);
+  await done('storage.set', own.key, own.canary);
+  const agent = (await done('agents.create', { name: own.canary })) as { id: string };
+  const media = (await done('media.put', bytes(own.canary))) as { id: string };
+  return { ...own, agentId: agent.id, mediaId: media.id };
+}

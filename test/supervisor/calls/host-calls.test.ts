@@ -1,0 +1,159 @@
+/** `host.*`: absent without a grant, refused when forged, real with one, and every call in the audit. */
+import t from 'tap';
+import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { startWorld, type World } from '../world.ts';
+
+const tool = (body: string, name = 'run') =>
+  `tools.${name} = { description: 'd', parameters: { type: 'object' }, handler: async (args, ctx) => { ${body} } };`;
+
+async function run(world: World, slug: string, args: unknown = {}, session?: string) {
+  const id = session ?? (await world.session());
+  const answer = await world.call('POST', `/sessions/${id}/tools/${slug}__run`, { arguments: args });
+  return answer.body.content?.[0]?.text ?? answer.body.content?.[0]?.json ?? answer.body;
+}
+const audit = async (world: World, installationId: string) => {
+  await world.supervisor.audit.flush();
+  const { rows } = await world.pool.query('SELECT * FROM audit WHERE installation_id = $1 ORDER BY id', [
+    installationId,
+  ]);
+  return rows;
+};
+
+t.test('without capabilities host is log, settings and secrets', async (t) => {
+  const world = await startWorld(t);
+  await world.install({ slug: 'bare', code: tool('return Object.keys(host).sort().join();') });
+  t.equal(await run(world, 'bare'), 'log,secrets,settings');
+});
+
+t.test('members that no grant covers are absent too', async (t) => {
+  const world = await startWorld(t);
+  await world.install({
+    slug: 'wants',
+    capabilities: ['host.storage:read', 'host.session', 'host.http:example.com'],
+    code: tool(
+      'return Object.keys(host).sort().join() + " " + Object.keys(host.storage).sort().join() + " " + Object.keys(host.session).sort().join();',
+    ),
+  });
+  t.equal(await run(world, 'wants'), 'http,log,secrets,session,settings,storage get,list get,messages,notice,post');
+});
+
+t.test('storage keeps exact JSON within its quota, each installation its own', async (t) => {
+  const world = await startWorld(t, { storageBytes: 1_000 });
+  const code = tool(`
+    const odd = { a: [1, null, 'x\\u0000y'], z: 1, b: { deep: true } };
+    await host.storage.set('odd', odd);
+    const back = JSON.stringify(await host.storage.get('odd')) === JSON.stringify(odd);
+    const missing = await host.storage.get('nothing');
+    const full = await host.storage.set('big', 'x'.repeat(2000)).catch((error) => error.message);
+    await host.storage.set('p/1', 1);
+    const keys = await host.storage.list('p/');
+    await host.storage.delete('p/1');
+    const bad = await host.storage.set('a\\u0000', 1).catch((error) => error.message);
+    return { content: [{ type: 'json', json: { back, missing, full, keys, left: await host.storage.list(), bad } }] };`);
+  await world.install({ slug: 'one', capabilities: ['host.storage'], code });
+  await world.install({
+    slug: 'two',
+    capabilities: ['host.storage'],
+    code: tool('return { content: [{ type: "json", json: await host.storage.list() }] };'),
+  });
+  const seen = await run(world, 'one');
+  t.match(seen, { back: true, missing: null, keys: ['p/1'], left: ['odd'], full: /storage is full/, bad: /U\+0000/ });
+  t.same(await run(world, 'two'), []);
+});
+
+t.test('secrets are the installation’s own', async (t) => {
+  const world = await startWorld(t);
+  const code = tool(
+    'return { content: [{ type: "json", json: [await host.secrets.get("key"), await host.secrets.get("other")] }] };',
+  );
+  await world.install({ slug: 'one', secrets: { key: 'for one' }, code });
+  await world.install({ slug: 'two', secrets: { key: 'for two' }, code });
+  t.same(await run(world, 'one'), ['for one', null]);
+  t.same(await run(world, 'two'), ['for two', null]);
+});
+
+t.test('the session is the handler’s own, and ends with it', async (t) => {
+  const world = await startWorld(t);
+  const made = await world.install({
+    slug: 'talker',
+    capabilities: ['host.session'],
+    code: `let kept;
+      ${tool(`
+        if (args.late) { const late = await kept(); return String(late); }
+        const { id } = await host.session.get();
+        await host.session.post('hello');
+        await host.session.notice('psst');
+        const texts = (await host.session.messages()).map((m) => m.role + ':' + m.text);
+        let release;
+        const gate = new Promise((resolve) => { release = resolve; });
+        const background = gate.then(() => host.session.get()).then(() => 'worked', (error) => error.message);
+        kept = () => { release(); return background; };
+        return { content: [{ type: 'json', json: { id, texts } }] };`)}`,
+  });
+  const [mine, other] = [await world.session(), await world.session()];
+  t.same(await run(world, 'talker', {}, mine), { id: mine, texts: ['assistant:hello', 'notice:psst'] });
+  t.match(await run(world, 'talker', { late: true }, other), /only while a handler|is over/);
+  const rows = await audit(world, made.installationId);
+  t.match(
+    rows.map((row) => [row.member, row.outcome, row.session_id]),
+    [
+      ['session.get', 'ok', mine],
+      ['session.post', 'ok', mine],
+      ['session.notice', 'ok', mine],
+      ['session.messages', 'ok', mine],
+      ['session.get', 'failed', null],
+    ],
+  );
+  t.match(rows[0].arguments_sha256, /^[0-9a-f]{64}$/);
+  t.notSame(rows[1].arguments_sha256, rows[2].arguments_sha256);
+  t.notMatch(JSON.stringify(rows), /hello|psst/, 'digests, no contents');
+});
+
+t.test('a grant that goes is gone for the running child, also for a kept reference', async (t) => {
+  const world = await startWorld(t);
+  const made = await world.install({
+    slug: 'keeper',
+    capabilities: ['host.storage'],
+    code: `let kept; ${tool(`kept ??= host.storage; return kept.list().then(() => 'listed', (error) => error.message);`)}`,
+  });
+  const session = await world.session();
+  t.equal(await run(world, 'keeper', {}, session), 'listed');
+  await world.pool.query(
+    `UPDATE installations SET granted_capabilities = '{}', updated_at = clock_timestamp() WHERE id = $1`,
+    [made.installationId],
+  );
+  await announceInstallation(world.pool, made.installationId);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.match(await run(world, 'keeper', {}, session), /not granted/);
+  t.match((await audit(world, made.installationId)).at(-1), { member: 'storage.list', outcome: 'denied' });
+  await world.supervisor.logs.flush();
+  const { rows } = await world.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
+    made.installationId,
+  ]);
+  t.match(rows.map((row) => row.message).join(), /Denied: host.storage.list is not granted/);
+});
+
+t.test('calls over the cap a minute are denied', async (t) => {
+  const world = await startWorld(t, { hostCallsPerMinute: 5 });
+  await world.install({
+    slug: 'eager',
+    capabilities: ['host.storage'],
+    code: tool(
+      `let ok = 0; let why = ''; for (let i = 0; i < 8; i++) await host.storage.list().then(() => ok++, (e) => { why = e.message; }); return ok + ' ' + why;`,
+    ),
+  });
+  t.match(await run(world, 'eager'), /^5 .*too many host calls/);
+});
+
+t.test('wrong arguments are named', async (t) => {
+  const world = await startWorld(t);
+  await world.install({
+    slug: 'wrong',
+    capabilities: ['host.storage', 'host.session'],
+    code: tool(`const tries = [() => host.storage.get(), () => host.storage.get(7), () => host.storage.get('a', 'b'), () => host.session.messages(0), () => host.storage.list(null)];
+      const said = [];
+      for (const one of tries) said.push(await one().then(() => 'fine', (error) => error.message));
+      return { content: [{ type: 'json', json: said }] };`),
+  });
+  t.match(await run(world, 'wrong'), [/storage.get: key/, /storage.get: key/, /1 arguments at most/, /limit/, 'fine']);
+});

@@ -1,0 +1,102 @@
+/** What a plugin was writing when its grant or its installation went is not written: no row, no file, nothing left open. */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { openFiles } from '../../runner/open-ends.ts';
+import { asCommand, eventually, type Installed, runCommand, startWorld, type World } from '../world.ts';
+
+t.setTimeout(120_000);
+const CODE = asCommand(`
+  const [group, name] = args.member.split('.');
+  const said = (call) => call.then(() => 'done', ({ code, message }) => code + ': ' + message);
+  if (!args.many) return said(host[group][name](...args.given));
+  const big = 'x'.repeat(200_000);
+  return Promise.all(Array.from({ length: args.many }, (_, n) => said(host.workspace.write('folder' + n + '/file.txt', big))));`);
+const CAPABILITIES = ['host.storage', 'host.media', 'host.workspace', 'host.agents', 'host.session'];
+// Those that were waiting in the child come when it is gone already.
+const REFUSED = /^denied: .* is not granted( any more)?$/;
+
+const ends: Readonly<Record<string, string>> = {
+  'fewer grants': `granted_capabilities = '{commands.run}'`,
+  'a pause': `status = 'paused'`,
+  'an uninstall': `status = 'uninstalling'`,
+};
+async function change(world: World, { installationId }: Installed, what: string): Promise<void> {
+  const set = `UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`;
+  await world.pool.query(set, [installationId]);
+  await announceInstallation(world.pool, installationId);
+}
+
+const waiting = async (world: World): Promise<boolean> =>
+  (
+    await world.pool.query(
+      `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    )
+  ).rows.length > 0;
+
+/** Keeps everybody out of the table until the answer is called. */
+async function lock(t: Test, world: World, table: string): Promise<() => Promise<void>> {
+  const holder = await world.pool.connect();
+  let held = true;
+  const unlock = async () => {
+    if (!held) return;
+    held = false;
+    await holder.query('ROLLBACK');
+    holder.release();
+  };
+  t.teardown(unlock);
+  await holder.query('BEGIN');
+  await holder.query(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+  return unlock;
+}
+
+const rowWrites: Readonly<Record<string, { table: string; member: string; given: unknown }>> = {
+  'a stored value': { table: 'installation_storage', member: 'storage.set', given: ['key', 'value'] },
+  'a media file': { table: 'media', member: 'media.put', given: 'bytes' },
+  'an agent': { table: 'agents', member: 'agents.create', given: [{ name: 'Ann' }] },
+  'a message': { table: 'session_messages', member: 'session.post', given: ['hello'] },
+};
+for (const [name, what] of Object.entries(ends))
+  for (const [thing, { table, member, given }] of Object.entries(rowWrites))
+    t.test(`${name}: ${thing} that waits for the database`, async (t) => {
+      const world = await startWorld(t);
+      const code = given === 'bytes' ? CODE.replace('...args.given', 'new Uint8Array([104, 105])') : CODE;
+      const made = await world.install({ slug: 'writing', capabilities: CAPABILITIES, code });
+      const unlock = await lock(t, world, table);
+      const told = runCommand(world, 'writing', { member, given });
+      await eventually(() => waiting(world));
+      await change(world, made, what);
+      t.match(await told, REFUSED);
+      await unlock();
+      await eventually(async () => !(await waiting(world)));
+      // Who waited has ended by the time that somebody else got the lock after it.
+      await (await lock(t, world, table))();
+      t.equal((await world.pool.query(`SELECT 1 FROM ${table}`)).rowCount, 0);
+    });
+
+const MANY = 60;
+const namesIn = (folder: string) => readdir(folder).catch((): string[] => []);
+
+for (const [name, what] of Object.entries(ends))
+  t.test(`${name}: files of the workspace, one after the other`, async (t) => {
+    const world = await startWorld(t);
+    const made = await world.install({ slug: 'writing', capabilities: CAPABILITIES, code: CODE });
+    const folder = join(world.dataDir, 'workspaces', made.accountId);
+    const written = async () => (await namesIn(folder)).length;
+    t.equal(await runCommand(world, 'writing', { member: 'workspace.write', given: ['first/file.txt', 'x'] }), 'done');
+    const before = await openFiles();
+    const told = runCommand(world, 'writing', { member: 'workspace.write', many: MANY });
+    await eventually(async () => (await written()) > 2);
+    await change(world, made, what);
+    const answers: string[] = await told;
+    const done = answers.filter((answer) => answer === 'done').length;
+    t.ok(done < MANY, `${done} of ${MANY} were written before`);
+    t.ok(answers.every((answer) => answer === 'done' || REFUSED.test(answer)));
+    // At rest: the turns that were waiting have seen that they are not wanted.
+    await eventually(async () => (await openFiles()) <= before);
+    t.same(await namesIn(join(world.dataDir, 'workspace-staging')), [], 'nothing half written');
+    // One may have been given its name at that very moment.
+    const found = await written();
+    t.ok(found <= 1 + done + 1, `${found} folders for ${done} files and the first`);
+  });

@@ -1,0 +1,101 @@
+/** Limits of one child that an operator may set, and the watch on memory where no control group can be written. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { limits } from '../../../sdk/contract/limits.ts';
+import { type Child, type ChildBounds, startChild } from '../../../supervisor/children/child.ts';
+import { SpareChildren } from '../../../supervisor/children/spare-children.ts';
+import { findLimiter, type Limiter } from '../../../supervisor/jail/limiter.ts';
+import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from './jailed-child.ts';
+
+const RESIDENT_MB = 160;
+const noGroups: Limiter = { kind: 'rlimit', group: () => null };
+t.setTimeout(60_000);
+
+async function boundChild(
+  test: Test,
+  bounds: Partial<ChildBounds>,
+  code: string,
+  members: string[] = [],
+): Promise<Child> {
+  const handlers = { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined };
+  const child = startChild(await testJail(test), handlers, { ...limits, ...bounds });
+  test.teardown(() => child.kill('the test is over'));
+  await child.load(bundleOf(toolOf(code), { members }));
+  return child;
+}
+
+t.test('a message larger than the operator allows ends the child', async (t) => {
+  const child = await boundChild(t, { frameBytes: 65_536 }, `return 'x'.repeat(args.length);`);
+  t.match(await callTool(child, 'run', { length: 60_000 }), { outcome: 'answered' });
+  await t.rejects(callTool(child, 'run', { length: 70_000 }), errorOf('dead'));
+  t.match((await child.ended).reason, /the limit is 65536/);
+});
+
+t.test('messages are read no faster than the operator allows', async (t) => {
+  const code = 'for (let i = 0; i < 60; i += 1) await host.storage.get("x"); return 1;';
+  const child = await boundChild(t, { framesPerSecond: 100 }, code, ['storage.get']);
+  const started = performance.now();
+  t.match(await callTool(child, 'run'), { outcome: 'answered' });
+  const ms = performance.now() - started;
+  t.ok(ms > 400, `60 at 100 a second took ${ms.toFixed(0)} ms`);
+});
+
+t.test('open files, threads and share of the processor', async (t) => {
+  const child = testChild(t, await testJail(t, { openFiles: 48, threads: 20, cpuWeight: 25 }));
+  await child.ready;
+  t.match(readFileSync(`/proc/${child.pid}/limits`, 'latin1'), /^Max open files +48 +48 /m);
+  const { kind } = findLimiter();
+  if (kind === 'rlimit') return;
+  t.equal(groupFile(child.pid, 'pids', 'pids.max'), '20');
+  if (kind === 'cgroup1') t.equal(groupFile(child.pid, 'cpu', 'cpu.shares'), '256');
+  else t.equal(groupFile(child.pid, '', 'cpu.weight'), '25');
+});
+
+t.test('a spare starts behind everybody, and whoever takes it says where it goes on', async (t) => {
+  if (findLimiter().kind === 'rlimit') return;
+  const jail = await testJail(t);
+  const spares = new SpareChildren((handlers) => startChild(jail, handlers), 1);
+  t.teardown(() => spares.close());
+  const { child } = spares.take();
+  t.teardown(() => child.kill('the test is over'));
+  await child.ready;
+  const isIdle = () => groupFile(child.pid, findLimiter().kind === 'cgroup1' ? 'cpu' : '', 'cpu.idle');
+  t.equal(isIdle(), '1');
+  child.yieldProcessor(false);
+  while (isIdle() !== '0') await new Promise((resolve) => setTimeout(resolve, 5));
+});
+
+/** What a control group's file says. `controller`: empty in version 2, where one group has them all. */
+function groupFile(pid: number, controller: string, file: string): string {
+  const lines = readFileSync(`/proc/${pid}/cgroup`, 'latin1').split('\n');
+  const rows = lines.map((line) => line.split(':'));
+  const [, names = '', path = ''] = rows.find(([, of = '']) => of.split(',').includes(controller)) ?? [];
+  const version1 = names === '' ? '' : controller;
+  return readFileSync(join('/sys/fs/cgroup', version1, path, file), 'latin1').trim();
+}
+
+t.test('calls beyond those at work and those waiting are refused', async (t) => {
+  const code = 'await new Promise((resolve) => setTimeout(resolve, 200)); return 1;';
+  const child = await boundChild(t, { callsInFlight: 2, callsWaiting: 1 }, code);
+  const calls = [0, 1, 2, 3].map(() =>
+    callTool(child, 'run').then(
+      ({ outcome }) => outcome,
+      ({ kind }) => kind,
+    ),
+  );
+  t.same(await Promise.all(calls), ['answered', 'answered', 'answered', 'busy']);
+});
+
+/** Off the heap, as much as the data segment may hold, and kept. */
+const HOARD =
+  'globalThis.all = []; try { for (let i = 0; i < 32; i += 1) all.push(new Uint8Array(8e6).fill(1)); } catch {} await new Promise((ok) => setTimeout(ok, 20_000));';
+
+for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimiter(), noGroups]) {
+  t.test(`256 MB held under a limit of ${RESIDENT_MB}, by ${limiter.kind}`, async (t) => {
+    const child = testChild(t, await testJail(t, { limiter, residentMegabytes: RESIDENT_MB }));
+    await child.load(bundleOf(toolOf(HOARD)));
+    await t.rejects(callTool(child, 'run', {}, 20_000), errorOf('dead'));
+    t.match(await child.ended, { outOfMemory: true, reason: 'it used more memory than it may', asked: false });
+  });
+}

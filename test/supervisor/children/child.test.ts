@@ -1,0 +1,248 @@
+/** A child over its life: what it answers, what it may not do, and how it ends. Real children in real jails. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { limits } from '../../../sdk/contract/limits.ts';
+import type { HostCall } from '../../../supervisor/children/child.ts';
+import { WireRefusal } from '../../../supervisor/children/wire.ts';
+import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
+
+/** A deadline, and what a busy machine may add to the 100 ms within which a child must be gone. Milliseconds. */
+const DEADLINE_MS = 200;
+const GONE_WITHIN_MS = 100 + 400;
+
+const jail = await testJail(t);
+
+t.test('load, call, configure, stop', async (t) => {
+  const child = testChild(t, jail);
+  t.equal(child.state, 'spawning');
+  await child.ready;
+  t.equal(child.state, 'ready');
+  t.ok(isAlive(child.pid));
+  t.ok(child.rss() > 10_000_000);
+  const code = `return { settings: host.settings, sum: args.a + 1, frozen: Object.isFrozen(host) };`;
+  const loaded = await child.load(bundleOf(toolOf(code), { settings: { units: 'metric' } }));
+  t.same(loaded.registrations.tools, { run: { description: 'test', parameters: {} } });
+  t.equal(child.state, 'loaded');
+  const answer = (units: string) => ({ outcome: 'answered', answer: { settings: { units }, sum: 2, frozen: true } });
+  t.same(await callTool(child, 'run', { a: 1 }), answer('metric'));
+  child.configure({ units: 'imperial' }, []);
+  t.same(await callTool(child, 'run', { a: 1 }), answer('imperial'));
+  const end = await child.stop({ graceMs: 1_000 });
+  t.match(end, { asked: true, gone: true, reason: 'it was stopped' });
+  t.equal(child.state, 'dead');
+  t.notOk(isAlive(child.pid));
+  await t.rejects(callTool(child, 'run'), errorOf('dead'));
+  await t.rejects(child.load(bundleOf('')), errorOf('dead'));
+});
+
+t.test('a stop lets running calls finish, within its grace', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
+  const quick = callTool(child, 'run', 50);
+  const slow = t.rejects(callTool(child, 'run', 5_000), errorOf('dead'));
+  const stopping = child.stop({ graceMs: 500 });
+  t.equal(child.state, 'draining');
+  await t.rejects(callTool(child, 'run', 1), errorOf('dead'));
+  t.same(await quick, { outcome: 'answered', answer: 'done' });
+  await stopping;
+  await slow;
+});
+
+t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
+  const polite = testChild(t, jail);
+  await polite.load(bundleOf(toolOf('return 1;')));
+  t.match(await polite.stop({ graceMs: 1_000 }), { code: 0, signal: null, asked: true, gone: true });
+  const deaf = testChild(t, jail);
+  await deaf.load(bundleOf(toolOf('for (;;);')));
+  callTool(deaf, 'run').catch(() => undefined);
+  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGKILL', asked: true, gone: true, reason: 'it was stopped' });
+  const blocked = testChild(t, jail);
+  await blocked.load(bundleOf(toolOf('return 1;')));
+  t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'no grace, no courtesy');
+});
+
+t.test('without the jail SIGTERM ends what does not listen', async (t) => {
+  const bare = await testJail(t, { walls: { node: true, os: false } });
+  const deaf = testChild(t, bare);
+  await deaf.load(bundleOf(toolOf('for (;;);')));
+  callTool(deaf, 'run').catch(() => undefined);
+  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGTERM', asked: true, gone: true });
+});
+
+t.test('what a handler throws and vetoes', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('return (0, eval)(args)(ctx);')));
+  const outcome = (code: string) => callTool(child, 'run', `(async (ctx) => { ${code} })`);
+  t.match(await outcome('throw new Error("no luck")'), { outcome: 'failed', message: 'no luck', stack: /no luck/ });
+  t.match(await outcome('throw null'), { outcome: 'failed', message: 'null' });
+  t.match(await outcome('throw { get message() { throw 1; } }'), { outcome: 'failed' });
+  t.match(await outcome('throw new Proxy({}, { get() { throw 1; }, ownKeys() { throw 1; } })'), { outcome: 'failed' });
+  t.match(await outcome('ctx.cancel("not today")'), { outcome: 'cancelled', reason: 'not today' });
+  t.match(await outcome('try { ctx.cancel("x") } catch {} return 1'), { outcome: 'cancelled', reason: 'x' });
+  t.match(await outcome('ctx.cancel("y".repeat(9000))'), { outcome: 'cancelled', reason: 'y'.repeat(500) });
+  t.match(await outcome('ctx.cancel("")'), { outcome: 'cancelled', reason: 'no reason given' });
+  t.match(await outcome('return 1n'), { outcome: 'failed', message: /BigInt/ });
+  t.match(await outcome('const a = {}; a.a = a; return a'), { outcome: 'failed', message: /circular/ });
+  t.match(await outcome('return "x".repeat(5e6)'), { outcome: 'failed', message: /the limit is 4194304/ });
+  t.same(await outcome('return () => 0'), { outcome: 'answered', answer: undefined });
+  t.match(await outcome('return { toJSON() { return { a: 1 }; } }'), { outcome: 'answered', answer: { a: 1 } });
+  t.match(await outcome('return { get a() { throw new Error("trap"); } }'), { outcome: 'failed', message: 'trap' });
+  const pollution = await outcome(
+    'return JSON.parse(\'{"__proto__": {"polluted": 1}, "constructor": {"prototype": {"polluted": 1}}}\')',
+  );
+  t.equal(pollution.outcome, 'answered');
+  t.equal(({} as { polluted?: number }).polluted, undefined);
+  let nested = 'return 1';
+  nested = `let a = []; for (let i = 0; i < 1e5; i += 1) a = [a]; ${nested.replace('1', 'a')}`;
+  t.match(await outcome(nested), { outcome: 'failed' });
+  t.equal(child.state, 'loaded', 'it lives through all of it');
+});
+
+for (const [name, code] of Object.entries({
+  'an endless loop': 'for (;;);',
+  'an endless loop of microtasks':
+    'const again = () => Promise.resolve().then(again); await again(); await new Promise(() => 0);',
+  'a hopeless regular expression': '/^(a+)+$/.test("a".repeat(40) + "b");',
+  'an endless loop in what is returned': 'return { toJSON() { for (;;); } };',
+  'an endless loop in a timer': 'setTimeout(() => { for (;;); }); await new Promise(() => 0);',
+})) {
+  t.test(`${name} ends at its deadline, and the child with it`, async (t) => {
+    const child = testChild(t, jail);
+    await child.load(bundleOf(toolOf(code)));
+    const started = performance.now();
+    const timeout = { kind: 'timeout', budgetMs: Number, elapsedMs: Number, message: /tools run took longer than its/ };
+    await t.rejects(callTool(child, 'run', {}, DEADLINE_MS), timeout);
+    const end = await child.ended;
+    const ms = performance.now() - started;
+    t.ok(ms < DEADLINE_MS + GONE_WITHIN_MS, `gone after ${ms.toFixed(0)} ms`);
+    t.equal(end.gone, true);
+    t.notOk(isAlive(child.pid));
+  });
+}
+
+t.test('a handler that merely waits too long is left behind, and its child serves on', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(
+    bundleOf(
+      toolOf(
+        'if (args === "wait") await new Promise((_, no) => ctx.signal.addEventListener("abort", () => { console.log(ctx.signal.reason.name); no(1); })); return 1;',
+      ),
+    ),
+  );
+  await t.rejects(callTool(child, 'run', 'wait', DEADLINE_MS), errorOf('timeout'));
+  await sleep(100);
+  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
+  t.match(child.lines, [{ message: 'TimeoutError', invocationId: null }], 'its signal has aborted');
+});
+
+t.test('time spent waiting for the host can be taken out of the budget', async (t) => {
+  const child = testChild(t, jail, {
+    onHostCall: async ({ invocationId }: HostCall) => {
+      child.pauseDeadline(invocationId ?? '');
+      await sleep(DEADLINE_MS * 2);
+      child.resumeDeadline(invocationId ?? '');
+      return 'answer';
+    },
+  });
+  await child.load(bundleOf(toolOf('return await host.llm.complete({});'), { members: ['llm.complete'] }));
+  t.same(await callTool(child, 'run', {}, DEADLINE_MS), { outcome: 'answered', answer: 'answer' });
+});
+
+t.test('a caller may give up', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('await new Promise(() => 0);')));
+  const controller = new AbortController();
+  const options = { invocationId: 'x', deadlineAt: Date.now() + 5_000, signal: controller.signal };
+  const call = t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+  controller.abort();
+  await call;
+  await t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+});
+
+t.test('calls beyond what may wait are refused', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, 100)); return 1;')));
+  const calls = Array.from({ length: limits.callsInFlight + limits.callsWaiting + 5 }, () =>
+    callTool(child, 'run').catch((error) => error),
+  );
+  const results = await Promise.all(calls);
+  t.equal(results.filter((result) => result.kind === 'busy').length, 5);
+  t.equal(results.filter((result) => result.outcome === 'answered').length, limits.callsInFlight + limits.callsWaiting);
+});
+
+t.test('host calls carry the invocation they were made in, also after an await', async (t) => {
+  const calls: HostCall[] = [];
+  const child = testChild(t, jail, {
+    onHostCall: async (call) => {
+      calls.push(call);
+      if (call.args[0] === 'refuse') throw new WireRefusal('not_granted', 'no');
+      if (call.args[0] === 'break') throw new Error('internal detail');
+      return { echo: call.args };
+    },
+  });
+  const code = `
+    const at = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+    await at(args);
+    const answer = await host.storage.get(String(args));
+    setTimeout(() => host.storage.get('late').catch(() => 0), 200);
+    const error = await host.storage.get('refuse').catch((e) => [e.message, e.code, e instanceof Error]);
+    const broken = await host.storage.get('break').catch((e) => [e.message, e.code]);
+    return { answer, error, broken, members: Object.keys(host.storage), absent: typeof host.llm };`;
+  await child.load(bundleOf(toolOf(code), { members: ['storage.get'] }));
+  const invoke = (id: string, ms: number) =>
+    child.invoke(
+      { kind: 'tools', name: 'run' },
+      { arguments: ms },
+      { invocationId: id, deadlineAt: Date.now() + 5_000 },
+    );
+  const outcomes = await Promise.all([invoke('first', 30), invoke('second', 10)]);
+  t.match(outcomes[0], {
+    answer: {
+      answer: { echo: ['30'] },
+      error: ['no', 'not_granted', true],
+      broken: ['it failed inside', 'internal'],
+      members: ['get'],
+      absent: 'undefined',
+    },
+  });
+  await sleep(400);
+  const owner = (arg: string) => calls.filter((call) => call.args[0] === arg).map((call) => call.invocationId);
+  t.same(owner('30'), ['first']);
+  t.same(owner('10'), ['second']);
+  t.same(owner('late'), [null, null], 'what comes after the answer is nobody’s');
+});
+
+t.test('100,000 pending host calls hurt the plugin alone', async (t) => {
+  let asked = 0;
+  const child = testChild(t, jail, {
+    onHostCall: async () => {
+      asked += 1;
+      await sleep(5);
+      return 1;
+    },
+  });
+  const code = `const all = await Promise.allSettled(Array.from({ length: 1e5 }, () => host.storage.get('x')));
+    return all.filter((one) => one.status === 'fulfilled').length;`;
+  await child.load(bundleOf(toolOf(code), { members: ['storage.get'] }));
+  t.same(await callTool(child, 'run', {}, 20_000), { outcome: 'answered', answer: 80 });
+  t.equal(asked, 80);
+});
+
+t.test('log lines: levels, cut to size, and what is thrown outside of handlers', async (t) => {
+  const child = testChild(t, jail);
+  const code = `console.log('a', { b: 1 }, [2]); host.log.warn('w', { n: 1 }); host.log('x'.repeat(9e3), 'y'.repeat(2e4));
+    host.log({ get toJSON() { throw 1; } }); host.log('cyclic', (() => { const a = {}; a.a = a; return a; })());
+    setTimeout(() => { throw new Error('in a timer'); }); Promise.reject(new Error('nobody waits')); return 1;`;
+  await child.load(bundleOf(toolOf(code)));
+  await callTool(child, 'run');
+  await sleep(100);
+  t.match(child.lines.slice(0, 3), [
+    { level: 'info', message: 'a {"b":1} [2]', truncated: false },
+    { level: 'warn', message: 'w', data: { n: 1 } },
+    { message: 'x'.repeat(8192), data: 'y'.repeat(16384), truncated: true },
+  ]);
+  t.equal(child.lines.length, 7);
+  t.ok(child.lines.some((line) => line.level === 'error' && line.message.includes('in a timer')));
+  t.ok(child.lines.some((line) => line.level === 'error' && line.message.includes('nobody waits')));
+  t.equal(child.state, 'loaded');
+});

@@ -1,0 +1,112 @@
+/** Who lets whom go first. */
+import t from 'tap';
+import { Courtesy, LOOK_MS, type Neighbour } from '../../../supervisor/children/cpu-scheduler.ts';
+
+interface Actor extends Neighbour {
+  running: number;
+  hadMs: number;
+  waitedMs: number;
+  /** What it was told, without repetitions. */
+  readonly said: boolean[];
+}
+function actor(installationId: string): Actor {
+  const said: boolean[] = [];
+  const self: Actor = {
+    ...{ running: 0, hadMs: 0, waitedMs: 0, said, entry: { installationId } },
+    child: {
+      processorNeed: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
+      yieldProcessor: (yields) => {
+        if (said.at(-1) !== yields) said.push(yields);
+      },
+    },
+  };
+  return self;
+}
+
+/** Shares of a processor: had, and waited for. */
+type Need = readonly [one: Actor, had: number, waited: number];
+
+/** Looks at children as time passes. */
+class Stage {
+  readonly courtesy = new Courtesy();
+  now = 0;
+
+  /** For `ms`, in which each of them needs this much. */
+  pass(ms: number, ...needs: readonly Need[]): void {
+    for (const until = this.now + ms; this.now < until; ) {
+      this.now += LOOK_MS;
+      for (const [one, had, waited] of needs) {
+        one.hadMs += had * LOOK_MS;
+        one.waitedMs += waited * LOOK_MS;
+      }
+      const seen = needs.map(([one]) => one);
+      this.courtesy.look(seen, this.now);
+    }
+  }
+}
+
+t.test('a call that computes for long steps back within three looks; one that waits never does', async (t) => {
+  const [spinning, waiting] = [actor('a'), actor('b')];
+  const stage = new Stage();
+  spinning.running = 1;
+  waiting.running = 1;
+  stage.pass(3 * LOOK_MS, [spinning, 1, 0], [waiting, 0, 0]);
+  t.same(spinning.said, [false, true]);
+  stage.pass(5_000, [spinning, 1, 0], [waiting, 0, 0]);
+  t.same(spinning.said, [false, true]);
+  t.same(waiting.said, [false]);
+});
+
+t.test('many short calls are no hog', async (t) => {
+  const busy = actor('a');
+  const stage = new Stage();
+  for (let turn = 0; turn < 100; turn += 1) {
+    busy.running = turn % 2;
+    stage.pass(LOOK_MS, [busy, 0.2, 0]);
+  }
+  t.same(busy.said, [false]);
+});
+
+t.test('what spins without a call steps back too', async (t) => {
+  const one = actor('a');
+  new Stage().pass(2_000, [one, 1, 0]);
+  t.same(one.said, [false, true]);
+});
+
+t.test('its successor starts behind, and everybody is forgiven in the end', async (t) => {
+  const [first, second] = [actor('a'), actor('a')];
+  const stage = new Stage();
+  first.running = 1;
+  stage.pass(200, [first, 1, 0]);
+  stage.pass(LOOK_MS, [second, 0, 0]);
+  t.same(second.said, [true]);
+  stage.pass(25_000, [second, 0, 0]);
+  t.same(second.said, [true, false]);
+});
+
+t.test('hogs that share a processor are told by what they wait for', async (t) => {
+  const crowd = ['a', 'b', 'c', 'd'].map(actor);
+  for (const one of crowd) one.running = 1;
+  new Stage().pass(100, ...crowd.map((one): Need => [one, 0.25, 0.75]));
+  for (const one of crowd) t.same(one.said, [false, true]);
+});
+
+t.test('a short call that has to wait for its turn is no hog', async (t) => {
+  const one = actor('a');
+  const stage = new Stage();
+  one.running = 1;
+  stage.pass(100, [one, 0.05, 0.95]);
+  one.running = 0;
+  stage.pass(5_000, [one, 0, 0]);
+  t.same(one.said, [false]);
+});
+
+t.test('who is behind, and until when', async (t) => {
+  const one = actor('a');
+  const stage = new Stage();
+  one.running = 1;
+  stage.pass(200, [one, 1, 0]);
+  t.equal(stage.courtesy.isBehind('a', stage.now), true);
+  t.equal(stage.courtesy.isBehind('b', stage.now), false);
+  t.equal(stage.courtesy.isBehind('a', stage.now + 25_000), false);
+});

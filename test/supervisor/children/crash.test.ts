@@ -1,0 +1,114 @@
+/** `kill -9` of a supervisor: nothing answered is lost, no process is left, events come again with the same id. */
+import { readdir, readFile } from 'node:fs/promises';
+import t from 'tap';
+import { recordEvent } from '../../../db/installations/events.ts';
+import { readStored } from '../../../db/installations/storage.ts';
+import { startQueues } from '../../../db/jobs/queues.ts';
+import { startProcess } from '../supervisor-process.ts';
+import { eventually, type Ground, type Installed, isAlive, openGround } from '../world.ts';
+
+t.setTimeout(120_000);
+/** By the look at start-up, not by the next one. Milliseconds. */
+const AT_ONCE_MS = 10_000;
+
+const RECORDER = `
+async function note(event) {
+  const seen = (await host.storage.get('seen')) ?? [];
+  await host.storage.set('seen', [...seen, { id: event.id, attempt: event.attempt, type: event.type }]);
+  return seen.length;
+}
+events.pluginInstalled = async (event) => { if ((await note(event)) === 0) await new Promise(() => {}); };
+events.pluginUninstalled = async (event) => { throw new Error('never done'); };
+`;
+
+async function record(ground: Ground, made: Installed, type: 'pluginInstalled' | 'pluginUninstalled'): Promise<string> {
+  const queues = await startQueues({ pool: ground.pool, role: 'producer', onError: () => undefined });
+  const { installationId, accountId, pluginId, versionId } = made;
+  const base = { installationId, accountId, pluginId, versionId, semVer: '1.0.0' };
+  const id =
+    type === 'pluginInstalled'
+      ? await recordEvent(ground.pool, queues, { ...base, type, data: { reason: 'install' } })
+      : await recordEvent(ground.pool, queues, { ...base, type, data: { by: 'user' } });
+  if (type === 'pluginUninstalled') await queues.send(ground.pool, 'uninstall', { installationId });
+  await queues.stop();
+  return id;
+}
+
+/** All processes below one, by id. */
+async function descendants(of: number): Promise<number[]> {
+  const parents = new Map<number, number>();
+  for (const pid of await readdir('/proc')) {
+    const stat = /^\d+$/.test(pid) ? await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '') : '';
+    const parent = /\) \S (\d+)/.exec(stat)?.[1];
+    if (parent !== undefined) parents.set(Number(pid), Number(parent));
+  }
+  const below = (pid: number): number[] =>
+    [...parents].filter(([, parent]) => parent === pid).flatMap(([child]) => [child, ...below(child)]);
+  return below(of);
+}
+
+t.test('an event whose attempt was killed is delivered again at once, with the same id', async (t) => {
+  const ground = await openGround(t);
+  const made = await ground.install({ slug: 'recorder', code: RECORDER, capabilities: ['host.storage'] });
+  const first = await startProcess(t, ground);
+  const id = await record(ground, made, 'pluginInstalled');
+  const seen = async () => JSON.parse((await readStored(ground.pool, made.installationId, 'seen')) ?? '[]');
+  await eventually(async () => (await seen()).length === 1);
+  const children = await descendants(first.process.pid ?? 0);
+  t.ok(children.length >= 2, 'the plugin’s child and a spare');
+  await first.kill();
+  await eventually(async () => (await Promise.all(children.map(isAlive))).every((alive) => !alive));
+  const second = await startProcess(t, ground);
+  const restarted = Date.now();
+  await eventually(async () => (await seen()).length === 2);
+  t.ok(Date.now() - restarted < AT_ONCE_MS, `redelivered after ${Date.now() - restarted} ms`);
+  t.same(await seen(), [
+    { id, attempt: 1, type: 'pluginInstalled' },
+    { id, attempt: 2, type: 'pluginInstalled' },
+  ]);
+  const { rows } = await eventually(async () => {
+    const found = await ground.pool.query('SELECT * FROM events WHERE id = $1', [id]);
+    return found.rows[0]?.state === 'delivered' && found;
+  });
+  t.match(rows, [{ attempts: 2 }]);
+  t.equal(await second.stop(), 0, 'SIGTERM ends it cleanly');
+});
+
+t.test('an uninstall begun before a kill is finished after it', async (t) => {
+  const ground = await openGround(t);
+  const made = await ground.install({
+    slug: 'recorder',
+    code: RECORDER,
+    capabilities: ['host.storage'],
+    secrets: { key: 'x' },
+  });
+  const first = await startProcess(t, ground);
+  await ground.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [made.installationId]);
+  const id = await record(ground, made, 'pluginUninstalled');
+  const state = async () => (await ground.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
+  await eventually(async () => (await state()).attempts >= 1);
+  await first.kill();
+  await startProcess(t, ground);
+  await eventually(async () => (await state()).state === 'dead', 60_000);
+  // The one that was cut short is made up for.
+  t.match(await state(), { attempts: 4, interruptions: 1, last_error: /never done/ });
+  await eventually(async () => {
+    const { rows } = await ground.pool.query('SELECT 1 FROM installations WHERE id = $1', [made.installationId]);
+    return rows.length === 0;
+  });
+  const { rows } = await ground.pool.query('SELECT 1 FROM installation_secrets WHERE installation_id = $1', [
+    made.installationId,
+  ]);
+  t.equal(rows.length, 0, 'the secrets went with it');
+});
+
+t.test('the port for operators', async (t) => {
+  const ground = await openGround(t);
+  const supervisor = await startProcess(t, ground);
+  const health = await (await fetch(`${supervisor.opsUrl}/healthz`)).json();
+  t.match(health, { status: 'ok', sandbox: { state: ground.sandbox.state } });
+  t.equal((await fetch(`${supervisor.opsUrl}/readyz`)).status, 200);
+  const metrics = await (await fetch(`${supervisor.opsUrl}/metrics`)).text();
+  t.match(metrics, /bulkhead_children\{state="spare"\} 1/);
+  t.equal(await supervisor.stop(), 0);
+});

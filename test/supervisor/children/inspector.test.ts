@@ -1,0 +1,243 @@
+/** The inspector of an author's own draft, asked by a real debugger's client; and everybody whom it refuses. */
+import type { AddressInfo } from 'node:net';
+import CDP from 'chrome-remote-interface';
+import t, { type Test } from 'tap';
+import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { DRAFT_SEM_VER } from '../../../db/installations/account-plugins.ts';
+import { readEvents, type ServerSentEvent } from '../../../sdk/session/event-stream.ts';
+import { eventually, type Installed, type PluginSource, type Reply, startWorld } from '../world.ts';
+
+const world = await startWorld(t, { inspect: true });
+await world.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = world.app.server.address() as AddressInfo;
+const base = `http://127.0.0.1:${port}`;
+
+const code = `tools.add = {
+  description: 'Adds two',
+  parameters: {},
+  handler: ({ a }) => {
+    const sum = a + 2;
+    host.log('added');
+    return String(sum);
+  },
+};`;
+
+async function installDraft(source: Partial<PluginSource> = {}): Promise<Installed> {
+  const installed = await world.install({ code, ...source });
+  await asDraft(installed);
+  return installed;
+}
+async function asDraft({ installationId, pluginId }: Installed): Promise<void> {
+  await world.pool.query(
+    `WITH made AS (UPDATE versions SET semver = NULL, status = 'draft' WHERE id = (SELECT current_version_id FROM installations WHERE id = $1 AND plugin_id = $2))
+     UPDATE installations SET version_policy = 'Draft', updated_at = clock_timestamp() WHERE id = $1`,
+    [installationId, pluginId],
+  );
+}
+
+async function open(test: Test, installationId: string, account = 'ann') {
+  const gone = new AbortController();
+  test.teardown(() => gone.abort());
+  const response = await fetch(`${base}/installations/${installationId}/inspector`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${await world.issuer.issue(account)}` },
+    signal: gone.signal,
+  });
+  if (!response.ok || !response.body) throw new Error(`refused: ${await response.text()}`);
+  const events = readEvents(response.body);
+  const next = async (type: string): Promise<ServerSentEvent> => {
+    for (;;) {
+      const { value, done } = await events.next();
+      if (done) throw new Error('the stream ended');
+      if (value.type === type) return value;
+    }
+  };
+  const { path } = JSON.parse((await next('open')).data);
+  return { path: path as string, next, end: () => gone.abort() };
+}
+
+async function debug(test: Test, path: string) {
+  const client = await CDP({ target: `ws://127.0.0.1:${port}${path}`, local: true });
+  test.teardown(() => client.close());
+  return client;
+}
+interface Paused {
+  readonly callFrames: readonly { readonly callFrameId: string }[];
+}
+const call = async (session: string, { slug }: Installed, args: object) =>
+  world.call('POST', `/sessions/${session}/tools/${slug}__add`, { arguments: args });
+
+/** What happens first: an answer without a pause says why there is none. */
+async function orRefused<T>(paused: Promise<T>, answer: Promise<Reply>): Promise<T> {
+  const early = answer.then(({ status, body }) => {
+    throw new Error(`it was not paused: ${status} ${JSON.stringify(body)}`);
+  });
+  early.catch(() => undefined);
+  return Promise.race([paused, early]);
+}
+
+t.test('a breakpoint is hit, looked at and left, while the deadline stands still', async (t) => {
+  const draft = await installDraft();
+  const session = await world.session();
+  const { path } = await open(t, draft.installationId);
+  const client = await debug(t, path);
+  const scripts: string[] = [];
+  client.Debugger.on('scriptParsed', ({ url }) => scripts.push(url));
+  await client.Runtime.enable();
+  await client.Debugger.enable({});
+  const name = scripts.find((url) => url.startsWith(draft.slug)) ?? '';
+  t.equal(name, `${draft.slug}@0.0.0-draft`);
+  const { locations } = await client.Debugger.setBreakpointByUrl({ url: name, lineNumber: 4 });
+  t.equal(locations.length, 1);
+
+  const paused = new Promise<Paused>((resolve) => client.Debugger.paused(resolve));
+  const answer = call(session, draft, { a: 40 });
+  const { callFrames } = await orRefused(paused, answer);
+  const frame = callFrames[0]?.callFrameId ?? '';
+  const { result } = await client.Debugger.evaluateOnCallFrame({ callFrameId: frame, expression: 'a' });
+  t.equal(result.value, 40);
+  await client.Debugger.resume({});
+  t.match((await answer).body, { content: [{ type: 'text', text: '42' }], isError: false });
+
+  const { rows } = await world.pool.query<{ inspected: boolean }>(
+    'SELECT inspected FROM installation_runtime WHERE installation_id = $1 AND inspected',
+    [draft.installationId],
+  );
+  t.equal(rows.length, 1, 'its state says so');
+});
+
+t.test('a budget that would be used up is not, until the debugger goes', async (t) => {
+  const hook = await installDraft({
+    code: `middleware.systemPrompt = ({ systemPrompt }) => { debugger; return systemPrompt + '!'; };`,
+  });
+  const session = await world.session();
+  const { path, next } = await open(t, hook.installationId);
+  const client = await debug(t, path);
+  await next('attached');
+  await client.Debugger.enable({});
+  const paused = new Promise<Paused>((resolve) => client.Debugger.paused(resolve));
+  const context = { systemPrompt: 'Hi', model: 'm' };
+  const answer = world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
+  await orRefused(paused, answer);
+  // Longer than the 3 seconds a prompt hook has.
+  await new Promise((resolve) => setTimeout(resolve, 3_300));
+  // Whoever just goes away leaves a running plugin behind.
+  await client.close();
+  t.match((await answer).body, { context: { systemPrompt: 'Hi!' }, trace: [{ outcome: 'changed' }] });
+});
+
+t.test('console and evaluation work, and reach nothing outside the jail', async (t) => {
+  const draft = await installDraft();
+  const { path } = await open(t, draft.installationId);
+  const client = await debug(t, path);
+  await client.Runtime.enable();
+  const evaluate = async (expression: string) => {
+    const { result } = await client.Runtime.evaluate({ expression, awaitPromise: true });
+    return result.value ?? result.description;
+  };
+  t.equal(await evaluate('6 * 7'), 42);
+  const said = new Promise<{ args: { value?: unknown }[] }>((resolve) => client.Runtime.consoleAPICalled(resolve));
+  await evaluate(`console.log('seen')`);
+  t.match((await said).args, [{ value: 'seen' }]);
+  const has = (grant: string) => evaluate(`process.permission.has('${grant}')`);
+  for (const grant of ['fs.read', 'fs.write', 'worker', 'child', 'net', 'addon'])
+    t.equal(await has(grant), false, `no grant ${grant}`);
+  const builtin = (name: string, use: string) =>
+    evaluate(
+      `(() => { try { return String(process.getBuiltinModule('${name}').${use}); } catch (error) { return error.code ?? error.message; } })()`,
+    );
+  t.match(await builtin('node:fs', `readFileSync('/etc/passwd', 'utf8')`), /ERR_ACCESS_DENIED|ENOENT/);
+  t.match(await builtin('node:child_process', `execSync('id')`), /ERR_ACCESS_DENIED/);
+  t.equal(await evaluate('Object.keys(process.env).join()'), 'PWD', 'nothing of the host in the environment');
+});
+
+t.test('a saved draft moves it to the new child', async (t) => {
+  const draft = await installDraft();
+  const { path, next } = await open(t, draft.installationId);
+  const client = await debug(t, path);
+  const left = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
+  // What a saved draft is to the supervisor: another version with the number that no version has.
+  await world.update(draft, { code: code.replace('a + 2', 'a + 3'), semVer: DRAFT_SEM_VER });
+  await next('moved');
+  await left;
+  const again = await debug(t, path);
+  await again.Runtime.enable();
+  t.match((await call(await world.session(), draft, { a: 1 })).body, { content: [{ text: '4' }] });
+});
+
+t.test('when its request ends, everything is as before', async (t) => {
+  const draft = await installDraft();
+  const { path, end } = await open(t, draft.installationId);
+  const client = await debug(t, path);
+  const left = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
+  const inspected = world.supervisor.fleet.pidOf(draft.installationId);
+  end();
+  await left;
+  await t.rejects(debug(t, path), /404/, 'the address is dead');
+  await eventually(async () => world.supervisor.fleet.pidOf(draft.installationId) !== inspected, 30_000);
+  t.match((await call(await world.session(), draft, { a: 1 })).body, { content: [{ text: '3' }] });
+  const audit = await eventually(async () => {
+    await world.supervisor.audit.flush();
+    const { rows } = await world.pool.query<{ member: string }>(
+      'SELECT member FROM audit WHERE installation_id = $1 ORDER BY id',
+      [draft.installationId],
+    );
+    return rows.length === 2 && rows.map(({ member }) => member);
+  });
+  t.same(audit, ['inspector.open', 'inspector.close']);
+});
+
+t.test('a second debugger and a second inspector are refused', async (t) => {
+  const draft = await installDraft();
+  const { path } = await open(t, draft.installationId);
+  await debug(t, path);
+  const second = new WebSocket(`ws://127.0.0.1:${port}${path}`);
+  const { code: closed } = await new Promise<CloseEvent>((resolve) => second.addEventListener('close', resolve));
+  t.equal(closed, 1013);
+  await t.rejects(open(t, draft.installationId), /inspector_open/);
+});
+
+t.test('what is no command ends the debugger’s connection, and nothing else', async (t) => {
+  const draft = await installDraft();
+  const { path } = await open(t, draft.installationId);
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`);
+  socket.addEventListener('open', () => socket.send('{"id":"one"}'));
+  const { code: closed } = await new Promise<CloseEvent>((resolve) => socket.addEventListener('close', resolve));
+  t.equal(closed, 1007);
+  await (await debug(t, path)).Runtime.enable();
+});
+
+t.test('nobody else, nothing else', async (t) => {
+  const draft = await installDraft();
+  const post = (id: string, account?: string) =>
+    world.call('POST', `/installations/${id}/inspector`, undefined, account);
+  t.match(await post(draft.installationId, 'bob'), { status: 404, body: { code: 'not_found' } });
+  await setOperator(world.pool, (await accountOf(world.pool, 'eve')).id, true);
+  t.match(await post(draft.installationId, 'eve'), { status: 404 }, 'an operator of another account');
+  const published = await world.install({ code });
+  t.match(await post(published.installationId), { status: 409, body: { code: 'not_a_draft' } });
+  const foreign = await world.install({ code, account: 'ann', owner: 'bob' });
+  await asDraft(foreign);
+  t.match(await post(foreign.installationId), { status: 409, body: { code: 'not_a_draft' } });
+  const paused = await installDraft({ status: 'paused' });
+  t.match(await post(paused.installationId), { status: 409, body: { code: 'not_running' } });
+  const stranger = await fetch(`${base}/installations/${draft.installationId}/inspector`, { method: 'POST' });
+  t.equal(stranger.status, 401);
+  await stranger.body?.cancel();
+  await t.rejects(debug(t, `/inspector/${'x'.repeat(43)}`), /404/);
+});
+
+t.test('it is off unless the operator switches it on', async (t) => {
+  const off = await startWorld(t);
+  const { status, body } = await off.call('POST', '/installations/x/inspector');
+  t.match({ status, body }, { status: 403, body: { code: 'inspector_off', detail: /INSPECT=on/ } });
+});
+
+t.test('without the whole sandbox it stays off', async (t) => {
+  const degraded = await startWorld(t, {
+    inspect: true,
+    sandbox: { ...world.sandbox, state: 'degraded', missing: 'Install bubblewrap.', inspectable: null },
+  });
+  const { body } = await degraded.call('POST', '/installations/x/inspector');
+  t.match(body, { code: 'inspector_off', detail: /Install bubblewrap/ });
+});

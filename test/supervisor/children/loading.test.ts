@@ -1,0 +1,129 @@
+/** What happens while a bundle is loaded and read: registration, its mistakes, and code that misbehaves at once. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { introspect } from '../../../supervisor/children/introspect.ts';
+import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
+
+const jail = await testJail(t);
+const read = (bundle: string) => introspect(jail, bundle, 'weather/index.js');
+
+t.test('everything that can be registered is found', async (t) => {
+  const { registrations, places } = await read(`
+    middleware.systemPrompt = (ctx) => ctx.systemPrompt;
+    middleware.systemPromt = () => 0;
+    compaction.summarize = () => 's';
+    events.pluginInstalled = () => 0;
+    tools.dice = { description: 'Rolls', parameters: { type: 'object' }, handler: () => 4 };
+    commands.hello = { description: 'Greets', handler: () => ({ text: 'hi' }) };
+    providers.acme = { models: [{ id: 'm', name: 'M' }], chat: () => 0 };
+    channel.receive = () => 0;
+    channel.recieve = () => 0;
+    channel.handshake = () => 0;
+    channel.handshakeOn = { jsonType: 'url_verification' };
+    Promise.resolve().then(() => { events.sessionStarted = () => 0; });`);
+  t.same(registrations, {
+    hooks: ['middleware.systemPrompt', 'middleware.systemPromt', 'compaction.summarize'],
+    events: ['pluginInstalled', 'sessionStarted'],
+    tools: { dice: { description: 'Rolls', parameters: { type: 'object' } } },
+    commands: { hello: { description: 'Greets' } },
+    providers: { acme: { models: [{ id: 'm', name: 'M' }] } },
+    channel: { receive: true, send: false, handshake: true, handshakeOn: { jsonType: 'url_verification' } },
+  });
+  t.match(places['middleware.systemPromt'], 'weather/index.js:3:');
+  t.match(places['channel.recieve'], 'weather/index.js:10:');
+});
+
+const mistakes: Readonly<Record<string, readonly [code: string, message: RegExp]>> = {
+  'a syntax error': ['let a = ;', /Unexpected token/],
+  'an exception': ['\n\nthrow new Error("at load");', /at load/],
+  'a global that does not exist': ['fetch("http://a");', /fetch is not a function/],
+  'a handler that is none': ['middleware.systemPrompt = "hello";', /middleware.systemPrompt must be a function/],
+  'a tool without a handler': ['tools.x = { description: "d", parameters: {} };', /tools.x.handler must be a function/],
+  'a tool without a description': ['tools.x = { parameters: {}, handler() {} };', /tools.x.description is missing/],
+  'a tool that is nothing': ['tools.x = null;', /tools.x must be an object/],
+  'a schema that is not JSON': [
+    'const a = {}; a.a = a; tools.x = { description: "d", parameters: a, handler() {} };',
+    /tools.x.parameters must be JSON/,
+  ],
+  'a getter that throws': [
+    'tools.x = { get description() { throw new Error("trap"); }, parameters: {}, handler() {} };',
+    /trap/,
+  ],
+  'a thousand and one tools': ['for (let i = 0; i < 1001; i += 1) tools["t" + i] = {};', /1000 things at most/],
+  'too large a schema': [
+    'tools.x = { description: "d", parameters: { a: "x".repeat(5e6) }, handler() {} };',
+    /the limit is 4194304/,
+  ],
+  'dynamic import': ['import("node:fs");', /import/],
+  'a symbol': ['tools[Symbol.iterator] = {};', /names only/],
+};
+for (const [name, [code, message]] of Object.entries(mistakes)) {
+  t.test(name, async (t) => {
+    await t.rejects(read(code), { kind: 'load', message });
+  });
+}
+
+t.test('the stack of a mistake names the author’s line', async (t) => {
+  const error = await read('\n\n  throw new Error("at load");').catch((thrown) => thrown);
+  t.match(error.pluginStack, 'weather/index.js:3:9');
+  const late = await read('\n\n  tools.x = { parameters: {}, handler() {} };').catch((thrown) => thrown);
+  t.match(late.pluginStack, 'weather/index.js:3:');
+});
+
+t.test('names that objects have anyway are names like any other', async (t) => {
+  const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
+  const code = names.map(
+    (name) => `tools[${JSON.stringify(name)}] = { description: 'd', parameters: {}, handler: () => 1 };`,
+  );
+  const { places } = await read(code.join('\n'));
+  for (const name of names) t.ok(Object.hasOwn(places, `tools.${name}`), name);
+  t.equal(({} as { description?: string }).description, undefined);
+});
+
+t.test('registration ends with the first turn', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(
+    bundleOf(`${toolOf('try { tools.late = {}; } catch (error) { return error.message; }')}
+    setTimeout(() => { middleware.systemPrompt = () => 0; }, 1);`),
+  );
+  t.match(await callTool(child, 'run'), { answer: /tools is closed/ });
+  await sleep(50);
+  t.match(child.lines, [{ level: 'error', message: /middleware is closed/ }]);
+});
+
+t.test('a child may register what its version had registered, or less, and nothing else', async (t) => {
+  const { registrations: expected } = await read(toolOf('return 1'));
+  const more = testChild(t, jail);
+  const fresh = `${toolOf('return 1')} events.pluginInstalled = () => 0;`;
+  const refused = {
+    kind: 'load',
+    message: /events.pluginInstalled was not registered when this version was published/,
+  };
+  await t.rejects(more.load(bundleOf(fresh, { expected })), refused);
+  const less = testChild(t, jail);
+  t.match(await less.load(bundleOf('0', { expected })), { registrations: { tools: {} } });
+  t.match(await callTool(less, 'run'), { outcome: 'failed', message: 'tools run is not registered' });
+});
+
+t.test('nothing is granted while a package is read', async (t) => {
+  const { places } = await read(
+    'if (Object.keys(host).join() === "log,settings") middleware.ok = () => 0; host.log("hi");',
+  );
+  t.ok(Object.hasOwn(places, 'middleware.ok'));
+});
+
+for (const [name, code] of Object.entries({
+  'an endless loop': 'for (;;);',
+  'an endless loop of microtasks': 'const again = () => Promise.resolve().then(again); again();',
+})) {
+  t.test(`${name} at load`, async (t) => {
+    const child = testChild(t, jail);
+    await child.ready;
+    await t.rejects(child.load(bundleOf(code), 300), {
+      kind: 'timeout',
+      message: /loading took longer than its 300 ms/,
+    });
+    t.equal((await child.ended).gone, true);
+    t.notOk(isAlive(child.pid));
+  });
+}

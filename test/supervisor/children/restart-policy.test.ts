@@ -1,0 +1,63 @@
+/** The restart policy over time: backoff, breaker, trial. */
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  afterExit,
+  afterStableRun,
+  afterStart,
+  decide,
+  fresh,
+  type RestartState,
+} from '../../../supervisor/children/restart-policy.ts';
+
+const MIDDLE = 0.5;
+
+t.test('a first start is immediate', async (t) => {
+  t.same(decide(fresh, 0, MIDDLE), { kind: 'start' });
+});
+
+t.test('pauses double from one second', async (t) => {
+  let state: RestartState = fresh;
+  const pauses: number[] = [];
+  for (let exit = 0; exit < 4; exit += 1) {
+    state = afterExit(state, 1_000, 5);
+    const decision = decide(state, 1_000, MIDDLE);
+    if (decision.kind === 'wait') pauses.push(decision.until - 1_000);
+  }
+  t.same(pauses, [1_000, 2_000, 4_000, 8_000]);
+});
+
+t.test('five exits in ten minutes fail it, and ten minutes later it gets one trial', async (t) => {
+  let state: RestartState = fresh;
+  for (let exit = 1; exit <= 5; exit += 1) state = afterExit(state, exit * 1_000, 5);
+  t.same(decide(state, 6_000, MIDDLE), { kind: 'failed', until: 605_000 });
+  t.same(decide(state, 605_000, MIDDLE), { kind: 'start' });
+  const trial = afterStart(state);
+  t.equal(trial.phase, 'half-open');
+  t.equal(decide(afterExit(trial, 606_000, 5), 606_001, MIDDLE).kind, 'failed', 'a trial that fails opens it again');
+  t.same(afterStableRun(trial), fresh, 'one that holds closes it');
+});
+
+t.test('exits far apart never fail it', async (t) => {
+  let state: RestartState = fresh;
+  for (let exit = 1; exit <= 50; exit += 1) state = afterExit(state, exit * 200_000, 150_000);
+  t.equal(state.phase, 'closed');
+  t.equal(state.streak, 1, 'a stable run starts the count again');
+});
+
+t.test('whatever happens, a pause is between 0.8 s and 72 s, and a start is allowed in the end', async (_t) => {
+  const exits = fc.array(fc.record({ after: fc.nat(700_000), ran: fc.nat(120_000) }), { maxLength: 30 });
+  fc.assert(
+    fc.property(exits, fc.double({ min: 0, max: 1, noNaN: true }), (list, chance) => {
+      let now = 0;
+      let state: RestartState = fresh;
+      for (const { after, ran } of list) {
+        now += after;
+        state = afterExit(state, now, ran);
+        const decision = decide(state, now, chance);
+        if (decision.kind === 'wait' && (decision.until - now < 799 || decision.until - now > 72_001)) return false;
+      }
+      return decide(state, now + 600_001, chance).kind === 'start';
+    }),
+  );
+});

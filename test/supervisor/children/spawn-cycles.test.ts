@@ -1,0 +1,145 @@
+/**
+ * A thousand children are spawned and killed, at every stage of their lives; `SPAWN_CYCLES` asks for more. Nothing of
+ * them is left: no process, zombie, file, control group or descriptor, and no memory of the supervisor.
+ */
+import { randomInt } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { stop as stopEsbuild } from 'esbuild';
+import t from 'tap';
+import { type Child, startChild } from '../../../supervisor/children/child.ts';
+import { makeJail } from '../../../supervisor/jail/jail.ts';
+import { findLimiter } from '../../../supervisor/jail/limiter.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { eventually } from '../world.ts';
+import { bundleOf, callTool, childProgram, toolOf } from './jailed-child.ts';
+
+const CYCLES = Number(process.env.SPAWN_CYCLES ?? 1_000);
+/** Until then everything that is made once has been made. */
+const WARM_UP = Math.min(200, CYCLES / 5);
+/** Two cores are busy with this many. */
+const AT_ONCE = 4;
+/** A thousand cycles take half a minute on two free cores. */
+const MS_PER_CYCLE = 300;
+/** What the collector may hold back or not; a leak of one child's pipes alone would be 40 times as much. Bytes. */
+const HEAP_SLACK = 3_000_000;
+const RESIDENT_SLACK = 30_000_000;
+/** No other jail on this machine has this heap, so its processes are found wherever they hang. */
+const HEAP_MEGABYTES = 100 + (process.pid % 10_000);
+
+t.setTimeout(60_000 + CYCLES * MS_PER_CYCLE);
+
+/** How far a child gets before it is killed. */
+const stages: readonly ((child: Child) => unknown)[] = [
+  () => undefined,
+  (child) => child.ready,
+  // While bubblewrap builds the jail.
+  () => new Promise((resolve) => setTimeout(resolve, randomInt(20))),
+  (child) => child.load(bundleOf(toolOf('for (;;);'))),
+  async (child) => {
+    await child.load(bundleOf(toolOf('await host.storage.get("x"); for (;;);'), { members: ['storage.get'] }));
+    // Killed while it is at work.
+    callTool(child, 'run').catch(() => undefined);
+  },
+];
+
+t.test(`${CYCLES} children later nothing is left`, async (t) => {
+  const directory = await temporaryFolder(t);
+  const jail = makeJail({ directory, program: await childProgram(), heapMegabytes: HEAP_MEGABYTES });
+  // Its service would be counted as left behind.
+  await stopEsbuild();
+  const handlers = { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined };
+  let begun = 0;
+  let ended = 0;
+  let late = 0;
+  const cycle = async (): Promise<void> => {
+    const reach = stages[begun % stages.length];
+    begun += 1;
+    const child = startChild(jail, handlers);
+    try {
+      await reach?.(child);
+    } catch {
+      // A machine that needs ten seconds for a start: it is killed at an earlier stage than was meant.
+      late += 1;
+    }
+    const end = await child.kill('next');
+    if (end.gone) ended += 1;
+  };
+  const until = async (total: number): Promise<void> => {
+    const lane = async () => {
+      while (begun < total) await cycle();
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  };
+  await until(WARM_UP);
+  const before = { ...(await settled()), files: readdirSync(directory) };
+  await until(CYCLES);
+  t.equal(ended, CYCLES, 'each is verified gone');
+  const after = await settled();
+  t.ok(after.open <= before.open, `${before.open} descriptors before, ${after.open} after`);
+  t.same(ownProcesses(), [], 'no process is left, and no zombie');
+  t.same(readdirSync(directory), before.files, 'no file is left');
+  await eventually(async () => ownGroups().length === 0);
+  t.pass('no control group is left');
+  t.ok(after.heap - before.heap < HEAP_SLACK, `${megabytes(after.heap - before.heap)} MB more on the heap`);
+  t.ok(after.rss - before.rss < RESIDENT_SLACK, `${megabytes(after.rss - before.rss)} MB more resident`);
+  t.comment(`${late} were not ready in time`);
+  t.comment(
+    `heap ${megabytes(before.heap)} → ${megabytes(after.heap)} MB, resident ${megabytes(before.rss)} → ${megabytes(after.rss)} MB`,
+  );
+});
+
+const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
+
+/** Descriptors and memory, when what the last child held has been let go. */
+async function settled(): Promise<{ open: number; heap: number; rss: number }> {
+  await eventually(async () => ownProcesses().length === 0);
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  for (let round = 0; round < 3; round += 1) {
+    collect();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { heapUsed, rss } = process.memoryUsage();
+  return { open: readdirSync('/proc/self/fd').length, heap: heapUsed, rss };
+}
+
+/** Of this test's jail: children of this process, zombies among them, and whoever lost its parent. */
+function ownProcesses(): string[] {
+  const mark = `--max-old-space-size=${HEAP_MEGABYTES}\0`;
+  return readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return [];
+    const [, name = '', state = '', parent = ''] = /^\d+ \((.*)\) (\S) (\d+)/s.exec(read(pid, 'stat')) ?? [];
+    const ours = parent === String(process.pid) || read(pid, 'cmdline').includes(mark);
+    return ours ? [`${pid} ${name} ${state}`] : [];
+  });
+}
+
+function read(pid: string, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'latin1');
+  } catch {
+    return '';
+  }
+}
+
+/** Control groups that this process has made, of either version. */
+function ownGroups(): string[] {
+  if (findLimiter().kind === 'rlimit') return [];
+  const lines = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
+  return lines.flatMap((line) => {
+    const [, controllers = '', path = ''] = line.split(':');
+    const bases = [join('/sys/fs/cgroup', controllers, path), join('/sys/fs/cgroup', controllers, path, '..')];
+    return bases.flatMap((base) => listed(base).filter((name) => name.startsWith(`bulkhead-${process.pid}-`)));
+  });
+}
+
+function listed(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,44 @@
+/** Channels and deliveries as the API would write them, for tests of the supervisor alone. */
+import { randomUUIDv7 } from 'node:crypto';
+import { type Channel, insertChannel } from '../../../db/channels/channels.ts';
+import { insertDeliveries } from '../../../db/channels/deliveries.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { currentTrace } from '../../../service/telemetry/tracing.ts';
+import type { Installed, World } from '../world.ts';
+
+/** Keeps what it was called with in its storage. */
+export const recorder = (answer = '') =>
+  `channel.receive = async (request) => {
+    await host.storage.set('seen', [...((await host.storage.get('seen')) ?? []),
+      { id: request.deliveryId, attempt: request.attempt, text: request.bodyText }]);
+    ${answer}
+  };`;
+
+/** Connects a channel. */
+export const connect = (world: World, made: Installed, name = 'inbox'): Promise<Channel> =>
+  inTransaction(world.pool, (tx) =>
+    insertChannel(tx, { installationId: made.installationId, accountId: made.accountId, name }),
+  );
+
+/** Takes requests in, in order. Answers their ids. */
+export async function deliver(
+  world: World,
+  made: Installed,
+  channel: Channel,
+  bodies: readonly (string | Uint8Array)[],
+  headers: readonly (readonly [string, string])[] = [],
+): Promise<string[]> {
+  const rows = bodies.map((body) => ({
+    ...{ id: randomUUIDv7(), channelId: channel.id, installationId: made.installationId, accountId: made.accountId },
+    ...{ routingId: channel.routingId, receivedAt: Date.now(), method: 'POST', query: 'a=1', headers },
+    ...{ body: Buffer.from(body), traceparent: currentTrace() },
+  }));
+  await insertDeliveries(world.pool, rows);
+  return rows.map((row) => row.id);
+}
+
+/** A delivery's row. */
+export async function rowOf(world: World, id: string) {
+  const { rows } = await world.pool.query('SELECT * FROM deliveries WHERE id = $1', [id]);
+  return rows[0];
+}

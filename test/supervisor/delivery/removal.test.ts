@@ -1,0 +1,166 @@
+/** An uninstall takes everything the installation owned, after its plugin's last word, wherever `kill -9` interrupts it. */
+import type { ClientBase } from 'pg';
+import t, { type Test } from 'tap';
+import { beginRemoval } from '../../../api/installations/installing.ts';
+import { deletePlugin } from '../../../db/catalog/plugins.ts';
+import { lockInstallation } from '../../../db/installations/installations.ts';
+import { startQueues } from '../../../db/jobs/queues.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { maintainLogs } from '../../../db/records/logs.ts';
+import { startProcess } from '../supervisor-process.ts';
+import { eventually, type Ground, type Installed, openGround } from '../world.ts';
+
+t.setTimeout(300_000);
+
+/** Says that it heard, and then takes its time: at the first attempt for ever, where `patience` says so. */
+const LEAVING = `
+events.pluginUninstalled = async (event) => {
+  await host.storage.set('heard', event.attempt);
+  host.log('bye ' + event.id);
+  const ms = event.attempt === 1 ? Number(host.settings.patience) : 0;
+  if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms));
+};
+`;
+
+interface Leaving extends Installed {
+  readonly ground: Ground;
+}
+
+async function uninstalled(t: Test, patience: number): Promise<Leaving> {
+  const ground = await openGround(t);
+  await maintainLogs(ground.pool);
+  const made = await ground.install({
+    ...{ code: LEAVING, capabilities: ['host.storage'], secrets: { key: 'x' } },
+    settings: { patience: String(patience) },
+  });
+  await ground.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'old', '1', 1)`,
+    [made.installationId],
+  );
+  const queues = await startQueues({ pool: ground.pool, role: 'producer', onError: () => undefined });
+  await inTransaction(ground.pool, async (tx) => {
+    const installation = await lockInstallation(tx, made.accountId, made.installationId);
+    if (installation) await beginRemoval(tx, queues, installation, 'user');
+  });
+  await queues.stop();
+  return { ...made, ground };
+}
+
+const lastWord = async ({ ground, installationId }: Leaving) =>
+  (await ground.pool.query('SELECT * FROM events WHERE installation_id = $1', [installationId])).rows[0];
+const heard = async ({ ground, installationId }: Leaving) =>
+  (
+    await ground.pool.query(`SELECT 1 FROM installation_storage WHERE installation_id = $1 AND key = 'heard'`, [
+      installationId,
+    ])
+  ).rows.length > 0;
+/** Whether some statement of another connection waits for a row of ours. */
+const isWaiting = async ({ ground }: Leaving, statement: string) =>
+  (
+    await ground.pool.query(
+      `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ILIKE $1`,
+      [`%${statement}%`],
+    )
+  ).rows.length > 0;
+
+/** Keeps rows locked while `work` runs, so that the supervisor stops right there. */
+async function holding(of: Leaving, lock: string, work: (holder: ClientBase) => Promise<void>): Promise<void> {
+  const holder = await of.ground.pool.connect();
+  try {
+    await holder.query('BEGIN');
+    await holder.query(lock, [of.installationId]);
+    await work(holder);
+  } finally {
+    await holder.query('ROLLBACK');
+    holder.release();
+  }
+}
+
+/** Waits until it is gone, and looks at what it left. */
+async function gone(t: Test, of: Leaving, attempts: number): Promise<void> {
+  const { pool } = of.ground;
+  const rows = async (table: string, column = 'installation_id') =>
+    (await pool.query(`SELECT * FROM ${table} WHERE ${column} = $1`, [of.installationId])).rows;
+  await eventually(async () => (await rows('installations', 'id')).length === 0, 60_000);
+  for (const table of ['installation_secrets', 'installation_storage', 'installation_runtime']) {
+    t.same(await rows(table), [], table);
+  }
+  t.match(await lastWord(of), { type: 'pluginUninstalled', state: 'delivered', attempts });
+  // Lines are written in batches: a kill takes those of the last moment with it.
+  const said = await eventually(async () => {
+    const found = (await rows('plugin_logs')).filter(({ message }) => message.startsWith('bye '));
+    return found.length > 0 && found;
+  });
+  const { id } = await lastWord(of);
+  t.same(new Set(said.map(({ message }) => message)), new Set([`bye ${id}`]), 'its log stays until its time is over');
+  t.ok((await rows('audit')).length > 0, 'and so does what it reached');
+}
+
+t.test('killed before anything was done', async (t) => {
+  const of = await uninstalled(t, 0);
+  // The job is gone as well: the row alone says that the removal was begun.
+  await of.ground.pool.query('DELETE FROM pgboss.job');
+  await startProcess(t, of.ground);
+  await gone(t, of, 1);
+});
+
+t.test('killed while the plugin has its last word', async (t) => {
+  const of = await uninstalled(t, 3_600_000);
+  const first = await startProcess(t, of.ground);
+  await eventually(() => heard(of));
+  await first.kill();
+  t.match(await lastWord(of), { state: 'pending', attempts: 1 });
+  await startProcess(t, of.ground);
+  await gone(t, of, 2);
+});
+
+t.test('killed when the last word is said and not yet written down', async (t) => {
+  const of = await uninstalled(t, 2_000);
+  const first = await startProcess(t, of.ground);
+  await eventually(() => heard(of));
+  await holding(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
+    await eventually(() => isWaiting(of, 'UPDATE events SET state'));
+    await first.kill();
+  });
+  await startProcess(t, of.ground);
+  await eventually(async () => (await lastWord(of)).state === 'delivered', 30_000);
+  const { attempts } = await lastWord(of);
+  t.ok(attempts <= 2, 'written after all, or said again');
+  await gone(t, of, attempts);
+});
+
+t.test('killed when the last word is written down and nothing is removed', async (t) => {
+  const of = await uninstalled(t, 0);
+  const first = await startProcess(t, of.ground);
+  await holding(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
+    await eventually(() => isWaiting(of, '%FROM installations%FOR UPDATE%'));
+    // Log and audit are written in batches, a moment later.
+    await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM audit')).rows.length > 0);
+    await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM plugin_logs')).rows.length > 0);
+    await first.kill();
+  });
+  const left = await of.ground.pool.query('SELECT status FROM installations');
+  t.same(left.rows, [{ status: 'uninstalling' }], 'a transaction that lost its process left no trace');
+  await startProcess(t, of.ground);
+  await gone(t, of, 1);
+});
+
+t.test('killed right after the removal', async (t) => {
+  const of = await uninstalled(t, 0);
+  const first = await startProcess(t, of.ground);
+  await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM audit')).rows.length > 0);
+  await gone(t, of, 1);
+  await first.kill();
+  const second = await startProcess(t, of.ground);
+  t.equal((await fetch(`${second.opsUrl}/readyz`)).status, 200, 'the next one starts as usual');
+  await gone(t, of, 1);
+});
+
+t.test('the row of a deleted plugin goes with its last installation', async (t) => {
+  const of = await uninstalled(t, 0);
+  await inTransaction(of.ground.pool, (tx) => deletePlugin(tx, of.pluginId));
+  await startProcess(t, of.ground);
+  await gone(t, of, 1);
+  const { rows } = await of.ground.pool.query('SELECT id FROM plugins UNION ALL SELECT id FROM versions');
+  t.same(rows, [], 'and its versions with it');
+});

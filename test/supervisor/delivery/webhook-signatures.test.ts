@@ -1,0 +1,40 @@
+/** What independent signers sign verifies inside a jailed plugin; altered, stale or differently signed requests do not. */
+import t from 'tap';
+import { type SignedHeaders, type Signer, signers } from '../../fixtures/signers.ts';
+import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
+
+const BODY = '{"type":"order.paid","note":"ünïcödé ✓"}';
+const SECRET = `whsec_${Buffer.from('a secret of twenty-four b').toString('base64')}`;
+const OTHER = `whsec_${Buffer.from('another secret, same form').toString('base64')}`;
+
+t.test('signatures are checked inside a plugin', async (t) => {
+  const child = testChild(t, await testJail(t));
+  await child.load(
+    bundleOf(
+      toolOf(
+        'return String(await webhooks[args.verify]({ headers: args.headers, bodyBytes: args.body }, args.secret));',
+      ),
+    ),
+  );
+  const check = async (scheme: Signer, headers: SignedHeaders, body = BODY, secret = SECRET): Promise<unknown> => {
+    const outcome = await callTool(child, 'run', { verify: scheme.verify, headers, body: Buffer.from(body), secret });
+    return outcome.outcome === 'answered'
+      ? outcome.answer
+      : outcome.outcome === 'failed'
+        ? outcome.message
+        : 'cancelled';
+  };
+  for (const scheme of signers) {
+    const headers = await scheme.sign(BODY, SECRET, new Date());
+    t.equal(await check(scheme, headers), 'true', `${scheme.name}: as it was signed`);
+    t.equal(await check(scheme, headers, `${BODY} `), 'false', `${scheme.name}: altered body`);
+    t.equal(await check(scheme, headers, BODY, OTHER), 'false', `${scheme.name}: another secret`);
+    t.equal(await check(scheme, {}), 'false', `${scheme.name}: unsigned`);
+    t.match(await check(scheme, headers, BODY, ''), /secret is missing/, `${scheme.name}: no secret`);
+    if (!scheme.dated) continue;
+    for (const away of [-301_000, 302_000]) {
+      const stale = await scheme.sign(BODY, SECRET, new Date(Date.now() + away));
+      t.equal(await check(scheme, stale), 'false', `${scheme.name}: ${away} ms away`);
+    }
+  }
+});

@@ -1,0 +1,237 @@
+/** What a plugin, a DNS server and a web server try on `host.http.fetch`, and what comes of it. */
+import { createServer } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import { eventually } from '../world.ts';
+import { listenOn, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
+
+const PUBLIC = '8.8.8.8';
+const MIB = 1024 * 1024;
+
+/** A plugin that may reach a server of ours under a name. */
+async function reaching(t: Test, server: Target, hosts = ['api.test']): Promise<Plugin> {
+  const plugin = await pluginWith(t, hosts);
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  return plugin;
+}
+const isIdle = (server: Target) => eventually(async () => (await server.open()) === 0);
+
+t.test('DNS rebinding: what was checked is what is connected to', async (t) => {
+  const inside = await serve(t, (_request, response) => response.end('inside'));
+  const plugin = await pluginWith(t, ['evil.test']);
+  plugin.dns.set('evil.test', [PUBLIC], ['127.0.0.1']);
+  await t.rejects(plugin.fetch(`http://evil.test:${inside.port}/`, { timeoutMs: 300 }), { name: 'HostError' });
+  t.equal(inside.connections(), 0);
+  t.same([...plugin.dns.asked].sort(), ['A evil.test', 'AAAA evil.test'], 'one look');
+});
+
+t.test('the connection goes to the first answer, whatever a second would be', async (t) => {
+  const first = await serve(t, (_request, response) => response.end('first'));
+  const second = await serve(t, (_request, response) => response.end('second'), '127.0.0.2', first.port);
+  const plugin = await reaching(t, first);
+  plugin.dns.set('api.test', ['127.0.0.1'], ['127.0.0.2']);
+  t.equal((await plugin.fetch(`http://api.test:${first.port}/`)).bodyText, 'first');
+  t.equal(second.connections(), 0);
+  t.equal((await plugin.fetch(`http://api.test:${first.port}/`)).bodyText, 'second', 'each call looks anew');
+});
+
+const notPublic = [
+  ['127.0.0.1'],
+  [PUBLIC, '127.0.0.1'],
+  [PUBLIC, '::1'],
+  ['::ffff:7f00:1'],
+  ['64:ff9b::7f00:1'],
+  ['2002:7f00:1::'],
+  ['169.254.169.254'],
+  ['10.0.0.1'],
+  ['fd00::1'],
+  ['0.0.0.0'],
+];
+for (const answers of notPublic)
+  t.test(`a name that answers ${answers.join(' and ')} is refused`, async (t) => {
+    const inside = await serve(t, (_request, response) => response.end('inside'));
+    const plugin = await pluginWith(t, ['evil.test']);
+    plugin.dns.set('evil.test', answers);
+    await t.rejects(plugin.fetch(`http://evil.test:${inside.port}/`), { message: /an address that is not public/ });
+    t.equal(inside.connections(), 0);
+  });
+
+t.test('a private target counts by name and port together', async (t) => {
+  const [named, other] = [await serve(t, (_, response) => response.end()), await serve(t, (_, r) => r.end())];
+  const plugin = await reaching(t, named, ['*.test']);
+  plugin.dns.set('evil.test', ['127.0.0.1']);
+  await t.rejects(plugin.fetch(`http://api.test:${other.port}/`), { message: /not public/ });
+  await t.rejects(plugin.fetch(`http://evil.test:${named.port}/`), { message: /not public/ });
+  await t.rejects(plugin.fetch(`http://gone.test:${named.port}/`), { message: 'gone.test has no address' });
+  t.equal(other.connections() + named.connections(), 0);
+});
+
+t.test('a redirect is judged like a first address', async (t) => {
+  const inside = await serve(t, (_request, response) => response.end('inside'));
+  const server = await serve(t, (request, response) => {
+    const to = decodeURIComponent(request.url?.slice(1) ?? '');
+    response.writeHead(307, { location: to }).end();
+  });
+  const plugin = await reaching(t, server, ['api.test', 'inner.test']);
+  plugin.dns.set('inner.test', ['127.0.0.1']);
+  const refused = {
+    [`http://inner.test:${inside.port}/`]: /inner.test has an address that is not public/,
+    [`http://127.0.0.1:${inside.port}/`]: /no host but an IP address/,
+    [`http://2130706433:${inside.port}/`]: /no host but an IP address/,
+    [`http://[::ffff:7f00:1]:${inside.port}/`]: /no host but an IP address/,
+    [`http://localhost:${inside.port}/`]: /localhost is not a granted host/,
+    '//ungranted.test/': /ungranted.test is not a granted host/,
+    'file:///etc/passwd': /only http: and https:/,
+    [`http://user:pw@api.test:${inside.port}/`]: /user name or password/,
+    'http://:0': /no address/,
+  };
+  for (const [to, message] of Object.entries(refused))
+    await t.rejects(plugin.fetch(`http://api.test:${server.port}/${encodeURIComponent(to)}`), { message }, to);
+  t.equal(inside.connections(), 0);
+  await isIdle(server);
+});
+
+t.test('a chain of redirects ends', async (t) => {
+  let requests = 0;
+  const server = await serve(t, (_request, response) => {
+    requests += 1;
+    response.writeHead(302, { location: `/${requests}` }).end();
+  });
+  const plugin = await reaching(t, server);
+  await t.rejects(plugin.fetch(`http://api.test:${server.port}/`), { message: /redirected more than 5 times/ });
+  t.equal(requests, 6);
+  await isIdle(server);
+});
+
+const slow: Readonly<Record<string, Parameters<typeof serve>[1]>> = {
+  'no answer': () => undefined,
+  'a body in drops': (_request, response) => {
+    const drip = setInterval(() => response.write('x'), 20);
+    response.on('close', () => clearInterval(drip));
+  },
+  'a body that stops': (_request, response) => void response.write('x'),
+};
+for (const [name, listener] of Object.entries(slow))
+  t.test(`slow: ${name}`, async (t) => {
+    const server = await serve(t, listener);
+    const plugin = await reaching(t, server);
+    const answer = plugin.fetch(`http://api.test:${server.port}/`, { timeoutMs: 300 });
+    await t.rejects(answer, { name: 'HostError', message: 'there was no whole answer within 300 ms' });
+    await isIdle(server);
+  });
+
+const bomb = gzipSync(Buffer.alloc(200 * MIB));
+const huge: Readonly<Record<string, { listener: Parameters<typeof serve>[1]; message: RegExp }>> = {
+  'a gzip bomb': {
+    listener: (_request, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb),
+    message: /longer than \d+ bytes/,
+  },
+  'a bomb in a bomb': {
+    listener: (_request, response) =>
+      void response.writeHead(200, { 'content-encoding': 'gzip, gzip' }).end(gzipSync(bomb)),
+    message: /content-encoding gzip, gzip is not understood/,
+  },
+  'a body without end': {
+    listener: (_request, response) => {
+      const more = () => {
+        while (response.writable && response.write(Buffer.alloc(MIB)));
+      };
+      response.on('drain', more);
+      more();
+    },
+    message: /longer than \d+ bytes/,
+  },
+  'half a megabyte of headers': {
+    listener: (_request, response) => void response.writeHead(200, { 'x-big': 'x'.repeat(MIB / 2) }).end(),
+    message: /headers over 65536 bytes/,
+  },
+  'many headers': {
+    listener: (_request, response) => {
+      for (let index = 0; index < 50_000; index++) response.setHeader(`x-${index}`, 'x');
+      response.end();
+    },
+    message: /headers over 65536 bytes/,
+  },
+};
+for (const [name, { listener, message }] of Object.entries(huge))
+  t.test(`huge: ${name}`, async (t) => {
+    const server = await serve(t, listener);
+    const plugin = await reaching(t, server);
+    const before = process.memoryUsage().rss;
+    await t.rejects(plugin.fetch(`http://api.test:${server.port}/`), { name: 'HostError', message });
+    t.ok(process.memoryUsage().rss - before < 100 * MIB, 'it was not unpacked whole');
+    await isIdle(server);
+  });
+
+t.test('what speaks no HTTP, or hides names in it', async (t) => {
+  const answers: string[] = [];
+  const server = await listenOn(
+    t,
+    createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => socket.end(answers.shift() ?? ''));
+    }),
+  );
+  const plugin = await reaching(t, server);
+  const fetch = () => plugin.fetch(`http://api.test:${server.port}/`);
+  answers.push('SSH-2.0-OpenSSH_9.9\r\n', '', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf');
+  for (let left = answers.length; left > 0; left--)
+    await t.rejects(fetch(), { name: 'HostError', message: /^api\.test gave no answer that can be read/ });
+  answers.push('HTTP/1.1 200 OK\r\n__proto__: x\r\nconstructor: y\r\ncontent-length: 2\r\n\r\nok');
+  const { headers, bodyText } = await fetch();
+  t.equal(bodyText, 'ok');
+  t.same(Object.keys(headers).sort(), ['constructor', 'content-length']);
+  t.equal(Object.getPrototypeOf(headers), Object.prototype);
+  await isIdle(server);
+});
+
+t.test('headers that steer the connection or break out of it are refused', async (t) => {
+  const server = await serve(t, (_request, response) => response.end());
+  const plugin = await reaching(t, server);
+  const send = (headers: Record<string, string>) => plugin.fetch(`http://api.test:${server.port}/`, { headers });
+  for (const name of ['Host', 'connection', 'Transfer-Encoding', 'content-length', 'Upgrade', 'TE', 'expect'])
+    await t.rejects(send({ [name]: 'x' }), { message: `the header ${name} is set by the host and cannot be sent` });
+  const broken = [{ 'x-a': 'b\r\nhost: evil' }, { 'x-a\r\nhost': 'x' }, { 'x a': 'x' }, { 'x-a': '☃' }, { '': 'x' }];
+  for (const headers of broken) await t.rejects(send(headers), { message: /is not a header that can be sent/ });
+  await t.rejects(send({ 'x-a': 'x'.repeat(40_000) }), { message: /too many or too long/ });
+  t.equal(server.connections(), 0);
+});
+
+t.test('a body that is too long, or that a method does not have, is refused', async (t) => {
+  const server = await serve(t, (_request, response) => response.end());
+  const plugin = await reaching(t, server);
+  const url = `http://api.test:${server.port}/`;
+  await t.rejects(plugin.fetch(url, { body: 'x' }), { message: 'a GET request has no body' });
+  const body = 'x'.repeat(2 * MIB + 1);
+  await t.rejects(plugin.fetch(url, { method: 'POST', body }), { message: /the body is longer than 2097152 bytes/ });
+  t.equal(server.connections(), 0);
+});
+
+t.test('an installation has so many requests under way, and no more', async (t) => {
+  const server = await serve(t, () => undefined);
+  const plugin = await reaching(t, server);
+  const fetch = () => plugin.fetch(`http://api.test:${server.port}/`);
+  const waiting = Array.from({ length: 16 }, fetch);
+  const ended = Promise.allSettled(waiting);
+  await t.rejects(fetch(), { message: '16 requests are under way, wait for some' });
+  await eventually(async () => (await server.open()) === 16);
+  plugin.child.abort();
+  t.ok((await ended).every(({ status }) => status === 'rejected'));
+  await isIdle(server);
+});
+
+t.test('a grant that goes closes the connection; one of another host does not', async (t) => {
+  const server = await serve(t, () => undefined);
+  const plugin = await reaching(t, server, ['api.test', 'other.test']);
+  const answer = t.rejects(plugin.fetch(`http://api.test:${server.port}/`));
+  await eventually(async () => (await server.open()) === 1);
+  const { entry } = plugin.standing;
+  plugin.standing.update({ ...entry, granted: ['host.http:*.test'] });
+  plugin.standing.update({ ...entry, granted: ['host.http:api.test'] });
+  t.equal(await server.open(), 1);
+  plugin.standing.update({ ...entry, granted: ['host.http:other.test'] });
+  await answer;
+  await isIdle(server);
+  await t.rejects(plugin.fetch(`http://api.test:${server.port}/`), { message: /not a granted host/ });
+});

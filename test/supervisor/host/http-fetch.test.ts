@@ -1,0 +1,111 @@
+/** What a plugin gets from `host.http.fetch`. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import { join } from 'node:path';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import t from 'tap';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { listenOn, pluginWith, serve } from './http-target.ts';
+
+t.test('method, headers and body go out, status, headers and body come back', async (t) => {
+  const server = await serve(t, async (request, response) => {
+    const body = (await request.toArray()).join('');
+    response.writeHead(201, { 'content-type': 'application/json', 'x-two': ['a', 'b'], 'keep-alive': 'timeout=9' });
+    response.end(JSON.stringify({ method: request.method, url: request.url, headers: request.headers, body }));
+  });
+  const plugin = await pluginWith(t, ['api.test']);
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  const answer = await plugin.fetch(`http://API.test.:${server.port}/a%20b?q=1#part`, {
+    ...{ method: 'PUT', body: 'grüße', headers: { 'X-Key': 'k', Authorization: 'Bearer x' } },
+  });
+  t.match(answer, { status: 201, headers: { 'x-two': 'a, b', 'content-type': 'application/json' } });
+  t.notOk('keep-alive' in answer.headers);
+  t.match(JSON.parse(answer.bodyText), {
+    ...{ method: 'PUT', url: '/a%20b?q=1', body: 'grüße' },
+    headers: { host: `api.test:${server.port}`, 'x-key': 'k', authorization: 'Bearer x' },
+  });
+  t.equal(Buffer.from(answer.bodyBytes).toString(), answer.bodyText);
+  const bytes = new Uint8Array([0, 255, 10]);
+  const sent = await plugin.fetch(`http://api.test:${server.port}/`, { method: 'POST', body: bytes });
+  t.equal(JSON.parse(sent.bodyText).headers['content-length'], '3');
+});
+
+t.test('bodies are decoded; what is no text has bytes only', async (t) => {
+  const coders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
+  const server = await serve(t, (request, response) => {
+    const coding = request.url?.slice(1) ?? '';
+    if (coding === 'image') return void response.writeHead(200, { 'content-type': 'image/png' }).end('\x89PNG');
+    if (coding === 'latin') {
+      response.writeHead(200, { 'content-type': 'text/plain; charset=iso-8859-1' });
+      return void response.end(Buffer.from([0xfc]));
+    }
+    const code = coders[coding as keyof typeof coders];
+    response.writeHead(200, { 'content-type': 'text/plain', 'content-encoding': coding });
+    response.end(code ? code('hello') : 'hello');
+  });
+  const plugin = await pluginWith(t, ['api.test']);
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  const at = (path: string) => plugin.fetch(`http://api.test:${server.port}/${path}`);
+  for (const coding of Object.keys(coders)) {
+    const answer = await at(coding);
+    t.equal(answer.bodyText, 'hello', coding);
+    t.notOk('content-encoding' in answer.headers || 'content-length' in answer.headers);
+  }
+  t.match(await at('image'), { bodyText: '', bodyBytes: { byteLength: 5 } });
+  t.equal((await at('latin')).bodyText, 'ü');
+  await t.rejects(at('rot13'), { name: 'HostError', message: /content-encoding rot13 is not understood/ });
+});
+
+t.test('redirects are followed; keys stay with the first host, and a POST becomes a GET', async (t) => {
+  const other = await serve(t, (request, response) => response.end(JSON.stringify(request.headers)));
+  const server = await serve(t, (request, response) => {
+    if (request.url === '/here') return void response.end(`${request.method} ${request.headers.authorization}`);
+    const location = request.url === '/away' ? `http://other.test:${other.port}/` : '/here';
+    response.writeHead(302, { location }).end('not read');
+  });
+  const plugin = await pluginWith(t, ['api.test', 'other.test']);
+  for (const [name, port] of [
+    ['api.test', server.port],
+    ['other.test', other.port],
+  ] as const) {
+    plugin.dns.set(name, ['127.0.0.1']);
+    plugin.allow(`${name}:${port}`);
+  }
+  const init = { headers: { authorization: 'a', cookie: 'c', 'x-api-key': 'k', accept: 'text/x' } };
+  const same = await plugin.fetch(`http://api.test:${server.port}/same`, { ...init, method: 'POST', body: 'x' });
+  t.equal(same.bodyText, 'GET a');
+  const away = JSON.parse((await plugin.fetch(`http://api.test:${server.port}/away`, init)).bodyText);
+  t.equal(away.accept, 'text/x');
+  t.notOk('authorization' in away || 'cookie' in away || 'x-api-key' in away);
+});
+
+t.test('https: the certificate must be the name’s', async (t) => {
+  const folder = await temporaryFolder(t);
+  const files = { key: join(folder, 'key.pem'), cert: join(folder, 'cert.pem') };
+  execFileSync(
+    'openssl',
+    [
+      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+      ...['-subj', '/CN=api.test', '-addext', 'subjectAltName=DNS:api.test', '-keyout', files.key, '-out', files.cert],
+    ],
+    { stdio: 'ignore' },
+  );
+  const cert = readFileSync(files.cert, 'utf8');
+  const secure = createServer({ key: readFileSync(files.key), cert }, (_request, response) => response.end('secure'));
+  const server = await listenOn(t, secure);
+  const open = async (certificates?: string) => {
+    const plugin = await pluginWith(t, ['*.test'], certificates === undefined ? {} : { certificates });
+    for (const name of ['api.test', 'other.test']) {
+      plugin.dns.set(name, ['127.0.0.1']);
+      plugin.allow(`${name}:${server.port}`);
+    }
+    return plugin;
+  };
+  const trusting = await open(cert);
+  t.equal((await trusting.fetch(`https://api.test:${server.port}/`)).bodyText, 'secure');
+  await t.rejects(trusting.fetch(`https://other.test:${server.port}/`), { message: /ERR_TLS_CERT_ALTNAME_INVALID/ });
+  await t.rejects((await open()).fetch(`https://api.test:${server.port}/`), { message: /DEPTH_ZERO_SELF_SIGNED_CERT/ });
+});

@@ -1,0 +1,92 @@
+/** `host.http.fetch` from a real plugin: what it is given, and that nothing stays open when it may not any more. */
+import t, { type Test } from 'tap';
+import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { killProcess } from '../../runner/harness.ts';
+import { connectionEnds } from '../../runner/open-ends.ts';
+import { eventually, type Installed, startWorld, type World } from '../world.ts';
+import { startDns } from './dns-server.ts';
+import { serve, type Target } from './http-target.ts';
+
+t.setTimeout(120_000);
+
+const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
+  const all = Array.from({ length: 3 }, () => host.http.fetch(url).then(({ status, bodyText, bodyBytes }) =>
+    status + ' ' + bodyText + ' ' + bodyBytes.constructor.name + bodyBytes.length, (error) => error.code + ': ' + error.message));
+  return { text: [...new Set(await Promise.all(all))].join() };
+} };`;
+
+interface Asking extends Installed {
+  readonly world: World;
+  readonly server: Target;
+  ask(path: string): Promise<string>;
+}
+
+async function asking(t: Test): Promise<Asking> {
+  const server = await serve(t, (request, response) => {
+    if (request.url === '/now') response.end('here');
+  });
+  const dns = await startDns(t);
+  dns.set('api.test', ['127.0.0.1']);
+  const http = { dnsServers: [dns.address], allowPrivate: new Set([`api.test:${server.port}`]) };
+  const world = await startWorld(t, { http });
+  const made = await world.install({ slug: 'asking', capabilities: ['host.http:api.test'], code: FETCHING });
+  const session = await world.session();
+  const ask = async (path: string) => {
+    const input = path.includes(':') ? path : `http://api.test:${server.port}${path}`;
+    const { body } = await world.call('POST', `/sessions/${session}/commands/asking__run`, { input });
+    return body.text ?? JSON.stringify(body);
+  };
+  return { ...made, world, server, ask };
+}
+
+t.test('a plugin gets an answer with text and bytes, and a sentence for what it may not have', async (t) => {
+  const { ask, server, world, installationId } = await asking(t);
+  t.equal(await ask('/now'), '200 here Uint8Array4');
+  t.match(await ask('http://other.test/'), /^failed: host\.http\.fetch: other\.test is not a granted host/);
+  t.match(await ask('http://169.254.169.254/'), /^failed: host\.http\.fetch: the address names no host/);
+  await eventually(async () => (await server.open()) === 0);
+  await world.supervisor.audit.flush();
+  const { rows } = await world.pool.query('SELECT DISTINCT member, outcome FROM audit WHERE installation_id = $1', [
+    installationId,
+  ]);
+  t.same(
+    new Set(rows.map(({ member, outcome }) => `${member} ${outcome}`)),
+    new Set(['http.fetch ok', 'http.fetch failed']),
+  );
+});
+
+const ends: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; told: RegExp }>> = {
+  'fewer grants': {
+    what: (asking) => change(asking, `granted_capabilities = '{host.http:other.test}'`),
+    told: /not granted any more/,
+  },
+  'a pause': { what: (asking) => change(asking, `status = 'paused'`), told: /not granted any more/ },
+  'an uninstall': { what: (asking) => change(asking, `status = 'uninstalling'`), told: /not granted any more/ },
+  'the death of its child': {
+    what: async ({ world, installationId }) => {
+      killProcess(world.supervisor.fleet.pidOf(installationId));
+    },
+    told: /ended|gone|died|killed|SIGKILL/i,
+  },
+};
+
+async function change({ world, installationId }: Asking, what: string): Promise<void> {
+  await world.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
+    installationId,
+  ]);
+  await announceInstallation(world.pool, installationId);
+}
+
+for (const [name, { what, told }] of Object.entries(ends))
+  t.test(`${name} leaves no socket open`, async (t) => {
+    const plugin = await asking(t);
+    const { ask, server } = plugin;
+    await ask('/now');
+    await eventually(async () => (await server.open()) === 0);
+    const answer = ask('/never');
+    await eventually(async () => (await server.open()) === 3);
+    t.equal(connectionEnds(server.port), 6, 'both ends of each');
+    await what(plugin);
+    t.match(await answer, told);
+    await eventually(async () => (await server.open()) === 0 && connectionEnds(server.port) === 0);
+  });

@@ -1,0 +1,88 @@
+/** `host.http` as a plugin calls it, in this process, against servers of the test that are found by a DNS server of the test. */
+
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo, Server as NetServer } from 'node:net';
+import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import { hostCalls } from '../../../sdk/contract/protocol.ts';
+import { holdGrant } from '../../../supervisor/host/held-grant.ts';
+import type { HostArgs, HostResult } from '../../../supervisor/host/host-call.ts';
+import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
+import { httpCalls } from '../../../supervisor/host/http/http.ts';
+import { Standing } from '../../../supervisor/host/live-installation.ts';
+import type { Teardown } from '../../runner/harness.ts';
+import { type DnsServer, startDns } from './dns-server.ts';
+
+export interface Target {
+  readonly port: number;
+  /** Connections that were made, open or not. */
+  readonly connections: () => number;
+  /** Connections that are open. */
+  readonly open: () => Promise<number>;
+}
+
+/** Listens on a loopback address and counts. */
+export async function listenOn<S extends NetServer>(
+  test: Teardown,
+  server: S,
+  host = '127.0.0.1',
+  port = 0,
+): Promise<Target> {
+  let connections = 0;
+  const sockets = new Set<{ destroy(): void }>();
+  server.on('connection', (socket) => {
+    connections += 1;
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  server.listen(port, host);
+  await once(server, 'listening');
+  test.teardown(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    connections: () => connections,
+    open: async () => sockets.size,
+  };
+}
+
+export const serve = (test: Teardown, listener: RequestListener, host?: string, port?: number): Promise<Target> =>
+  listenOn<Server>(test, createServer(listener), host, port);
+
+type Init = HostArgs<'http.fetch'>['init'];
+
+export interface Plugin {
+  readonly dns: DnsServer;
+  readonly standing: Standing;
+  /** Ends with the child. */
+  readonly child: AbortController;
+  fetch(url: string, init?: Init): Promise<HostResult<'http.fetch'>>;
+  /** Lets the operator name a private target. */
+  allow(target: string): void;
+}
+
+/** A plugin that was granted these hosts. */
+export async function pluginWith(
+  test: Teardown,
+  hosts: readonly string[],
+  options: Partial<Exchange> = {},
+): Promise<Plugin> {
+  const dns = await startDns(test);
+  const allowPrivate = new Set<string>();
+  const calls = httpCalls({ allowPrivate, dnsServers: [dns.address], ...options });
+  const granted = hosts.map((host) => `host.http:${host}`);
+  const standing = new Standing({ installationId: 'one', granted } as unknown as RosterEntry);
+  const child = new AbortController();
+  return {
+    ...{ dns, standing, child },
+    allow: (target) => void allowPrivate.add(target),
+    fetch: (url, init) => {
+      const grant = holdGrant(hostCalls['http.fetch'], standing);
+      const scope = { entry: standing.entry, session: null, invocationId: null };
+      const signal = AbortSignal.any([child.signal, grant.gone]);
+      return calls['http.fetch']({ ...scope, ...grant, signal }, { url, init }).finally(grant.release);
+    },
+  };
+}

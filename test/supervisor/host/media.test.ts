@@ -1,0 +1,101 @@
+/** `host.media`: content-addressed within an account, typed by its bytes, gone with who put it. */
+import t from 'tap';
+import { openBlobUpkeep } from '../../../api/plugins/blob-upkeep.ts';
+import { removeInstallation } from '../../../db/installations/removals.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { sniff } from '../../../supervisor/host/media.ts';
+import { asCommand, runCommand, startWorld, type World } from '../world.ts';
+
+/** Does one call: `put` a text, `get` or `remove` an id. Answers the result or the refusal. */
+t.setTimeout(120_000);
+const code = asCommand(`const { put, name, get, remove, zeros } = args;
+  if (put !== undefined) return host.media.put(new TextEncoder().encode(put), name);
+  if (zeros !== undefined) {
+    const { id } = await host.media.put(new Uint8Array(zeros));
+    return { length: (await host.media.get(id)).content.length };
+  }
+  if (get === undefined) return host.media.remove(remove).then(() => 'removed');
+  const { content, mediaType } = await host.media.get(get);
+  return { text: new TextDecoder().decode(content), mediaType };`);
+const as =
+  (world: World, slug: string, account = 'ann') =>
+  (args: object) =>
+    runCommand(world, slug, args, { account });
+const capabilities = ['host.media'];
+
+t.test('the same bytes have one id in an account, which is nobody else’s', async (t) => {
+  const world = await startWorld(t);
+  for (const slug of ['one', 'two']) await world.install({ slug, capabilities, code });
+  await world.install({ slug: 'bobs', account: 'bob', capabilities, code });
+  const [one, two, bobs] = [as(world, 'one'), as(world, 'two'), as(world, 'bobs', 'bob')];
+  const first = await one({ put: 'hello', name: 'a.html' });
+  t.match(first, { mediaType: 'text/plain', sizeBytes: 5, id: /^[0-9a-f]{64}$/ });
+  t.same(await two({ put: 'hello' }), first);
+  t.same(await two({ get: first.id }), { text: 'hello', mediaType: 'text/plain' });
+  const theirs = await bobs({ put: 'hello' });
+  t.not(theirs.id, first.id);
+  for (const get of [first.id, 'x', 'a\0b']) t.match(await bobs({ get }), /no such media file/);
+  t.match(await bobs({ remove: first.id }), /no such media file/);
+
+  t.equal(await one({ remove: first.id }), 'removed');
+  t.match(await one({ remove: first.id }), /of this installation/, 'what another holds is not removed');
+  t.same(await one({ get: first.id }), { text: 'hello', mediaType: 'text/plain' });
+  t.equal(await two({ remove: first.id }), 'removed');
+  t.match(await two({ get: first.id }), /no such media file/);
+});
+
+t.test('runtimes get the bytes, and browsers only save them', async (t) => {
+  const world = await startWorld(t);
+  await world.install({ slug: 'one', capabilities, code });
+  const { id } = await as(world, 'one')({ put: '<script>alert(1)</script>', name: 'é"\r\n.html' });
+  const got = await world.call('GET', `/media/${id}`);
+  t.match(got, { status: 200, body: '<script>alert(1)</script>' });
+  t.match(got.headers, {
+    'content-type': /^text\/plain/,
+    'content-disposition': "attachment; filename*=UTF-8''%C3%A9%22%0D%0A.html",
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+  });
+  t.equal((await world.call('GET', `/media/${id}`, undefined, 'bob')).status, 404);
+  t.equal((await world.call('GET', '/media/a%00b')).status, 404);
+});
+
+t.test('types come from the bytes', async (t) => {
+  const png = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex');
+  t.equal(await sniff(png), 'image/png');
+  t.equal(await sniff(Buffer.from('%PDF-1.7\n')), 'application/pdf');
+  t.equal(await sniff(Buffer.from('plain ü')), 'text/plain');
+  t.equal(await sniff(Buffer.from([0xff, 0xfe, 0, 0xd8])), 'application/octet-stream');
+  t.equal(await sniff(Buffer.alloc(0)), 'text/plain');
+});
+
+t.test('an account keeps so much; what is put can be got', async (t) => {
+  const world = await startWorld(t, { mediaQuota: { bytes: 3 * MIB, files: 3 } });
+  for (const slug of ['one', 'two']) await world.install({ slug, capabilities, code });
+  const one = as(world, 'one');
+  const two = as(world, 'two');
+  t.match(await one({ zeros: 2 * MIB }), { length: 2 * MIB });
+  t.match(await one({ zeros: 2 * MIB + 1 }), /2097152 bytes at most/);
+  t.match(await two({ zeros: MIB + 1 }), /no room/);
+  t.match(await two({ zeros: 2 * MIB }), { length: 2 * MIB }, 'the same bytes need no more room');
+  const puts = await Promise.all(['a', 'b', 'c', 'd'].map((put) => one({ put })));
+  t.equal(puts.filter((answer) => typeof answer === 'string' && answer.includes('no room')).length, 2);
+});
+
+t.test('it goes with its installation, and its bytes with the next sweep', async (t) => {
+  const world = await startWorld(t);
+  const leaving = await world.install({ slug: 'one', capabilities, code });
+  await world.install({ slug: 'two', capabilities, code });
+  const [alone, shared] = [await as(world, 'one')({ put: 'alone' }), await as(world, 'one')({ put: 'shared' })];
+  await as(world, 'two')({ put: 'shared' });
+  const upkeep = openBlobUpkeep({ pool: world.pool, blobs: world.blobs, onError: t.fail }, -60_000);
+  t.teardown(() => upkeep.close());
+  t.equal(await upkeep.sweep(), 0, 'all of it is used');
+  await world.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
+  await world.supervisor.fleet.retire(leaving.installationId);
+  await removeInstallation(world.pool, world.supervisor.queues, leaving.installationId);
+  t.match(await as(world, 'two')({ get: alone.id }), /no such media file/);
+  t.match(await as(world, 'two')({ get: shared.id }), { text: 'shared' });
+  t.equal(await upkeep.sweep(), 1);
+  t.match(await as(world, 'two')({ get: shared.id }), { text: 'shared' });
+});

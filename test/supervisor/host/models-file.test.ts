@@ -1,0 +1,45 @@
+/** `MODELS_FILE`: what it may hold, and what start-up says when it does not. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { readModels } from '../../../supervisor/host/llm/configuration.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+
+const good = { name: 'main', kind: 'openai', baseUrl: 'https://models.example.com/v1', models: ['big'] };
+const KEY = 'sk-secret';
+
+t.test('models are names or say more; keys come from the file or a variable', async (t) => {
+  const path = join(await temporaryFolder(t), 'models.json');
+  const claude = { id: 'claude', name: 'Claude', price: { inputPerMillion: 3, outputPerMillion: 15 } };
+  const more = { ...good, name: 'second', kind: 'anthropic', apiKeyEnv: 'THE_KEY', models: [claude] };
+  await writeFile(path, JSON.stringify([{ ...good, apiKey: 'k' }, more]));
+  const [first, second] = await readModels(path, { THE_KEY: KEY });
+  t.match(first, { name: 'main', apiKey: 'k', structuredOutputs: true, models: [{ id: 'big', name: 'big' }] });
+  t.match(second, { name: 'second', apiKey: KEY, models: [claude] });
+  t.notOk(second && 'apiKeyEnv' in second);
+  t.same(await readModels(undefined, {}), []);
+});
+
+t.test('what is wrong is named, and no value repeated', async (t) => {
+  const path = join(await temporaryFolder(t), 'models.json');
+  const wrong: readonly [unknown, RegExp][] = [
+    [{ ...good, name: 'Big__One', apiKey: KEY }, /MODELS_FILE: 0\.name: must be 1-32 small letters/],
+    [{ ...good, kind: 'telepathy', apiKey: KEY }, /MODELS_FILE: 0\.kind/],
+    [{ ...good, baseUrl: `ftp://${KEY}@x` }, /MODELS_FILE: 0\.baseUrl: must be an http or https address/],
+    [{ ...good, apiKeyEnv: 'NOT_SET' }, /main wants the variable NOT_SET, which is not set/],
+    [{ ...good, apiKey: KEY, apiKeyEnv: 'THE_KEY' }, /both apiKey and apiKeyEnv/],
+    [{ ...good, apikey: KEY }, /MODELS_FILE: 0/],
+    [{ ...good, models: [] }, /MODELS_FILE: 0\.models/],
+  ];
+  for (const [provider, message] of wrong) {
+    await writeFile(path, JSON.stringify([provider]));
+    const error = await readModels(path, {}).catch((reason: Error) => reason);
+    t.match(error, { name: 'SettingsError', message });
+    t.notMatch(String(error), KEY);
+  }
+  await writeFile(path, JSON.stringify([good, good]));
+  await t.rejects(readModels(path, {}), /two providers are called main/);
+  await writeFile(path, `[{"apiKey": "${KEY}"`);
+  await t.rejects(readModels(path, {}), { message: 'MODELS_FILE is not valid JSON.' });
+  await t.rejects(readModels(join(path, 'gone'), {}), /MODELS_FILE cannot be read/);
+});

@@ -1,0 +1,87 @@
+/** A real OpenSSH server for tests: a listener of the test's own, and `sshd -i` for each connection. */
+import { execFile, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { readSshTargets, type SshTarget } from '../../../supervisor/host/ssh/hosts.ts';
+import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
+
+const SSHD = '/usr/sbin/sshd';
+/** What to tell where it is not there. */
+export const noSshd: string | false = existsSync(SSHD)
+  ? false
+  : 'needs openssh-server (apt-get install openssh-server)';
+
+export interface Sshd {
+  readonly folder: string;
+  readonly port: number;
+  /** Of the key it shows. */
+  readonly fingerprint: string;
+  /** Connections open now, and all there were. */
+  open(): number;
+  total(): number;
+  /** Breaks them all. */
+  breakAll(): void;
+  /** As the operator's file would say it. */
+  targets(changes?: Readonly<Record<string, unknown>>): Promise<readonly SshTarget[]>;
+}
+
+const exec = promisify(execFile);
+
+/** Starts it; it ends with the test. Whoever runs the test can log in with the key made here. */
+export async function startSshd(test: Teardown): Promise<Sshd> {
+  const folder = await temporaryFolder(test);
+  const path = (name: string) => join(folder, name);
+  for (const name of ['host', 'user', 'stranger'])
+    await exec('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path(name)]);
+  // OpenSSH wants its empty folder where it starts as root.
+  if (process.getuid?.() === 0) await mkdir('/run/sshd', { recursive: true, mode: 0o755 });
+  await writeFile(path('authorized'), await readFile(path('user.pub')), { mode: 0o600 });
+  const settings = [
+    `HostKey ${path('host')}`,
+    `AuthorizedKeysFile ${path('authorized')}`,
+    'StrictModes no',
+    'UsePAM no',
+  ];
+  settings.push('PasswordAuthentication no', 'PermitRootLogin yes', 'PidFile none', 'LogLevel QUIET');
+  // So bash takes itself for an inner shell, and the start-up files of whoever runs the test stay out.
+  settings.push('SetEnv SHLVL=1');
+  await writeFile(path('config'), `${settings.join('\n')}\n`);
+  const printed = (await exec('ssh-keygen', ['-lf', path('host.pub')])).stdout;
+  const fingerprint = printed.split(' ')[1] ?? '';
+  const sockets = new Set<Socket>();
+  let total = 0;
+  const server = createServer({ pauseOnConnect: true }, (socket) => {
+    total += 1;
+    sockets.add(socket);
+    const child = spawn(SSHD, ['-i', '-f', path('config')], { stdio: ['pipe', 'pipe', 'ignore'] });
+    socket.pipe(child.stdin);
+    child.stdout.pipe(socket);
+    child.stdin.on('error', () => undefined);
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      sockets.delete(socket);
+      child.kill();
+    });
+    socket.resume();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const breakAll = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  test.teardown(async () => {
+    breakAll();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  const { port } = server.address() as AddressInfo;
+  const targets = async (changes: Readonly<Record<string, unknown>> = {}) => {
+    const host = { id: 'web', name: 'Web server', address: '127.0.0.1', port, user: userInfo().username };
+    const access = { privateKeyFile: 'user', hostKeys: [fingerprint], accounts: ['ann'] };
+    await writeFile(path('hosts.json'), JSON.stringify([{ ...host, ...access, ...changes }]));
+    return readSshTargets(path('hosts.json'));
+  };
+  return { folder, port, fingerprint, targets, breakAll, open: () => sockets.size, total: () => total };
+}

@@ -1,0 +1,204 @@
+/** `host.workspace`: files of the account and nothing else, whatever lies in it and whoever changes it meanwhile. */
+import { execFileSync } from 'node:child_process';
+import { link, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import t from 'tap';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
+import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
+import { openFiles } from '../../runner/open-ends.ts';
+import { asCommand, runCommand, startWorld } from '../world.ts';
+
+t.setTimeout(120_000);
+const ACCOUNT = 'account-1';
+const never = new AbortController().signal;
+async function open(test: Teardown, quota = { bytes: 10_000, files: 20 }) {
+  const dataDir = await temporaryFolder(test);
+  const workspaces = new Workspaces(dataDir, quota);
+  await workspaces.list(ACCOUNT, undefined);
+  const root = join(dataDir, 'workspaces', ACCOUNT);
+  const outside = join(dataDir, 'outside');
+  await mkdir(outside);
+  await writeFile(join(outside, 'secret.txt'), 'SECRET');
+  const write = (path: string, text: string) => workspaces.write(ACCOUNT, path, Buffer.from(text), never);
+  const read = async (path: string) => Buffer.from(await workspaces.read(ACCOUNT, path, MIB, never)).toString();
+  return { dataDir, workspaces, root, outside, write, read };
+}
+
+t.test('files are written, listed, read and removed, with their directories', async (t) => {
+  const { workspaces, write, read, root, dataDir } = await open(t);
+  await write('notes/2026/a.txt', 'one');
+  await write('notes/2026/a.txt', 'two');
+  await write('b.txt', 'b');
+  t.equal(await read('notes/2026/a.txt'), 'two');
+  t.same(
+    (await workspaces.list(ACCOUNT, undefined)).map(({ path, sizeBytes }) => [path, sizeBytes]),
+    [
+      ['b.txt', 1],
+      ['notes/2026/a.txt', 3],
+    ],
+  );
+  t.match(await workspaces.list(ACCOUNT, 'notes'), [{ path: 'notes/2026/a.txt' }]);
+  await workspaces.remove(ACCOUNT, 'notes/2026/a.txt');
+  t.same(await readdir(root), ['b.txt'], 'empty directories go too');
+  t.same(await workspaces.list('account-2', undefined), [], 'another account has its own');
+  await t.rejects(read('notes/2026/a.txt'), /no such file/);
+  await t.rejects(workspaces.list(ACCOUNT, 'nowhere'), /no such file/);
+  t.same(await readdir(join(dataDir, 'workspace-staging')), []);
+});
+
+t.test('no path leads out', async (t) => {
+  const { workspaces, write, read, root, outside } = await open(t);
+  const bad = ['../outside/secret.txt', '/etc/passwd', 'a/../../outside/secret.txt', '..', '.', 'a//b', 'a/', './a'];
+  for (const path of [...bad, 'a\0b', 'a\nb', 'a\\b', '\ud800', 'x'.repeat(256), 'a/'.repeat(40)]) {
+    await t.rejects(read(path), { name: 'HostError' }, `read ${JSON.stringify(path)}`);
+    await t.rejects(write(path, 'x'), { name: 'HostError' }, `write ${JSON.stringify(path)}`);
+    await t.rejects(workspaces.remove(ACCOUNT, path), { name: 'HostError' }, `remove ${JSON.stringify(path)}`);
+    if (path !== '.')
+      await t.rejects(workspaces.list(ACCOUNT, path), { name: 'HostError' }, `list ${JSON.stringify(path)}`);
+  }
+  await symlink(outside, join(root, 'way'));
+  await symlink(join(outside, 'secret.txt'), join(root, 'secret.txt'));
+  await link(join(outside, 'secret.txt'), join(root, 'second-name.txt'));
+  await t.rejects(read('way/secret.txt'), /no directory/);
+  await t.rejects(write('way/new.txt', 'x'), /no directory/);
+  await t.rejects(workspaces.remove(ACCOUNT, 'way/secret.txt'), /no directory/);
+  await t.rejects(workspaces.list(ACCOUNT, 'way'), /no directory/);
+  await t.rejects(read('secret.txt'), /link/);
+  await t.rejects(write('secret.txt', 'x'), /no regular file/);
+  await t.rejects(read('second-name.txt'), /hard links/);
+  await write('second-name.txt', 'replaced');
+  t.same(await readdir(outside), ['secret.txt']);
+  t.equal(await readFile(join(outside, 'secret.txt'), 'utf8'), 'SECRET');
+  t.same(
+    (await workspaces.list(ACCOUNT, undefined)).map(({ path }) => path),
+    ['second-name.txt'],
+  );
+});
+
+t.test('what is no file is neither waited for nor replaced', async (t) => {
+  const { workspaces, write, read, root } = await open(t);
+  execFileSync('mkfifo', [join(root, 'pipe')]);
+  await mkdir(join(root, 'directory'));
+  await t.rejects(read('pipe'), /no regular file/);
+  await t.rejects(write('pipe', 'x'), /no regular file/);
+  await t.rejects(read('directory'), /no regular file|directory/);
+  await t.rejects(write('directory', 'x'), /no regular file/);
+  await t.rejects(workspaces.remove(ACCOUNT, 'directory'), /is a directory/);
+  await write('file', 'x');
+  await t.rejects(write('file/below', 'x'), /no directory/);
+});
+
+t.test('a link swapped in while calls run leads nowhere', async (t) => {
+  const { workspaces, write, read, root, outside } = await open(t, { bytes: 10 * MIB, files: 10_000 });
+  await write('dir/secret.txt', 'inside');
+  await write('dir/keep.txt', 'inside');
+  await mkdir(join(outside, 'victims'));
+  const state = new Int32Array(new SharedArrayBuffer(8));
+  const swapper = new Worker(
+    `const { workerData: { root, outside, state } } = require('node:worker_threads');
+     const fs = require('node:fs');
+     while (Atomics.load(state, 0) === 0) {
+       try {
+         fs.renameSync(root + '/dir', root + '/.aside'); fs.symlinkSync(outside, root + '/dir');
+         fs.unlinkSync(root + '/dir'); fs.renameSync(root + '/.aside', root + '/dir');
+         Atomics.add(state, 1, 1);
+       } catch { try { fs.rmSync(root + '/dir', { recursive: true }); } catch {} try { fs.renameSync(root + '/.aside', root + '/dir'); } catch {} }
+     }`,
+    { eval: true, workerData: { root, outside, state } },
+  );
+  const before = await openFiles();
+  const seen = new Set<string>();
+  try {
+    for (let round = 0; round < 400 || Atomics.load(state, 1) < 200; round += 1) {
+      seen.add(await read('dir/secret.txt').catch(() => 'refused'));
+      await write(`dir/new-${round % 7}.txt`, 'x').catch(() => undefined);
+      await workspaces.remove(ACCOUNT, 'dir/victim.txt').catch(() => undefined);
+      for (const { path } of await workspaces.list(ACCOUNT, undefined).catch(() => []))
+        seen.add(`name ${path.includes('victims')}`);
+    }
+  } finally {
+    Atomics.store(state, 0, 1);
+    await new Promise((resolve) => swapper.once('exit', resolve));
+  }
+  t.notOk(seen.has('SECRET'));
+  t.ok(seen.has('refused') || seen.has('inside'));
+  t.notOk(seen.has('name true'), 'nothing outside is listed');
+  t.same((await readdir(outside)).sort(), ['secret.txt', 'victims'], 'nothing outside was written');
+  t.ok((await openFiles()) <= before, 'nothing stays open');
+});
+
+t.test('quotas hold, also for writes at once', async (t) => {
+  const { workspaces, write } = await open(t, { bytes: 1_000, files: 6 });
+  const wrote = await Promise.allSettled([1, 2, 3, 4].map((n) => write(`f${n}`, 'x'.repeat(300))));
+  t.same(
+    wrote.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'fulfilled', 'rejected'],
+  );
+  await t.rejects(write('big', 'x'.repeat(101)), /workspace is full: it holds 1000 bytes in 6 files/);
+  await workspaces.remove(ACCOUNT, 'f1');
+  await write('g', 'x');
+  await write('a/b/c', '');
+  await t.rejects(write('h', ''), /full/, 'directories count');
+  t.equal((await workspaces.list(ACCOUNT, undefined)).length, 4);
+});
+
+t.test('a write that is given up leaves nothing, and left-overs of a kill are swept', async (t) => {
+  const { workspaces, root, dataDir, write } = await open(t);
+  const before = await openFiles();
+  await t.rejects(workspaces.write(ACCOUNT, 'deep/er/file', Buffer.from('x'), AbortSignal.abort()));
+  let looks = 0;
+  const late = Object.assign(new AbortController().signal, {
+    throwIfAborted: () => {
+      looks += 1;
+      if (looks > 1) throw new Error('given up while it was written');
+    },
+  });
+  await t.rejects(workspaces.write(ACCOUNT, 'deep/er/file', Buffer.from('x'), late), {
+    message: /while it was written/,
+  });
+  t.same([await readdir(root), await readdir(join(dataDir, 'workspace-staging'))], [[], []]);
+  t.equal(await openFiles(), before);
+  const left = join(dataDir, 'workspace-staging', 'left');
+  await writeFile(left, 'x');
+  t.equal(await workspaces.sweep(), 0, 'a young one may be in use');
+  const old = new Date(Date.now() - 120_000);
+  await utimes(left, old, old);
+  t.equal(await workspaces.sweep(), 1);
+  await write('kept', 'x');
+  t.equal((await stat(join(root, 'kept'))).mode & 0o777, 0o600);
+});
+
+t.test('a plugin reads and writes its account’s files', async (t) => {
+  const world = await startWorld(t, { workspaceQuota: { bytes: 4 * MIB, files: 100 } });
+  const code = asCommand(`
+    const bytes = new Uint8Array([0, 255, 128]);
+    await host.workspace.write('bin/x', bytes);
+    await host.workspace.write('greeting.txt', 'grüß');
+    const back = await host.workspace.read('bin/x');
+    const said = (work) => work.then(() => 'fine', (error) => error.message);
+    return {
+      back: [...back], text: await host.workspace.readText('greeting.txt'),
+      names: (await host.workspace.list()).map((file) => file.path),
+      notText: await said(host.workspace.readText('bin/x')),
+      out: await said(host.workspace.read('../../keys')),
+      large: await said(host.workspace.write('large', new Uint8Array(${MIB + 1}))),
+      largest: await said(host.workspace.write('largest', 'x'.repeat(${MIB})).then(() => host.workspace.readText('largest'))),
+    };`);
+  await world.install({ slug: 'files', capabilities: ['host.workspace'], code });
+  t.match(await runCommand(world, 'files'), {
+    back: [0, 255, 128],
+    text: 'grüß',
+    names: ['bin/x', 'greeting.txt'],
+    notText: /no UTF-8 text/,
+    out: /no \.\./,
+    large: /1048576 bytes at most/,
+    largest: 'fine',
+  });
+  const reader = asCommand(`return [Object.keys(host.workspace).sort().join(), (await host.workspace.list()).length];`);
+  await world.install({ slug: 'reader', capabilities: ['host.workspace:read'], code: reader });
+  t.same(await runCommand(world, 'reader'), ['list,read,readText', 3]);
+  await world.install({ slug: 'others', account: 'bob', capabilities: ['host.workspace:read'], code: reader });
+  t.same(await runCommand(world, 'others', {}, { account: 'bob' }), ['list,read,readText', 0]);
+});

@@ -1,0 +1,216 @@
+/** The jail around programs that have nothing to lose: how they end, what they cost, and that nothing of them is left. */
+import { execFileSync, fork } from 'node:child_process';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { findLimiter } from '../../../supervisor/jail/limiter.ts';
+import { answering, breakers, endings } from '../../plugins/hostile-programs.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
+
+const [HEAP_MB, RESIDENT_MB] = [64, 160];
+t.setTimeout(120_000);
+
+for (const [name, [program, reason]] of Object.entries(breakers)) {
+  t.test(`${name} ends the child`, async (t) => {
+    const child = testChild(t, await testJail(t, { program }));
+    const end = await child.ended;
+    t.match(end.reason, reason);
+    t.equal(end.gone, true);
+  });
+}
+
+const answers: Readonly<Record<string, string>> = {
+  'no outcome': '{}',
+  null: 'null',
+  'an unknown outcome': '{ outcome: "granted" }',
+  'a veto without a reason': '{ outcome: "cancelled" }',
+  'a veto with an endless reason': '{ outcome: "cancelled", reason: "x".repeat(501) }',
+  'a failure without words': '{ outcome: "failed", message: {}, stack: "" }',
+};
+for (const [name, answer] of Object.entries(answers)) {
+  t.test(`${name} is no answer`, async (t) => {
+    const child = testChild(t, await testJail(t, { program: answering(answer) }));
+    await child.load(bundleOf(''));
+    await t.rejects(callTool(child, 'run'), errorOf('broken'));
+  });
+}
+
+t.test('an answer given a hundred times counts once', async (t) => {
+  const child = testChild(t, await testJail(t, { program: answering('{ outcome: "answered", answer: 1 }', 100) }));
+  await child.load(bundleOf(''));
+  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
+  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
+});
+
+t.test('ends are told apart, and fail what waits at once', async (t) => {
+  const start = async (program = '') => testChild(t, await testJail(t, { program }));
+  const crashed = await start(endings.crashing);
+  await t.rejects(crashed.ready, errorOf('dead'));
+  t.match(await crashed.ended, { asked: false, stderr: /last words/, signal: /SIG/ });
+  t.match(await (await start(endings.leaving)).ended, { asked: false, code: 7, reason: 'it ended with code 7' });
+  const silent = await start(endings.silent);
+  const waiting = t.rejects(silent.ready, errorOf('dead'));
+  t.match(await silent.kill('enough'), { asked: true, reason: 'enough', gone: true });
+  await waiting;
+});
+
+t.test('one that ignores every signal it can is gone all the same', async (t) => {
+  const child = testChild(t, await testJail(t, { program: endings.ignoring ?? '' }));
+  await child.ready;
+  const started = performance.now();
+  await child.kill('enough');
+  t.ok(performance.now() - started < 1_000);
+  t.notOk(isAlive(child.pid));
+});
+
+t.test('one that floods costs the supervisor little', async (t) => {
+  const child = testChild(t, await testJail(t, { program: endings.flooding ?? '' }));
+  await child.ready;
+  const [before, cpu] = [process.memoryUsage().rss, process.cpuUsage()];
+  await sleep(1_000);
+  const { user, system } = process.cpuUsage(cpu);
+  t.ok(child.lines.length < 15_000, `${child.lines.length} lines in a second`);
+  t.ok(user + system < 500_000, `${((user + system) / 1e6).toFixed(2)} s of processor`);
+  t.ok(process.memoryUsage().rss - before < 50_000_000);
+});
+
+t.test('half a frame, and then nothing, is not waited for', async (t) => {
+  const child = testChild(t, await testJail(t, { program: endings.half ?? '' }));
+  await child.ready;
+  await t.rejects(child.load(bundleOf(''), 200), errorOf('timeout'));
+  t.equal((await child.ended).gone, true);
+});
+
+for (const [name, code] of Object.entries({
+  'the heap': 'const all = []; for (;;) all.push(new Array(1000).fill({}));',
+  'memory off the heap': 'const all = []; for (;;) { all.push(new Uint8Array(1e7).fill(1)); }',
+  'one long string': 'let s = "x".repeat(1e6); const all = []; for (;;) all.push(s + all.length + s);',
+})) {
+  t.test(`a bomb in ${name}`, async (t) => {
+    const jail = await testJail(t, { heapMegabytes: HEAP_MB, residentMegabytes: RESIDENT_MB });
+    const child = testChild(t, jail);
+    await child.load(bundleOf(toolOf(code)));
+    const result = await callTool(child, 'run', {}, 20_000).catch((thrown) => thrown);
+    // A resource limit makes the allocation fail, which code can survive; a control group ends the process.
+    if (jail.limiter === 'rlimit' && result.outcome === 'failed') t.match(result.message, /allocation failed/);
+    else t.match(await child.ended, { outOfMemory: true, reason: 'it used more memory than it may', asked: false });
+  });
+}
+
+t.test('limits of the process', async (t) => {
+  const program = `const fs = require('fs'); process.stderr.write(JSON.stringify(process.report.getReport().userLimits)); setInterval(() => 0, 1e6);`;
+  const child = testChild(t, await testJail(t, { program, walls: { node: false, os: true } }));
+  while (child.state !== 'dead' && !child.stderr().endsWith('}')) await sleep(10);
+  const limits = JSON.parse(child.stderr());
+  t.equal(limits.core_file_size_blocks.hard, 0);
+  t.equal(Number(limits.open_files.hard), 64);
+  t.not(limits.file_size_blocks.hard, 'unlimited');
+});
+
+t.test('no descriptor of the supervisor is inherited', async (t) => {
+  const folder = await temporaryFolder(t);
+  writeFileSync(join(folder, 'canary'), 'canary');
+  const fd = openSync(join(folder, 'canary'), 'r');
+  const program = `const fs = require('fs'); const open = []; for (let fd = 0; fd < 64; fd += 1) { try { const s = fs.fstatSync(fd); open.push(s.isSocket() ? 'socket' : s.isFile() ? 'file' : 'other'); } catch {} } process.stderr.write(JSON.stringify(open)); setInterval(() => 0, 1e6);`;
+  const child = testChild(t, await testJail(t, { program, walls: { node: false, os: true } }));
+  while (child.state !== 'dead' && !child.stderr().endsWith(']')) await sleep(10);
+  const open: string[] = JSON.parse(child.stderr());
+  t.equal(open.filter((kind) => kind === 'socket').length, 3);
+  t.equal(open.includes('file'), false);
+  closeSync(fd);
+});
+
+t.test('no descriptor that the supervisor itself was started with is inherited', async (t) => {
+  const folder = await temporaryFolder(t);
+  writeFileSync(join(folder, 'canary'), 'canary');
+  const fd = openSync(join(folder, 'canary'), 'r');
+  const holder = fileURLToPath(new URL('jail-holder.ts', import.meta.url));
+  const stdio = ['ignore', 'ignore', 'inherit', 'ipc', fd, 'ignore', 'ignore', fd, fd] as const;
+  const supervisor = fork(holder, [folder], { execArgv: [], stdio: [...stdio] });
+  closeSync(fd);
+  const pids = await new Promise<number[]>((resolve) =>
+    supervisor.once('message', (found) => resolve(found as number[])),
+  );
+  t.match(readlinkSync(`/proc/${supervisor.pid}/fd/7`), /canary$/);
+  for (const pid of pids) {
+    const open = readdirSync(`/proc/${pid}/fd`).map((name) => readlinkSync(`/proc/${pid}/fd/${name}`));
+    t.same(
+      open.filter((target) => target.endsWith('canary')),
+      [],
+    );
+  }
+  supervisor.kill('SIGKILL');
+  while (pids.some(isRunning)) await sleep(20);
+});
+
+t.test('what is inside is a stranger, process 1, on a machine of its own', async (t) => {
+  const program = `const os = require('os'); process.stderr.write(JSON.stringify([process.pid, process.ppid, process.getuid(), os.hostname(), Object.keys(process.env).filter((k) => k !== 'PWD')]));setInterval(() => 0, 1e6);`;
+  const child = testChild(t, await testJail(t, { program, walls: { node: false, os: true } }));
+  while (child.state !== 'dead' && !child.stderr().endsWith(']')) await sleep(10);
+  const [pid, ppid, uid, host, env] = JSON.parse(child.stderr());
+  t.same([pid, ppid, uid, host, env], [1, 0, 65534, 'plugin', []]);
+  const status = readFileSync(`/proc/${child.pid}/status`, 'latin1');
+  t.match(status, /NoNewPrivs:\t1/);
+  t.match(status, /Seccomp:\t2/);
+  t.match(status, /CapEff:\t0{16}/);
+  t.match(status, /CapBnd:\t0{16}/);
+});
+
+t.test('root gives its children a user of their own', { skip: process.getuid?.() !== 0 && 'needs root' }, async (t) => {
+  const child = testChild(t, await testJail(t, { runAs: 64_321 }));
+  await child.ready;
+  t.match(readFileSync(`/proc/${child.pid}/status`, 'latin1'), /^Uid:\t64321\t64321\t64321\t64321$/m);
+  await child.load(bundleOf(toolOf('return 1')));
+  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
+});
+
+t.test('killing the supervisor leaves no orphan', async (t) => {
+  const folder = await temporaryFolder(t);
+  const supervisor = fork(fileURLToPath(new URL('jail-holder.ts', import.meta.url)), [folder], { execArgv: [] });
+  const pids = await new Promise<number[]>((resolve) =>
+    supervisor.once('message', (found) => resolve(found as number[])),
+  );
+  t.equal(pids.length, 3);
+  t.ok(pids.every(isRunning));
+  supervisor.kill('SIGKILL');
+  for (let waited = 0; waited < 2_000 && pids.some(isRunning); waited += 20) await sleep(20);
+  t.notOk(pids.some(isRunning));
+});
+
+t.test('a hundred children later nothing is left', async (t) => {
+  const jail = await testJail(t);
+  const open = () => countOpen('/proc/self/fd');
+  const before = open();
+  for (let batch = 0; batch < 10; batch += 1) {
+    const children = Array.from({ length: 10 }, () => testChild(t, jail));
+    // Half of them in the middle of starting.
+    await Promise.all(children.slice(0, 5).map((child) => child.ready));
+    await Promise.all(children.map((child) => child.kill('next')));
+  }
+  const processes = () =>
+    execFileSync('ps', ['--ppid', String(process.pid), '-o', 'comm='])
+      .toString()
+      .match(/bwrap|node|sh$/gm) ?? [];
+  // Exits and closed pipes are noticed a moment after the kill is answered, and the spawner goes a moment later.
+  let after = open();
+  for (let waited = 0; waited < 10_000 && (after > before + 2 || processes().length > 0); waited += 50) {
+    await sleep(50);
+    after = open();
+  }
+  t.ok(after <= before + 2, `${before} descriptors before, ${after} after`);
+  t.same(processes(), []);
+  t.equal(findLimiter().kind, jail.limiter);
+  t.equal(existsSync(`/sys/fs/cgroup/memory/bulkhead-${process.pid}-1`), false);
+});
+
+function countOpen(path: string): number {
+  return Number(execFileSync('/bin/sh', ['-c', `ls /proc/${process.pid}/fd | wc -l`, path]).toString());
+}
+
+/** Alive and no zombie: whose parent is gone is reaped by a first process that is none of ours. */
+function isRunning(pid: number): boolean {
+  return isAlive(pid) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
+}

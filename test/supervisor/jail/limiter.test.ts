@@ -1,0 +1,119 @@
+/**
+ * Control groups of both versions as data: a folder in their place, whose files are looked at. Where the machine's own
+ * can be written, `child-limits.test.ts` sees them hold.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { findLimiter } from '../../../supervisor/jail/limiter.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+
+const bounds = { residentBytes: 268_435_456, threads: 48, cpuWeight: 50 };
+const said = (folder: string, file: string): string => readFileSync(join(folder, file), 'utf8');
+const groupsIn = (folder: string): string[] => readdirSync(folder).filter((name) => name.startsWith('bulkhead-'));
+
+/** A folder like a hierarchy of version 2 in which a service has its group. */
+async function version2(t: Test, handedDown: string): Promise<{ root: string; slice: string }> {
+  const root = await temporaryFolder(t);
+  const slice = join(root, 'system.slice');
+  mkdirSync(join(slice, 'bulkhead.service'), { recursive: true });
+  writeFileSync(join(slice, 'cgroup.subtree_control'), handedDown);
+  return { root, slice };
+}
+const memberships = '0::/system.slice/bulkhead.service\n';
+
+t.test('version 2: limits beside the service’s own group, where controllers are handed down', async (t) => {
+  const { root, slice } = await version2(t, 'cpu memory pids\n');
+  const limiter = findLimiter({ root, memberships });
+  t.equal(limiter.kind, 'cgroup2');
+  const before = groupsIn(slice);
+  const group = limiter.group(bounds);
+  const path = join(slice, groupsIn(slice).find((name) => !before.includes(name)) ?? 'none');
+  t.equal(said(path, 'memory.max'), '268435456');
+  t.equal(said(path, 'memory.swap.max'), '0');
+  t.equal(said(path, 'pids.max'), '48');
+  t.equal(said(path, 'cpu.weight'), '50');
+  await group?.add(4242);
+  t.equal(said(path, 'cgroup.procs'), '4242');
+  t.equal(group?.ranOutOfMemory(), false, 'nothing said yet');
+  writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 0\n');
+  t.equal(group?.ranOutOfMemory(), false, 'refused memory ends nobody');
+  writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n');
+  t.equal(group?.ranOutOfMemory(), true);
+  group?.yieldProcessor(true);
+  await written(join(path, 'cpu.idle'), '1');
+  writeFileSync(join(path, 'cpu.weight'), '100');
+  group?.yieldProcessor(false);
+  await written(join(path, 'cpu.weight'), '50');
+  t.equal(said(path, 'cpu.idle'), '0', 'the kernel forgets the weight with the idle class');
+});
+
+t.test('version 2: a service that owns its own group alone makes them below it', async (t) => {
+  const root = await temporaryFolder(t);
+  const own = join(root, 'system.slice/bulkhead.service');
+  mkdirSync(own, { recursive: true });
+  // Whoever runs the test may write any file; a folder in its place nobody.
+  for (const above of [root, join(root, 'system.slice')]) mkdirSync(join(above, 'cgroup.subtree_control'));
+  writeFileSync(join(own, 'cgroup.subtree_control'), 'cpu memory pids\n');
+  t.equal(findLimiter({ root, memberships }).kind, 'cgroup2');
+  t.equal(groupsIn(own).length, 1, 'there the trial was made');
+});
+
+t.test('version 2: controllers are asked for, and none is claimed that the kernel does not confirm', async (t) => {
+  const { root, slice } = await version2(t, '');
+  // The kernel would add what is written to what is there; a file says the last word written.
+  t.equal(findLimiter({ root, memberships }).kind, 'rlimit');
+  t.equal(said(slice, 'cgroup.subtree_control'), '+cpu', 'asked for one by one, memory first');
+  t.same(groupsIn(slice), []);
+});
+
+t.test('version 2 without a memory controller, and nothing else: no groups', async (t) => {
+  const root = await temporaryFolder(t);
+  t.equal(findLimiter({ root, memberships: '0::/\n' }).kind, 'rlimit');
+  t.same(readdirSync(root), [], 'nothing is left of the attempt');
+});
+
+t.test('a group above the root is nobody’s', async (t) => {
+  const folder = await temporaryFolder(t);
+  const root = join(folder, 'cgroup');
+  mkdirSync(root);
+  writeFileSync(join(folder, 'cgroup.subtree_control'), 'memory');
+  t.equal(findLimiter({ root, memberships: '0::/\n' }).kind, 'rlimit');
+});
+
+t.test('version 1: a group in each hierarchy, and its own words', async (t) => {
+  const root = await temporaryFolder(t);
+  for (const name of ['memory/a', 'pids/b', 'cpu/c']) mkdirSync(join(root, name), { recursive: true });
+  const limiter = findLimiter({ root, memberships: '8:pids:/b\n4:memory:/a\n1:cpu:/c\n0::/\n' });
+  t.equal(limiter.kind, 'cgroup1');
+  const before = groupsIn(join(root, 'memory/a'));
+  const group = limiter.group(bounds);
+  const name = groupsIn(join(root, 'memory/a')).find((each) => !before.includes(each)) ?? 'none';
+  t.equal(said(join(root, 'memory/a', name), 'memory.limit_in_bytes'), '268435456');
+  t.equal(said(join(root, 'memory/a', name), 'memory.memsw.limit_in_bytes'), '268435456');
+  t.equal(said(join(root, 'pids/b', name), 'pids.max'), '48');
+  t.equal(said(join(root, 'cpu/c', name), 'cpu.shares'), '512');
+  await group?.add(4242);
+  for (const at of ['memory/a', 'pids/b', 'cpu/c']) t.equal(said(join(root, at, name), 'cgroup.procs'), '4242');
+  writeFileSync(join(root, 'memory/a', name, 'memory.oom_control'), 'oom_kill_disable 0\nunder_oom 0\noom_kill 2\n');
+  t.equal(group?.ranOutOfMemory(), true);
+});
+
+t.test('what a killed supervisor left is swept; a living one’s stays', async (t) => {
+  const { root, slice } = await version2(t, 'cpu memory pids');
+  // No process has an id over the kernel's largest.
+  mkdirSync(join(slice, 'bulkhead-4194305-7'));
+  mkdirSync(join(slice, 'bulkhead-1-7'));
+  findLimiter({ root, memberships });
+  t.notOk(existsSync(join(slice, 'bulkhead-4194305-7')));
+  t.ok(statSync(join(slice, 'bulkhead-1-7')).isDirectory());
+});
+
+/** Polled: the write is not waited for. */
+async function written(path: string, text: string): Promise<void> {
+  const until = Date.now() + 10_000;
+  while (!existsSync(path) || readFileSync(path, 'utf8') !== text) {
+    if (Date.now() > until) throw new Error(`${path} does not say ${text}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

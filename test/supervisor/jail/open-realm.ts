@@ -1,0 +1,13 @@
+/** The child program with wall L1 down: plugin code runs in Node's own realm and is handed `process` and `require`. */
+import { serve } from '../../../sandbox-child/program.ts';
+
+serve({
+  harden: (value) => value,
+  evaluate(source, _name, globals) {
+    const given = { ...globals, process, require };
+    new Function(...Object.keys(given), source)(...Object.values(given));
+  },
+  replace() {
+    // Nobody reconfigures these children.
+  },
+});

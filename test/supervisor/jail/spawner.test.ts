@@ -1,0 +1,90 @@
+/** The small process that starts the jails: it is one, passes everything on, and its end is everybody's, but not for long. */
+import { readdirSync, readFileSync } from 'node:fs';
+import t from 'tap';
+import { endings } from '../../plugins/hostile-programs.ts';
+import { killProcess } from '../../runner/harness.ts';
+import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
+import { eventually } from '../world.ts';
+
+const NAME = 'bulkhead-spawner'.slice(0, 15);
+const AT_ONCE = 8;
+const FLOODS = 5;
+t.setTimeout(90_000);
+
+/** Of this process. */
+function spawners(): number[] {
+  return readdirSync('/proc')
+    .filter((pid) => /^\d+$/.test(pid))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const [, name, parent] = /^\d+ \((.*)\) \S (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'latin1')) ?? [];
+        return name === NAME && Number(parent) === process.pid;
+      } catch {
+        return false;
+      }
+    });
+}
+
+t.test('many children at once have one spawner, and it leaves after the last of them', async (t) => {
+  const jail = await testJail(t);
+  const children = Array.from({ length: AT_ONCE }, () => testChild(t, jail));
+  await Promise.all(children.map((child) => child.load(bundleOf(toolOf('return args.n;')))));
+  t.equal(spawners().length, 1);
+  const answers = await Promise.all(children.map((child, n) => callTool(child, 'run', { n })));
+  t.same(
+    answers.map((result) => 'answer' in result && result.answer),
+    children.map((_, n) => n),
+    'each is spoken to over its own pipes',
+  );
+  await Promise.all(children.map((child) => child.kill('enough')));
+  await eventually(async () => spawners().length === 0);
+});
+
+t.test('killed, it takes its children along, and the next start has another one', async (t) => {
+  const jail = await testJail(t);
+  const [idle, starting] = [testChild(t, jail), testChild(t, jail)];
+  await idle.load(bundleOf(toolOf('return 1;')));
+  const looping = callTool(idle, 'run');
+  await looping;
+  const [first] = spawners();
+  killProcess(first);
+  const end = await idle.ended;
+  t.match(end, { asked: false, signal: 'SIGKILL', gone: true });
+  t.notOk(isAlive(idle.pid) && !isZombie(idle.pid));
+  t.match(await starting.ended, { gone: true });
+  const next = testChild(t, jail);
+  await next.load(bundleOf(toolOf('return 2;')));
+  t.same(await callTool(next, 'run'), { outcome: 'answered', answer: 2 });
+  t.not(spawners()[0], first);
+});
+
+t.test('a child killed before it has pipes is gone, and so is one that says its last words at once', async (t) => {
+  const jail = await testJail(t, { program: 'process.stderr.write("last words"); process.exit(3);' });
+  const early = testChild(t, jail);
+  const brief = testChild(t, jail);
+  t.match(await early.kill('too early'), { asked: true, gone: true, reason: 'too early' });
+  t.match(await brief.ended, { asked: false, code: 3, stderr: 'last words', gone: true });
+});
+
+t.test('one killed in the middle of a flood leaves no pipe open, whatever of it was not read', async (t) => {
+  const open = () => process.getActiveResourcesInfo().filter((name) => name === 'PipeWrap').length;
+  await eventually(async () => spawners().length === 0);
+  const before = open();
+  const jail = await testJail(t, { program: endings.flooding ?? '' });
+  for (let round = 0; round < FLOODS; round += 1) {
+    const child = testChild(t, jail);
+    await child.ready;
+    await eventually(async () => child.lines.length > 0);
+    await child.kill('enough');
+  }
+  await eventually(async () => spawners().length === 0 && open() <= before);
+});
+
+t.test('what cannot be started ends, and says nothing of this machine', async (t) => {
+  const child = testChild(t, await testJail(t, { bubblewrap: '/nowhere/bwrap' }));
+  await t.rejects(child.ready, { name: 'ChildError' });
+  t.match(await child.ended, { asked: false, code: 127, gone: true });
+});
+
+const isZombie = (pid: number): boolean => /^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));

@@ -1,0 +1,179 @@
+/**
+ * The walls, each taken down in turn: from inside the child, with what attackers try, nothing of the host is reached.
+ * `fetch`, files and signals of the host are real and watched. A new probe is a row in `test/plugins/probes/`.
+ * The table of escapes in docs/security-model.md is what this measured; `UPDATE_ESCAPES=1` writes it again.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { buildChild } from '../../../sandbox-child/build.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import type { Jail, Walls } from '../../../supervisor/jail/jail.ts';
+import { Attacker } from '../../plugins/probes/attacker.ts';
+import { type Goal, groups, type ProbeGroup } from '../../plugins/probes/groups.ts';
+import { type Escapes, escapesTable, publishedTable, publishTable } from '../../plugins/probes/table.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { bundleOf, callTool, childProgram, testChild, testJail, toolOf } from '../children/jailed-child.ts';
+
+const OPEN_REALM = fileURLToPath(new URL('open-realm.ts', import.meta.url));
+/** Five combinations of walls, four hundred probes each; a busy machine takes its time. */
+const ALL_MS = 600_000;
+/** Children at once: as many as two cores bear, and more where a probe mostly waits for an answer that never comes. */
+const ATTACKERS: Readonly<Record<Goal, number>> = { reach: 6, exhaust: 6, forge: 12, register: 6 };
+/** What the supervisor may have grown by when a combination is over. */
+const GROWTH_MAX_BYTES = 200 * MIB;
+t.setTimeout(ALL_MS);
+const SECRET = 'canary-4d1f5a2e';
+
+interface Combination extends Walls {
+  readonly name: string;
+  readonly realm: boolean;
+  /** What is tried: exhaustion and the protocol are the same without L2 alone or L3 alone. */
+  readonly goals: readonly Goal[];
+}
+const ALL: readonly Goal[] = ['reach', 'exhaust', 'forge', 'register'];
+const combinations: readonly Combination[] = [
+  { name: 'all walls', realm: true, node: true, os: true, goals: ALL },
+  { name: 'without L1, the realm', realm: false, node: true, os: true, goals: ALL },
+  { name: 'without L2, the node flags', realm: true, node: false, os: true, goals: ['reach'] },
+  { name: 'without L3, the jail', realm: true, node: true, os: false, goals: ['reach'] },
+  { name: 'L3 alone: raw Node in the jail', realm: false, node: false, os: true, goals: ALL },
+];
+
+interface Host {
+  readonly values: Readonly<Record<string, string>>;
+  readonly sibling: ChildProcess;
+  connections: number;
+}
+
+process.env.BULKHEAD_CANARY = SECRET;
+
+async function listen(test: Test, host: Host, where: number | string): Promise<Server> {
+  const server = createServer((socket) => {
+    host.connections += 1;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) =>
+    typeof where === 'number' ? server.listen(where, '127.0.0.1', resolve) : server.listen(where, resolve),
+  );
+  test.teardown(() => new Promise((resolve) => server.close(resolve)));
+  return server;
+}
+
+async function makeHost(test: Test): Promise<Host> {
+  const folder = await temporaryFolder(test);
+  const secretFile = join(folder, 'secret.txt');
+  writeFileSync(secretFile, SECRET, { mode: 0o644 });
+  const sibling = spawn('/bin/sleep', ['600'], { stdio: 'ignore' });
+  test.teardown(() => new Promise((resolve) => sibling.once('exit', resolve) && sibling.kill('SIGKILL')));
+  const values: Record<string, string> = {
+    // Backwards: a probe that looks for it in its own memory must not find its own text.
+    ...{ secretFile, socket: join(folder, 's.sock'), hostname: hostname(), yranac: [...SECRET].reverse().join('') },
+    ...{ uid: String(process.getuid?.() ?? 0), foreign: 'invocation-of-another' },
+  };
+  const host: Host = { values, sibling, connections: 0 };
+  const server = await listen(test, host, 0);
+  const address = server.address();
+  values.port = String(typeof address === 'object' && address ? address.port : 0);
+  await listen(test, host, join(folder, 's.sock'));
+  values.hostPid = String(process.pid);
+  values.siblingPid = String(sibling.pid);
+  return host;
+}
+
+const measured: Record<string, Record<string, Escapes>> = {};
+
+/** Some children work through one group. Answers what escaped, `name: what it reached`. */
+async function attackAll(attackers: readonly Attacker[], { goal, probes }: ProbeGroup): Promise<string[]> {
+  const escaped: string[] = [];
+  const queue = [...probes];
+  await Promise.all(
+    attackers.slice(0, ATTACKERS[goal]).map(async (attacker) => {
+      for (let probe = queue.shift(); probe; probe = queue.shift()) {
+        const reached = await attacker.attack(goal, probe);
+        if (reached !== null) escaped.push(`${probe.name}: ${reached}`);
+      }
+    }),
+  );
+  return escaped;
+}
+
+async function attackersOf(t: Test, combination: Combination, host: Host): Promise<Attacker[]> {
+  const program = combination.realm ? await childProgram() : await buildChild(OPEN_REALM);
+  const jail: Jail = await testJail(t, { program, walls: combination });
+  const values = { ...host.values, realm: String(combination.realm) };
+  return Array.from({ length: Math.max(...Object.values(ATTACKERS)) }, () => new Attacker(t, jail, values));
+}
+
+/** What has to succeed may take this long on a busy machine, milliseconds. */
+const CONTROL_MS = 10_000;
+
+for (const combination of combinations) {
+  t.test(combination.name, async (t) => {
+    const host = await makeHost(t);
+    const attackers = await attackersOf(t, combination, host);
+    t.equal(await attackers[0]?.run('return ways.length > 20;', CONTROL_MS), 'true', 'probes run');
+    const before = process.memoryUsage().rss;
+    const row: Record<string, Escapes> = {};
+    measured[combination.name] = row;
+    for (const group of groups) {
+      if (!combination.goals.includes(group.goal)) continue;
+      const started = performance.now();
+      const escaped = await attackAll(attackers, group);
+      row[group.name] = { tried: group.probes.length, escaped: escaped.length };
+      t.comment(`${group.name}: ${group.probes.length} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+      t.same(escaped, [], `${group.name}: all ${group.probes.length} are stopped`);
+    }
+    t.ok(process.memoryUsage().rss - before < GROWTH_MAX_BYTES, 'the supervisor kept its size');
+    t.equal(host.connections, 0, 'nobody connected');
+    const state = readFileSync(`/proc/${host.sibling.pid}/stat`, 'latin1').split(') ')[1]?.[0];
+    t.equal(state, 'S', 'the sibling runs on');
+    t.equal(readFileSync(host.values.secretFile ?? '', 'utf8'), SECRET, 'the file of the host is as it was');
+    t.ok(statSync('/dev/null').isCharacterDevice(), 'and so is its /dev/null');
+  });
+}
+
+t.test('the table of escapes is the published one', async (t) => {
+  const table = escapesTable(measured);
+  for (const line of table.split('\n')) t.comment(line);
+  if (process.env.UPDATE_ESCAPES === '1') publishTable(table);
+  t.equal(publishedTable(), table, 'UPDATE_ESCAPES=1 writes it into docs/security-model.md');
+  const tried = groups.reduce((sum, { probes }) => sum + probes.length, 0);
+  t.ok(tried >= 300, `${tried} probes`);
+  const names = groups.flatMap(({ name, probes }) => probes.map((probe) => `${name}: ${probe.name}`));
+  t.equal(new Set(names).size, names.length, 'every probe has a name of its own');
+});
+
+t.test('the probes themselves reach things where no wall stands', async (t) => {
+  const host = await makeHost(t);
+  const jail = await testJail(t, { program: await buildChild(OPEN_REALM), walls: { node: false, os: false } });
+  const attacker = new Attacker(t, jail, { ...host.values, realm: 'false' });
+  const probes = groups.flatMap((group) => group.probes);
+  for (const name of [
+    'read a host file',
+    'connect to a port',
+    'signal the supervisor',
+    'run a shell',
+    'read the accounts',
+    'CVE-2023-39332: a Uint8Array path',
+    'the constructor of an async function',
+    'this of a sloppy function',
+    'the resolver',
+    'HTTP/2',
+  ]) {
+    const probe = probes.find((each) => each.name === name);
+    t.not(await attacker.run(probe?.code ?? '', CONTROL_MS), null, name);
+  }
+});
+
+t.test('a plugin with the system prompt hook alone has nothing on host', async (t) => {
+  const child = testChild(t, await testJail(t));
+  await child.load(
+    bundleOf(toolOf('return Object.keys(host).concat(Object.keys(host.secrets));'), { members: ['secrets.get'] }),
+  );
+  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: ['log', 'settings', 'secrets', 'get'] });
+});

@@ -1,0 +1,183 @@
+/** A session as a Model Context Protocol server, asked by the official client over HTTP. */
+import type { AddressInfo } from 'node:net';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  PromptListChangedNotificationSchema,
+  ResourceListChangedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import t, { type Test } from 'tap';
+import { eventually, startWorld } from '../world.ts';
+
+const world = await startWorld(t);
+await world.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = world.app.server.address() as AddressInfo;
+
+const code = `
+  tools.add = {
+    description: 'Adds one',
+    parameters: { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] },
+    handler: ({ a }) => ({ content: [{ type: 'json', json: { sum: a + 1 } }] }),
+  };
+  tools.fail = { description: 'Fails', parameters: {}, handler: () => { throw new Error('the shelf is empty'); } };
+  tools.wait = {
+    description: 'Waits until nobody wants it any more',
+    parameters: {},
+    handler: (args, ctx) => new Promise((resolve) => ctx.signal.addEventListener('abort', () => { host.log('given up'); resolve('x'); })),
+  };
+  commands.greet = { description: 'Greets', handler: (input) => 'Greet ' + input };
+`;
+const installed = await world.install({
+  slug: 'kit',
+  code,
+  capabilities: ['host.http:api.example.com'],
+  files: {
+    'skills/bread/SKILL.md': '---\nname: bread\ndescription: Bakes\n---\nKnead.',
+    'skills/bread/table.csv': 'a,b\n',
+  },
+  discovered: { skills: [{ name: 'bread', description: 'Bakes' }], commands: [] },
+});
+
+async function connect(test: Test, session: string, account = 'ann') {
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`), {
+    requestInit: { headers: { authorization: `Bearer ${await world.issuer.issue(account)}` } },
+  });
+  test.teardown(() => client.close());
+  await client.connect(transport as never);
+  return { client, transport };
+}
+const session = await world.session();
+
+t.test('tools are listed with their schemas and called', async (t) => {
+  const { client } = await connect(t, session);
+  t.match(client.getServerVersion(), { name: 'bulkhead' });
+  const { tools } = await client.listTools();
+  t.match(
+    tools.find(({ name }) => name === 'kit__add'),
+    {
+      title: 'add (kit)',
+      description: 'Adds one',
+      inputSchema: { type: 'object', required: ['a'] },
+      annotations: { openWorldHint: true },
+    },
+  );
+  t.match(await client.callTool({ name: 'kit__add', arguments: { a: 2 } }), {
+    content: [{ type: 'text', text: '{"sum":3}' }],
+    structuredContent: { sum: 3 },
+    isError: false,
+  });
+  t.match(await client.callTool({ name: 'kit__fail' }), { isError: true, content: [{ text: /the shelf is empty/ }] });
+  t.match(await client.callTool({ name: 'kit__add', arguments: { a: 'x' } }), {
+    isError: true,
+    content: [{ text: /a/ }],
+  });
+  await t.rejects(client.callTool({ name: 'kit__ad' }), { code: -32_602, message: /Did you mean kit__add/ });
+});
+
+t.test('commands are prompts', async (t) => {
+  const { client } = await connect(t, session);
+  t.match(await client.listPrompts(), {
+    prompts: [{ name: 'kit__greet', description: 'Greets', arguments: [{ name: 'input' }] }],
+  });
+  const { messages } = await client.getPrompt({ name: 'kit__greet', arguments: { input: 'Bob' } });
+  t.same(messages, [{ role: 'user', content: { type: 'text', text: 'Greet Bob' } }]);
+  await t.rejects(client.getPrompt({ name: 'kit__none' }), { code: -32_602 });
+});
+
+t.test('skills with their files are resources', async (t) => {
+  const { client } = await connect(t, session);
+  const { resources } = await client.listResources();
+  t.match(resources, [
+    { uri: 'skill://kit__bread/SKILL.md', name: 'kit__bread', description: 'Bakes', mimeType: 'text/markdown' },
+    { uri: 'skill://kit__bread/table.csv', size: 4 },
+  ]);
+  t.match(await client.readResource({ uri: 'skill://kit__bread/SKILL.md' }), { contents: [{ text: 'Knead.' }] });
+  t.match(await client.readResource({ uri: 'skill://kit__bread/table.csv' }), { contents: [{ text: 'a,b\n' }] });
+  t.match((await client.listResourceTemplates()).resourceTemplates, [{ uriTemplate: 'media://{id}' }]);
+  for (const uri of [
+    'skill://kit__bread/../x',
+    'skill://kit__bread/%2e%2e/x',
+    'skill://other__x/SKILL.md',
+    'media://none',
+    'file:///etc/passwd',
+  ]) {
+    await t.rejects(client.readResource({ uri }), { code: -32_002 }, uri);
+  }
+});
+
+t.test('a call that is cancelled ends in the plugin; one that asks for progress hears of it', async (t) => {
+  const { client } = await connect(t, session);
+  const control = new AbortController();
+  let heard = 0;
+  const call = client.callTool({ name: 'kit__wait' }, undefined, {
+    signal: control.signal,
+    onprogress: () => {
+      heard += 1;
+      control.abort();
+    },
+  });
+  await t.rejects(call);
+  t.ok(heard > 0);
+  await eventually(async () => {
+    await world.supervisor.logs.flush();
+    const lines = await world.pool.query(`SELECT FROM plugin_logs WHERE message = 'given up'`);
+    return lines.rowCount === 1;
+  });
+  t.match(await client.callTool({ name: 'kit__add', arguments: { a: 1 } }), { isError: false }, 'the plugin goes on');
+});
+
+t.test('lists that change are told, and only those', async (t) => {
+  const { client } = await connect(t, session);
+  const told: string[] = [];
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void told.push('tools'));
+  client.setNotificationHandler(PromptListChangedNotificationSchema, () => void told.push('prompts'));
+  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void told.push('resources'));
+  await client.listTools();
+  await world.install({ slug: 'quiet', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;' });
+  await world.install({ slug: 'more', code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` });
+  await eventually(async () => told.includes('tools'));
+  t.ok((await client.listTools()).tools.some(({ name }) => name === 'more__one'));
+  t.same([...new Set(told)], ['tools']);
+});
+
+t.test('a connection is of its account and session, and ends when it is told to', async (t) => {
+  const { client, transport } = await connect(t, session);
+  const id = transport.sessionId ?? '';
+  const headers = { 'mcp-session-id': id, accept: 'application/json, text/event-stream' };
+  const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+  const ask = async (path: string, account: string) =>
+    (
+      await world.app.inject({
+        ...{ method: 'POST', url: path, payload: list },
+        headers: { ...headers, authorization: `Bearer ${await world.issuer.issue(account)}` },
+      })
+    ).statusCode;
+  t.equal(await ask(`/sessions/${await world.session()}/mcp`, 'ann'), 404, 'another session');
+  t.equal(await ask(`/sessions/${await world.session('bob')}/mcp`, 'bob'), 404, 'another account');
+  t.equal(await ask(`/sessions/${session}/mcp`, 'bob'), 404, 'another account’s session');
+  await transport.terminateSession();
+  t.equal(await ask(`/sessions/${session}/mcp`, 'ann'), 404, 'ended');
+  await t.rejects(client.listTools());
+});
+
+t.test('what is no protocol is refused and leaves nothing', async (t) => {
+  const path = `/sessions/${session}/mcp`;
+  const authorization = `Bearer ${await world.issuer.issue('ann')}`;
+  const send = async (payload: unknown, accept = 'application/json, text/event-stream') =>
+    (
+      await world.app.inject({
+        method: 'POST',
+        url: path,
+        payload: payload as object,
+        headers: { authorization, accept },
+      })
+    ).statusCode;
+  t.equal(await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }), 400, 'before it introduced itself');
+  t.equal(await send({ hello: 1 }), 400);
+  t.equal(await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, 'text/html'), 406);
+  t.equal((await world.app.inject({ method: 'POST', url: path, payload: {} })).statusCode, 401);
+  t.equal((await world.app.inject({ method: 'PUT', url: path, headers: { authorization } })).statusCode, 404);
+  t.ok(installed.installationId);
+});

@@ -1,0 +1,160 @@
+/** The log sink: caps, cuts, odd texts, and a database that goes away. */
+import type { Pool } from 'pg';
+import t from 'tap';
+import { maintainLogs, pageLogs } from '../../../db/records/logs.ts';
+import { Batch } from '../../../supervisor/records/batch.ts';
+import { LogSink } from '../../../supervisor/records/log-sink.ts';
+import { orderedId } from '../../../supervisor/records/ordered-id.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+t.setTimeout(120_000);
+const entry = { installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
+const origin = { entry, sessionId: null, invocationId: null, source: 'tools.x' };
+const onError = () => undefined;
+const all = async (pool: Pool) => (await pageLogs(pool, { installationId: 'i1', limit: 10_000 })).items;
+
+t.test('over the cap a minute lines are dropped and counted in one line', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  let now = Date.now();
+  const caps = { linesPerMinute: 100, messageBytes: 8192, dataBytes: 16_384 };
+  const sink = new LogSink(pool, { caps, now: () => now, onError });
+  t.teardown(() => sink.close());
+  for (let n = 0; n < 250; n++) sink.write(origin, { level: 'info', message: `line ${n}` });
+  sink.system(entry, 'error', 'a crash is written all the same');
+  now += 60_000;
+  sink.write(origin, { level: 'info', message: 'next minute' });
+  await sink.flush();
+  const lines = await all(pool);
+  t.equal(lines.filter((line) => line.message.startsWith('line ')).length, 100);
+  t.match(lines.map((line) => line.message).slice(0, 3), [
+    'next minute',
+    '150 lines dropped: over 100 a minute',
+    'a crash is written all the same',
+  ]);
+});
+
+t.test('long messages and data are cut, at whole characters', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  const sink = new LogSink(pool, { onError });
+  t.teardown(() => sink.close());
+  sink.write(origin, { level: 'info', message: '€'.repeat(10_000), data: { a: 1 } });
+  sink.write(origin, { level: 'info', message: 'data', data: { big: 'x'.repeat(20_000) } });
+  sink.write(origin, { level: 'warn', message: 'odd \0 \ud800', data: { 'k\0': '\0\ud800' } });
+  sink.write(origin, { level: 'warn', message: 'deep', data: nested(200_000) });
+  sink.write(origin, { level: 'debug', message: 'fine', data: [1, null] });
+  await sink.flush();
+  const [fine, deep, odd, data, long] = await all(pool);
+  t.match(fine, { message: 'fine', data: [1, null], truncated: false, level: 'debug' });
+  t.match(deep, { message: 'deep' });
+  t.match(odd, { message: 'odd \ufffd \ufffd', truncated: false });
+  t.equal(data?.truncated, true);
+  t.ok(JSON.stringify(data?.data).length <= 16_384);
+  t.equal(long?.truncated, true);
+  t.match(long?.message, /^€+$/);
+  t.ok(Buffer.byteLength(long?.message ?? '') <= 8192);
+});
+
+function nested(depth: number): unknown {
+  let value: unknown = 1;
+  for (let n = 0; n < depth; n++) value = [value];
+  return value;
+}
+
+t.test('a database that is away costs no line, and no more memory than the bound', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  let away = true;
+  const query = (...args: unknown[]) =>
+    away ? Promise.reject(new Error('away')) : (pool.query as (...all: unknown[]) => unknown)(...args);
+  const sink = new LogSink({ query } as unknown as Pool, {
+    onError,
+    caps: { linesPerMinute: 1e6, messageBytes: 8192, dataBytes: 16_384 },
+  });
+  t.teardown(() => sink.close());
+  for (let n = 0; n < 2_500; n++) sink.write(origin, { level: 'info', message: String(n) });
+  await sink.flush();
+  t.equal((await all(pool)).length, 0);
+  for (let n = 0; n < 20_000; n++) sink.write(origin, { level: 'info', message: 'x'.repeat(8_000) });
+  t.ok(sink.waiting < 8_000, `${sink.waiting} lines wait`);
+  away = false;
+  await sink.flush();
+  const lines = await all(pool);
+  t.strictSame(
+    lines.filter((line) => line.message.length < 8).map((line) => line.message),
+    Array.from({ length: 2_500 }, (_, n) => String(2_499 - n)),
+    'all of them, in order',
+  );
+});
+
+t.test('ids sort like they were made', async (t) => {
+  const now = Date.now();
+  const ids = Array.from({ length: 20_000 }, (_, n) => orderedId(now + (n % 3) - 1));
+  t.strictSame([...ids].sort(), ids);
+  t.equal(new Set(ids).size, ids.length);
+  t.match(ids[0], /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
+t.test('a statement holds no more than a quarter of a megabyte, and at least one row', async (t) => {
+  const written: string[] = [];
+  const batch = new Batch<number>({
+    ...{ maxBytes: 20_000_000, sizeOf: (size) => size, ownerOf: () => '' },
+    onError: (error) => t.fail(error.message),
+    write: async (sizes) => void written.push(sizes.join(' ')),
+  });
+  for (const size of [80_000, 150_000, 80_000, 5_000_000, 100]) batch.add(size);
+  await batch.flush();
+  t.same(written, ['80000 150000', '80000', '5000000', '100']);
+});
+
+t.test('while nothing can be written, one that floods leaves room for the others and for the host', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  let away = true;
+  const query = (...args: unknown[]) =>
+    away ? Promise.reject(new Error('away')) : (pool.query as (...all: unknown[]) => unknown)(...args);
+  const caps = { linesPerMinute: 1e6, messageBytes: 8192, dataBytes: 16_384 };
+  const sink = new LogSink({ query } as unknown as Pool, { onError, caps });
+  t.teardown(() => sink.close());
+  const flood = (installationId: string) => {
+    const flooder = { ...origin, entry: { ...entry, installationId } };
+    for (let n = 0; n < 5_000; n++) sink.write(flooder, { level: 'info', message: 'x'.repeat(8_000) });
+    sink.system(flooder.entry, 'error', `${installationId} crashed`);
+  };
+  for (const flooder of ['f1', 'f2', 'f3']) flood(flooder);
+  for (let n = 0; n < 50; n++) sink.write(origin, { level: 'info', message: `quiet ${n}` });
+  flood('f4');
+  away = false;
+  await sink.flush();
+  t.equal((await all(pool)).length, 50, 'the quiet one lost nothing');
+  for (const installationId of ['f1', 'f2', 'f3', 'f4']) {
+    const { items } = await pageLogs(pool, { installationId, limit: 10_000 });
+    t.equal(items[0]?.message, `${installationId} crashed`);
+    t.ok(items.length > 10 && items.length < 600, `${installationId} kept ${items.length} lines`);
+  }
+});
+
+t.test('a flood leaves the database to the others most of the time, but not at the end', async (t) => {
+  const spans: { from: number; to: number }[] = [];
+  const batch = new Batch<string>({
+    ...{ maxBytes: 2 ** 24, sizeOf: (row) => row.length, ownerOf: () => 'one', onError },
+    write: async () => {
+      const from = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      spans.push({ from, to: performance.now() });
+    },
+  });
+  const flood = () => {
+    for (let n = 0; n < 5_000; n += 1) batch.add('x'.repeat(1_000));
+  };
+  flood();
+  while (spans.length < 3) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    batch.add('one more of a thousand that wait');
+  }
+  for (const [index, { from, to }] of spans.slice(0, -1).entries())
+    t.ok((spans[index + 1]?.from ?? 0) - to >= 2 * (to - from), 'rests longer than it writes');
+  await batch.flush();
+  t.equal(batch.length, 0, 'who waits for the end does not wait for rests');
+});

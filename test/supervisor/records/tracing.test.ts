@@ -1,0 +1,91 @@
+/** Spans from a session call to the host calls of plugins, as a collector gets them over OTLP/HTTP. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { startTracing, traced, wantsTraces } from '../../../service/telemetry/tracing.ts';
+import { connect, deliver } from '../delivery/channels.ts';
+import { eventually, startWorld } from '../world.ts';
+
+interface Received {
+  readonly name: string;
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly attributes: readonly { key: string; value: { stringValue?: string } }[];
+}
+
+async function startCollector() {
+  const spans: Received[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const body = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+      for (const resource of body.resourceSpans)
+        for (const scope of resource.scopeSpans) spans.push(...(scope.spans as Received[]));
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    ...{ spans, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` },
+    close: () => new Promise((resolve) => server.close(resolve)),
+  };
+}
+
+const PLUGIN = `
+  middleware.systemPrompt = async (ctx) => { await host.storage.set('a', 1); return ctx.systemPrompt + '!'; };
+  channel.receive = () => undefined;`;
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const CALLER = `00-${TRACE}-b7ad6b7169203331-01`;
+
+t.test('traces are wanted by the standard variables only', async (t) => {
+  t.notOk(wantsTraces({}));
+  t.ok(wantsTraces({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+  t.ok(wantsTraces({ OTEL_TRACES_EXPORTER: 'otlp' }));
+  t.notOk(wantsTraces({ OTEL_TRACES_EXPORTER: 'none', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+  t.notOk(wantsTraces({ OTEL_SDK_DISABLED: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+});
+
+t.test('a session call and a webhook, down to what plugins call', async (t) => {
+  const collector = await startCollector();
+  t.teardown(collector.close);
+  process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
+  const end = await startTracing('bulkhead-test', process.env);
+  const world = await startWorld(t);
+  const installed = await world.install({ code: PLUGIN, slug: 'tracked', capabilities: ['host.storage'] });
+  const session = await world.session();
+  const answer = await world.app.inject({
+    method: 'POST',
+    url: `/sessions/${session}/hooks/systemPrompt`,
+    headers: { authorization: `Bearer ${await world.issuer.issue('ann')}`, traceparent: CALLER },
+    payload: { context: { systemPrompt: 'one', model: 'm' } },
+  });
+  t.equal(answer.json().context.systemPrompt, 'one!');
+  const channel = await connect(world, installed);
+  await traced('webhook', { kind: 'server', parent: null }, () => deliver(world, installed, channel, ['x']));
+  await eventually(async () => {
+    const { rows } = await world.pool.query("SELECT 1 FROM deliveries WHERE state = 'delivered'");
+    return rows.length === 1;
+  });
+  await world.supervisor.stop();
+  await end();
+  delete process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
+
+  const { spans } = collector;
+  const line = (leaf: Received | undefined): string[] =>
+    leaf === undefined ? [] : [leaf.name, ...line(spans.find(({ spanId }) => spanId === leaf.parentSpanId))];
+  const hostCall = spans.find(({ name }) => name === 'host call');
+  const route = 'POST /sessions/:sessionId/hooks/:hook';
+  t.same(line(hostCall), ['host call', 'call', 'link', 'chain', route], 'each below what asked for it');
+  t.equal(hostCall?.traceId, TRACE, 'in the caller’s own trace');
+  const asked = spans.find(({ name }) => name === route);
+  t.equal(asked?.parentSpanId, 'b7ad6b7169203331');
+  const received = spans.find(({ name, parentSpanId }) => {
+    return name === 'call' && spans.find(({ spanId }) => spanId === parentSpanId)?.name === 'delivery';
+  });
+  t.same(line(received), ['call', 'delivery', 'webhook'], 'a delivery belongs to its request');
+  t.not(received?.traceId, TRACE);
+  const texts = JSON.stringify(spans);
+  t.notMatch(texts, 'one!', 'nothing that was said is in a trace');
+});

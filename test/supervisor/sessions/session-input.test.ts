@@ -1,0 +1,122 @@
+/** Bad input at every endpoint of the session API: problem+json with the right code, never a 500. */
+import t from 'tap';
+import { hooks } from '../../../sdk/contract/protocol.ts';
+import { startWorld } from '../world.ts';
+
+t.test('who is not signed in, and whose session it is', async (t) => {
+  const world = await startWorld(t);
+  const session = await world.session('ann');
+  for (const authorization of [undefined, '', 'Bearer', 'Bearer x', 'Basic abc', 'Bearer a.b.c']) {
+    const reply = await world.app.inject({
+      url: `/sessions/${session}`,
+      headers: authorization === undefined ? {} : { authorization },
+    });
+    t.match(reply.json(), { status: 401, code: 'unauthenticated' }, String(authorization));
+    t.match(reply.headers, { 'content-type': /^application\/problem\+json/, 'x-request-id': reply.json().requestId });
+  }
+  const paths: [string, string, unknown?][] = [
+    ['GET', ''],
+    ['DELETE', ''],
+    ['GET', '/messages'],
+    ['POST', '/messages', { messages: [{ role: 'user', text: 'x' }] }],
+    ['POST', '/hooks/systemPrompt', { context: { systemPrompt: 'a', model: 'm' } }],
+    ['POST', '/compaction', {}],
+    ['GET', '/tools'],
+    ['POST', '/tools/a__b', { arguments: {} }],
+    ['GET', '/commands'],
+    ['POST', '/commands/a__b', {}],
+    ['GET', '/skills'],
+    ['GET', '/skills/a__b'],
+    ['GET', '/providers'],
+    ['POST', '/providers/a__b', {}],
+    ['POST', '/clear', {}],
+  ];
+  for (const [method, path, body] of paths) {
+    for (const [id, account] of [
+      [session, 'bob'],
+      ['nonsense', 'ann'],
+      ['%00', 'ann'],
+      ['x'.repeat(400), 'ann'],
+    ] as const) {
+      const reply = await world.call(method as 'GET', `/sessions/${id}${path}`, body, account);
+      t.match(
+        reply,
+        { status: 404, body: { code: 'not_found' } },
+        `${method} ${path} as ${account} of ${id.slice(0, 20)}`,
+      );
+    }
+  }
+  t.equal((await world.call('GET', `/sessions/${session}`, undefined, 'ann')).status, 200, 'it is still there');
+});
+
+t.test('bodies and queries', async (t) => {
+  const world = await startWorld(t);
+  const session = await world.session();
+  const at = (path: string) => `/sessions/${session}${path}`;
+  const cases: [string, string, unknown][] = [
+    ['POST', '/sessions', {}],
+    ['POST', '/sessions', []],
+    ['POST', '/sessions', { agentId: 7 }],
+    ['POST', '/sessions', { agentId: '' }],
+    ['POST', '/sessions', { agentId: 'a\0b' }],
+    ['POST', '/sessions', { agentId: 'a\ud800' }],
+    ['POST', '/sessions', { agentId: 'a', channelId: 3 }],
+    ['POST', '/sessions', { agentId: 'x'.repeat(201) }],
+    ['POST', at('/messages'), {}],
+    ['POST', at('/messages'), { messages: [] }],
+    ['POST', at('/messages'), { messages: [{ role: 'king', text: 'x' }] }],
+    ['POST', at('/messages'), { messages: [{ role: 'user', text: 'a\0' }] }],
+    ['POST', at('/messages'), { messages: [{ role: 'user', text: 'x'.repeat(262_145) }] }],
+    ['POST', at('/messages'), { messages: Array(1001).fill({ role: 'user', text: 'x' }) }],
+    ['POST', at('/compaction'), { focus: 3 }],
+    ['POST', at('/compaction'), { messages: [{}] }],
+    ['POST', at('/clear'), { reason: 3 }],
+    ['POST', at('/hooks/systemPrompt'), { context: 3 }],
+    ['POST', at('/hooks/systemPrompt'), {}],
+    ['POST', at('/hooks/systemPrompt'), { context: {}, trigger: 'moon' }],
+    ['GET', '/sessions?limit=0', undefined],
+    ['GET', '/sessions?limit=1001', undefined],
+    ['GET', '/sessions?limit=x', undefined],
+    ['GET', '/sessions?cursor=%00', undefined],
+    ['GET', at('/messages?cursor=!!'), undefined],
+  ];
+  for (const [method, path, body] of cases) {
+    const reply = await world.call(method as 'GET', path, body);
+    t.match(
+      reply,
+      { status: 400, body: { code: 'bad_request' } },
+      `${method} ${path} ${JSON.stringify(body)?.slice(0, 80)}`,
+    );
+  }
+  for (const name of Object.keys(hooks).filter((hook) => hook.startsWith('middleware.'))) {
+    const path = at(`/hooks/${name.slice('middleware.'.length)}`);
+    t.match(
+      await world.call('POST', path, { context: {} }),
+      { status: 400, body: { errors: [{ field: /^context\./ }] } },
+      name,
+    );
+    const good = await world.call('POST', path, { context: hooks[name as keyof typeof hooks].example.context });
+    t.match(good, { status: 200, body: { action: 'continue', trace: [] } }, name);
+  }
+});
+
+t.test('what is not there, and what is no JSON', async (t) => {
+  const world = await startWorld(t);
+  const session = await world.session();
+  const unknown = await world.call('POST', `/sessions/${session}/hooks/systemPromt`, { context: {} });
+  t.match(unknown, { status: 404, body: { code: 'not_found', detail: /systemPrompt/ } });
+  for (const hook of ['__proto__', 'constructor', 'compaction.summarize', 'middleware.systemPrompt', 'toString'])
+    t.match(await world.call('POST', `/sessions/${session}/hooks/${hook}`, { context: {} }), { status: 404 }, hook);
+  t.match(await world.call('POST', `/sessions/${session}/tools/nope__nope`, {}), { status: 404 });
+  t.match(await world.call('GET', '/nowhere'), { status: 404, body: { code: 'not_found' } });
+  const raw = (payload: string | Buffer, type: string) =>
+    world.call('GET', '/sessions').then(() =>
+      world.app.inject({
+        method: 'POST',
+        url: '/sessions',
+        payload,
+        headers: { 'content-type': type, authorization: `Bearer ${'x'}` },
+      }),
+    );
+  t.equal((await raw('{', 'application/json')).statusCode, 401, 'authentication comes before the body');
+});

@@ -1,0 +1,197 @@
+/** `GET /sessions/stream`: messages and notices as they are added, by any supervisor, resumable, the account's own. */
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { pino } from 'pino';
+import t from 'tap';
+import { openSessionTail } from '../../../db/sessions/session-tail.ts';
+import { appendMessages } from '../../../db/sessions/sessions.ts';
+import { openSessionStreams } from '../../../supervisor/sessions/stream.ts';
+import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { startWorld, type World } from '../world.ts';
+
+interface Event {
+  readonly id: string;
+  readonly type: string;
+  readonly data: { sessionId: string; message: { role: string; text: string } };
+}
+
+class Reader {
+  readonly #answer: IncomingMessage;
+  #text = '';
+  #wake: () => void = () => undefined;
+  #ended = false;
+  constructor(answer: IncomingMessage) {
+    this.#answer = answer;
+    answer.setEncoding('utf8');
+    const wake = () => this.#wake();
+    answer.on('data', (chunk: string) => {
+      this.#text += chunk;
+      wake();
+    });
+    answer.on('close', () => {
+      this.#ended = true;
+      wake();
+    });
+  }
+  get status() {
+    return this.#answer.statusCode;
+  }
+  /** The next block; null at the end. */
+  async #block(): Promise<string | null> {
+    for (;;) {
+      const end = this.#text.indexOf('\n\n');
+      if (end >= 0) {
+        const block = this.#text.slice(0, end);
+        this.#text = this.#text.slice(end + 2);
+        return block;
+      }
+      if (this.#ended) return null;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      await promise;
+    }
+  }
+  async next(): Promise<Event | null> {
+    for (;;) {
+      const block = await this.#block();
+      if (block === null) return null;
+      const fields = new Map(block.split('\n').map((line) => line.split(/: (.*)/s, 2) as [string, string]));
+      const data = fields.get('data');
+      if (data) return { id: fields.get('id') ?? '', type: fields.get('event') ?? '', data: JSON.parse(data) };
+      if (fields.has('retry')) this.first = fields.get('id') ?? '';
+    }
+  }
+  first = '';
+  close() {
+    this.#answer.destroy();
+  }
+}
+
+async function open(world: World, account = 'ann', headers: Record<string, string> = {}): Promise<Reader> {
+  const { app } = world.supervisor;
+  if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
+  const address = app.server.address();
+  const port = typeof address === 'object' && address ? address.port : 0;
+  const authorization = `Bearer ${await world.issuer.issue(account)}`;
+  const request = get({ port, host: '127.0.0.1', path: '/sessions/stream', headers: { ...headers, authorization } });
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
+  return new Reader(answer);
+}
+
+t.test('messages and notices as they are added, the account’s own, in order', async (t) => {
+  const world = await startWorld(t);
+  await world.install({
+    slug: 'guard',
+    code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text === "no") ctx.cancel("not that"); };',
+  });
+  const session = await world.session();
+  const other = await world.session('bob');
+  const say = (text: string, id = session, account = 'ann') =>
+    world.call('POST', `/sessions/${id}/messages`, { messages: [{ role: 'user', text }] }, account);
+  await say('before');
+  const reader = await open(world);
+  t.equal(reader.status, 200);
+  await say('none of yours', other, 'bob');
+  await say('one');
+  const first = await reader.next();
+  t.match(first, { type: 'message', data: { sessionId: session, message: { role: 'user', text: 'one' } } });
+  const context = { message: { id: 'm', from: 'x', text: 'no', attachments: [] } };
+  await world.call('POST', `/sessions/${session}/hooks/inboundMessage`, { context });
+  t.match(await reader.next(), { type: 'notice', data: { message: { role: 'notice', text: /not that/ } } });
+  reader.close();
+  await say('two');
+  await world.call('POST', `/sessions/${session}/messages`, {
+    messages: Array.from({ length: 25 }, (_, n) => ({ role: 'user', text: `many ${n}` })),
+  });
+  const again = await open(world, 'ann', { 'last-event-id': first?.id ?? '' });
+  t.match(await again.next(), { type: 'notice' });
+  t.match(await again.next(), { data: { message: { text: 'two' } } });
+  for (let n = 0; n < 25; n++) t.match(await again.next(), { data: { message: { text: `many ${n}` } } });
+  again.close();
+  t.equal((await open(world, 'ann', { 'last-event-id': 'nonsense' })).status, 400);
+});
+
+t.test('a message that commits late is not passed over', async (t) => {
+  const world = await startWorld(t);
+  const session = await world.session();
+  const reader = await open(world);
+  const slow = await world.pool.connect();
+  t.teardown(() => slow.release());
+  await slow.query('BEGIN');
+  await appendMessages(slow, session, [{ role: 'user', text: 'slow' }]);
+  await appendMessages(world.pool, session, [{ role: 'user', text: 'quick' }]);
+  const next = reader.next();
+  await slow.query('COMMIT');
+  t.match(
+    [await next, await reader.next()],
+    [{ data: { message: { text: 'slow' } } }, { data: { message: { text: 'quick' } } }],
+  );
+  reader.close();
+});
+
+t.test('what another supervisor adds, clears and deletes', async (t) => {
+  const world = await startWorld(t);
+  const { pool, blobs, keys, verifier, sandbox, dataDir } = world;
+  const second = await startSupervisor({
+    ...{
+      pool,
+      blobs,
+      keys,
+      verifier,
+      sandbox,
+      dataDir,
+      logger: pino({ level: 'silent' }),
+      childrenMax: 5,
+      idleStopMs: 60_000,
+    },
+  });
+  t.teardown(() => second.stop());
+  const session = await world.session();
+  const reader = await open(world);
+  const authorization = `Bearer ${await world.issuer.issue('ann')}`;
+  const there = (method: 'POST' | 'GET' | 'DELETE', url: string, payload?: object) =>
+    second.app.inject({ method, url, headers: { authorization }, ...(payload ? { payload } : {}) });
+  await there('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'from there' }] });
+  t.match(await reader.next(), { data: { message: { text: 'from there' } } });
+  t.equal((await world.call('GET', `/sessions/${session}`)).body.clearedAt, null);
+  t.equal((await there('POST', `/sessions/${session}/clear`, {})).statusCode, 200);
+  const until = Date.now() + 5_000;
+  const wait = async (look: () => Promise<boolean>) => {
+    while (!(await look()) && Date.now() < until) await new Promise((resolve) => setImmediate(resolve));
+  };
+  await wait(async () => (await world.call('GET', `/sessions/${session}`)).body.clearedAt !== null);
+  t.ok((await world.call('GET', `/sessions/${session}`)).body.clearedAt, 'cleared here as well');
+  t.equal((await there('DELETE', `/sessions/${session}`)).statusCode, 204);
+  await wait(async () => (await world.call('GET', `/sessions/${session}`)).status === 404);
+  t.equal(
+    (await world.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] })).status,
+    404,
+  );
+  reader.close();
+});
+
+t.test('a reader that takes nothing costs a page of messages, and too many readers are refused', async (t) => {
+  const world = await startWorld(t);
+  const session = await world.session();
+  const { pool } = world;
+  const { listener } = world.supervisor;
+  const streams = openSessionStreams(listener, { heartbeatMs: 60_000 });
+  const accountId = (await world.pool.query('SELECT account_id FROM sessions LIMIT 1')).rows[0].account_id;
+  const request = {
+    accountId,
+    key: accountId,
+    isThere: async () => true,
+    openTail: () => openSessionTail(pool, accountId, null),
+  };
+  const stream = await streams.open(request);
+  const messages = Array.from({ length: 200 }, () => ({ role: 'user' as const, text: 'x'.repeat(100_000) }));
+  await appendMessages(world.pool, session, messages);
+  stream.read(1);
+  await once(stream, 'readable');
+  t.ok(stream.readableLength < 3_000_000, `${stream.readableLength} bytes wait`);
+  const open = [];
+  for (let n = 0; n < 19; n++) open.push(await streams.open(request));
+  await t.rejects(streams.open(request), { code: 'rate_limited' });
+  for (const one of [stream, ...open]) one.destroy();
+  await once(stream, 'close');
+});
