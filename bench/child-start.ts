@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { buildChild } from '../sandbox-child/build.ts';
+import { buildChild } from '../sandbox-child/build-child.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { type Jail, makeJail } from '../supervisor/jail/jail.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';

@@ -21,7 +21,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
-import { buildChild } from '../sandbox-child/build.ts';
+import { buildChild } from '../sandbox-child/build-child.ts';
 import { foldLink, linkDeadline, startChain } from '../supervisor/calls/chain.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';

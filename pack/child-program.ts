@@ -1,12 +1,12 @@
 /** The program that plugins run in: built from source in the repository, a file beside this one in the package. */
 import { readFile } from 'node:fs/promises';
 
-/** Where pack/build.ts puts it. */
+/** Where pack/build-package.ts puts it. */
 export const CHILD_FILE = 'sandbox-child.cjs';
 
 export async function childProgram(): Promise<string> {
   const packed = await readFile(new URL(CHILD_FILE, import.meta.url), 'utf8').catch(() => null);
   if (packed !== null) return packed;
-  const { buildChild } = await import('../sandbox-child/build.ts');
+  const { buildChild } = await import('../sandbox-child/build-child.ts');
   return buildChild();
 }

@@ -6,7 +6,7 @@ import { openBlobs } from '../db/files/blobs.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
 import { openPool } from '../db/postgres/pool.ts';
-import { buildChild, buildInspectedChild } from '../sandbox-child/build.ts';
+import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { listenOptions, sayFarewell } from '../service/lifecycle/drain.ts';

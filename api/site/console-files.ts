@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-/** What `console/build.ts` wrote. */
+/** What `console/build-console.ts` wrote. */
 const DIST = fileURLToPath(new URL('../../console/dist', import.meta.url));
 const YEAR_MS = 365 * 24 * 3_600_000;
 /** Addresses of something else, where a page would hide that there is nothing. */

@@ -1,4 +1,4 @@
-/** The documentation site as `docs/build.ts` wrote it, open to everybody: a table of its pages, and files that never change. */
+/** The documentation site as `docs/build-site.ts` wrote it, open to everybody: a table of its pages, and files that never change. */
 import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

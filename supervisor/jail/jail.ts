@@ -26,7 +26,7 @@ export interface Walls {
 export interface JailOptions {
   /** A directory of the supervisor's own, for the two files every child is started from. Made if missing. */
   readonly directory: string;
-  /** The bundled child program, one CommonJS script; see `sandbox-child/build.ts`. */
+  /** The bundled child program, one CommonJS script; see `sandbox-child/build-child.ts`. */
   readonly program: string;
   readonly walls?: Walls;
   /** Megabytes of JavaScript heap, and of resident memory on and off the heap. */

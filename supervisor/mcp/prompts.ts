@@ -11,7 +11,7 @@ import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { fullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from '../sessions/commands.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { asMcpError } from './errors.ts';
+import { asMcpError } from './mcp-errors.ts';
 
 const INPUT = { name: 'input', description: 'What the command is about.', required: false };
 

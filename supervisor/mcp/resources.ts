@@ -14,7 +14,7 @@ import { fullName } from '../calls/surface-call.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listResources, readSkillFile, SKILL_TEXT, type Skill } from '../sessions/skill-files.ts';
 import { findSkill, listSkills } from '../sessions/skills.ts';
-import { asMcpError } from './errors.ts';
+import { asMcpError } from './mcp-errors.ts';
 
 /** `skill://<slug>__<skill>/<path>` and `media://<id>`. */
 const SKILL_URI = /^skill:\/\/([^/]+)\/(.+)$/;

@@ -15,7 +15,7 @@ import type { ToolResult } from '../../sdk/session/answers.ts';
 import type { Roster, ToolRef } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callTool, findTool, listTools } from '../sessions/tools.ts';
-import { asMcpError } from './errors.ts';
+import { asMcpError } from './mcp-errors.ts';
 
 /** A client that asked for progress hears that the tool is still at it, milliseconds apart. */
 const PROGRESS_EVERY_MS = 2_000;

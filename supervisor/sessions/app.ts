@@ -14,7 +14,7 @@ import { installCommands } from './commands.ts';
 import { installDraftTrials } from './draft-trials.ts';
 import { installHooks } from './hooks.ts';
 import { installLifecycle } from './lifecycle.ts';
-import { installMedia } from './media.ts';
+import { installMedia } from './media-download.ts';
 import { installProblems } from './problems.ts';
 import { installProviders } from './providers.ts';
 import { installReplies } from './replies.ts';

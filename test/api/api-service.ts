@@ -12,7 +12,7 @@ import { openSecretKeys } from '../../db/files/secrets.ts';
 import { type Introspection, requestIntrospection } from '../../db/jobs/introspections.ts';
 import { startQueues } from '../../db/jobs/queues.ts';
 import { openListener } from '../../db/postgres/listener.ts';
-import { buildChild } from '../../sandbox-child/build.ts';
+import { buildChild } from '../../sandbox-child/build-child.ts';
 import type { OpenApiDocument } from '../../service/http/openapi.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';

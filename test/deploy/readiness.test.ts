@@ -8,7 +8,7 @@ import t from 'tap';
 import { buildOperations } from '../../api/telemetry/operations.ts';
 import { startQueues } from '../../db/jobs/queues.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { buildChild } from '../../sandbox-child/build.ts';
+import { buildChild } from '../../sandbox-child/build-child.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { buildHealth } from '../../supervisor/records/operations.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';

@@ -17,7 +17,7 @@ const PAGES = ['', '/authoring', '/models'];
 const TWO_LOOKS = LOOKS.filter(({ scheme, size }) => (scheme === 'light') === (size === 'wide'));
 
 t.test('the documentation site', async (t) => {
-  await promisify(execFile)(process.execPath, [join(root, 'docs/build.ts')]);
+  await promisify(execFile)(process.execPath, [join(root, 'docs/build-site.ts')]);
   const app = fastify({ forceCloseConnections: true });
   await app.register(docsFiles);
   t.teardown(() => app.close());

@@ -6,7 +6,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
-import { buildPackage } from '../../pack/build.ts';
+import { buildPackage } from '../../pack/build-package.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 const modules = fileURLToPath(new URL('../../node_modules', import.meta.url));

@@ -9,7 +9,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import { publint } from 'publint';
 import t from 'tap';
 import { listExamples } from '../../examples/demo-packages.ts';
-import { buildPackage } from '../../pack/build.ts';
+import { buildPackage } from '../../pack/build-package.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

@@ -7,7 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
-import { buildChild } from '../../sandbox-child/build.ts';
+import { buildChild } from '../../sandbox-child/build-child.ts';
 import { surfaces, type Target } from '../../sdk/contract/protocol.ts';
 import type { SurfaceRow } from '../../sdk/contract/rows.ts';
 import { Wire } from '../../supervisor/children/wire.ts';

@@ -2,7 +2,7 @@
 import { stop as stopEsbuild } from 'esbuild';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { buildChild } from '../../../sandbox-child/build.ts';
+import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';

@@ -9,7 +9,7 @@ import { stop } from 'esbuild';
 import t, { type Test } from 'tap';
 import { accountOf } from '../../../db/accounts/accounts.ts';
 import { findSession } from '../../../db/sessions/sessions.ts';
-import { buildChild } from '../../../sandbox-child/build.ts';
+import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { type HostCallName, hostCalls } from '../../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../../sdk/contract/rows.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';

@@ -1,7 +1,7 @@
 /** Children for tests: made in a temporary folder, ended and waited for with the test. */
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
-import { buildChild } from '../../../sandbox-child/build.ts';
+import { buildChild } from '../../../sandbox-child/build-child.ts';
 import {
   type Bundle,
   type Child,

@@ -1,5 +1,5 @@
 /** A supervisor to be killed: starts three children, one of them in an endless loop, and tells their process ids. */
-import { buildChild } from '../../../sandbox-child/build.ts';
+import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
 

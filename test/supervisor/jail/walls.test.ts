@@ -10,7 +10,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { buildChild } from '../../../sandbox-child/build.ts';
+import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import type { Jail, Walls } from '../../../supervisor/jail/jail.ts';
 import { Attacker } from '../../plugins/probes/attacker.ts';

@@ -1,6 +1,6 @@
 /**
  * Builds `@bulkhead/sdk` as it is published: the files of sdk/ that authors read, and dist/ with JavaScript and
- * declarations. `node pack/build.ts <folder>` makes the folder; `npm pack <folder>` packs it. Nothing of it is kept in
+ * declarations. `node pack/build-package.ts <folder>` makes the folder; `npm pack <folder>` packs it. Nothing of it is kept in
  * the repository.
  */
 import { execFile } from 'node:child_process';
@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type BuildOptions, build } from 'esbuild';
-import { buildChild } from '../sandbox-child/build.ts';
+import { buildChild } from '../sandbox-child/build-child.ts';
 import { CHILD_FILE } from './child-program.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -76,6 +76,6 @@ async function writeDeclarations(dist: string): Promise<void> {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [folder] = process.argv.slice(2);
-  if (folder === undefined) throw new Error('Name a folder to build into: node pack/build.ts <folder>');
+  if (folder === undefined) throw new Error('Name a folder to build into: node pack/build-package.ts <folder>');
   await buildPackage(resolve(folder));
 }
