@@ -61,7 +61,10 @@ async function start(): Promise<void> {
   const settings = parseSettings(sharedSettings, env);
   await makeDataDir(settings.DATA_DIR);
   await refuseHalfRestored(settings.DATA_DIR);
-  const built = Promise.all([buildSite('console'), buildSite('docs')]);
+  const built = Promise.all([
+    buildSite('console', 'console/build-console.ts'),
+    buildSite('docs', 'docs/build-site.ts'),
+  ]);
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await refuseTakenPorts(settings);
   if (stopping !== undefined) return;
@@ -83,12 +86,12 @@ async function refuseHalfRestored(dataDir: string): Promise<void> {
 }
 
 /** Beside the start of PostgreSQL. Without it everything else still serves. */
-async function buildSite(folder: 'console' | 'docs'): Promise<void> {
+async function buildSite(name: string, builder: string): Promise<void> {
   try {
-    await promisify(execFile)(process.execPath, [script(`${folder}/build.ts`)]);
+    await promisify(execFile)(process.execPath, [script(builder)]);
   } catch (error) {
     const said = (error as { stderr?: string }).stderr?.trim() || String(error);
-    say(`${folder} could not be built, so there is none until the next start: ${said.slice(-500)}`);
+    say(`${name} could not be built, so there is none until the next start: ${said.slice(-500)}`);
   }
 }
 

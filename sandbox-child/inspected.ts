@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { serve } from './program.ts';
 import { lockRealm } from './realm.ts';
 
-/** The thread's program, bundled; put in by `build.ts`. */
+/** The thread's program, bundled; put in by `build-child.ts`. */
 declare const INSPECTOR_RELAY: string;
 /** Heap of the thread, megabytes: a snapshot passes through it in pieces. */
 const THREAD_HEAP_MEGABYTES = 48;
