@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { openConsole, startBrowser } from '../test/console/browser.ts';
-import { startService } from '../test/deploy/running-service.ts';
+import { startServiceFixture } from '../test/deploy/service-fixture.ts';
 import { startTestServer, withDatabase } from '../test/runner/server.ts';
 import { fillCatalog } from './fixtures/catalog-filling.ts';
 import { percentile } from './percentiles.ts';
@@ -38,7 +38,7 @@ async function measure(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-bench-'));
   ending.teardown(() => rm(folder, { recursive: true }));
   const DATABASE_URL = withDatabase(server.url, 'console');
-  const service = await startService(ending, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
+  const service = await startServiceFixture(ending, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
   const browser = await startBrowser(ending);
   const [floors, opens, searches]: number[][] = [[], [], []];
   for (let load = 0; load <= LOADS; load += 1) {

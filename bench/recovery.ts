@@ -18,7 +18,7 @@ import { temporaryFolder } from '../test/runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { Ledger } from '../test/storm/ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.ts';
-import { eventually, openGround } from '../test/supervisor/world.ts';
+import { eventually, openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { percentile } from './percentiles.ts';
 
 const PLUGINS = Number(process.argv[2] ?? 100);
@@ -29,27 +29,27 @@ const PATIENCE_MS = 240_000;
 /** No further delivery is begun for so long: as many are under way as one supervisor works on at once. Milliseconds. */
 const SETTLED_MS = 1_500;
 
-// The ground of the tests is tap's, which would give up after 30 s.
+// The test fixtures load tap, whose 30 s limit would end a measurement.
 t.setTimeout(0);
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 
 const postgres = await startTestServer();
 process.env[SERVER_VARIABLE] = postgres.url;
-const ground = await openGround(cleanup);
+const storage = await openStorageFixture(cleanup);
 const ledger = new Ledger(await temporaryFolder(cleanup));
 const holding = Promise.withResolvers<void>();
 let held: Promise<void> | null = null;
 const MODELS_FILE = await startRecorder(cleanup, ledger, () => held);
 const channels: Channel[] = [];
 for (let index = 0; index < PLUGINS; index += 1) {
-  const { installationId, accountId } = await ground.install({
+  const { installationId, accountId } = await storage.install({
     ...{ slug: `plugin-${index}`, code: REPORTING, capabilities: CAPABILITIES },
   });
   const own = { installationId, accountId, name: 'c' };
-  channels.push(await inTransaction(ground.pool, (tx) => insertChannel(tx, own)));
+  channels.push(await inTransaction(storage.pool, (tx) => insertChannel(tx, own)));
 }
-const { rows } = await ground.pool.query<{ accountId: string }>(`SELECT id AS "accountId" FROM accounts LIMIT 1`);
+const { rows } = await storage.pool.query<{ accountId: string }>(`SELECT id AS "accountId" FROM accounts LIMIT 1`);
 const accountId = rows[0]?.accountId ?? '';
 
 /** One delivery to each. @returns their ids */
@@ -58,13 +58,13 @@ async function deliverAll(): Promise<string[]> {
     ...{ id: randomUUIDv7(), channelId, installationId, accountId, routingId, receivedAt: Date.now() },
     ...{ method: 'POST', query: '', headers: [], body: Buffer.from(`- ${place}`) },
   }));
-  await insertDeliveries(ground.pool, group);
+  await insertDeliveries(storage.pool, group);
   return group.map(({ id }) => id);
 }
 
 async function start(): Promise<ForkedProcess> {
   const ports = { SUPERVISOR_PORT: String(await freePort()), SUPERVISOR_OPS_PORT: String(await freePort()) };
-  const env = { ...ports, DATABASE_URL: ground.url, DATA_DIR: ground.dataDir, LOG_LEVEL: 'error', MODELS_FILE };
+  const env = { ...ports, DATABASE_URL: storage.url, DATA_DIR: storage.dataDir, LOG_LEVEL: 'error', MODELS_FILE };
   return forkProcess(cleanup, MAIN, { ...env, CHILDREN: String(PLUGINS + 1) }, 'SIGKILL');
 }
 

@@ -15,7 +15,7 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import t from 'tap';
 import { Client } from 'undici';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
-import { startWorld } from '../test/supervisor/world.ts';
+import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { percentile } from './percentiles.ts';
 
 const LINKS = ['one', 'two', 'three'];
@@ -27,7 +27,7 @@ const P99 = 0.99;
 const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(80).slice(0, 4_096);
 
 type Ask = () => Promise<string>;
-// The world of the tests is tap's, which would give up after 30 s.
+// The test fixtures load tap, whose 30 s limit would end a measurement.
 t.setTimeout(0);
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
@@ -103,16 +103,16 @@ try {
   const server = await startTestServer();
   endings.push(() => server.stop());
   process.env[SERVER_VARIABLE] = server.url;
-  const world = await startWorld(cleanup);
+  const fixture = await startSupervisorFixture(cleanup);
   for (const slug of LINKS) {
-    await world.install({ slug, code: `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ${slug}';` });
+    await fixture.install({ slug, code: `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ${slug}';` });
   }
-  const authorization = `Bearer ${await world.issuer.issue('ann')}`;
+  const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
   const bare = Fastify();
   bare.post('/bare', async (request) => request.body);
   endings.push(() => bare.close());
   const floor = await asker(bare, '/bare', authorization);
-  const chain = await asker(world.app, `/sessions/${await world.session()}/hooks/systemPrompt`, authorization);
+  const chain = await asker(fixture.app, `/sessions/${await fixture.session()}/hooks/systemPrompt`, authorization);
   const collections: PerformanceEntry[] = [];
   const observer = new PerformanceObserver((list) => void collections.push(...list.getEntries()));
   observer.observe({ entryTypes: ['gc'] });

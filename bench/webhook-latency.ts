@@ -16,7 +16,7 @@ import { insertChannel } from '../db/channels/channels.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
-import { eventually, startWorld } from '../test/supervisor/world.ts';
+import { eventually, startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { percentile } from './percentiles.ts';
 
 const REQUESTS = Number(process.argv[2] ?? 400);
@@ -29,24 +29,24 @@ const CODE = `channel.receive = () => ({
   messages: [{ conversationKey: 'k', from: 'vendor', text: String(Date.now()) }],
 });`;
 
-// The world of the tests is tap's, which would give up after 30 s.
+// The test fixtures load tap, whose 30 s limit would end a measurement.
 t.setTimeout(0);
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 
 const postgres = await startTestServer();
 process.env[SERVER_VARIABLE] = postgres.url;
-const world = await startWorld(cleanup);
-const { pool } = world;
+const fixture = await startSupervisorFixture(cleanup);
+const { pool } = fixture;
 const onError = (error: Error): void => console.error(error.message);
 const listener = await openListener(pool, onError);
 const webhooks = await openWebhooks({
   ...{ pool, listener, onError, metrics: { webhookAnswered: () => undefined } },
-  config: { DATA_DIR: world.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
+  config: { DATA_DIR: fixture.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
 });
 const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
 await once(http, 'listening');
-const { installationId, accountId } = await world.install({ code: CODE });
+const { installationId, accountId } = await fixture.install({ code: CODE });
 const channel = await inTransaction(pool, (tx) => insertChannel(tx, { installationId, accountId, name: 'inbox' }));
 const vendor = new Client(`http://127.0.0.1:${(http.address() as AddressInfo).port}`);
 

@@ -1,8 +1,8 @@
-/** Where the operations for authors are in the console, in the order of the story. */
+/** Where the operations for authors are in the console, in the order in which the parity test runs them. */
 import type { Page } from 'playwright-core';
-import { go, type PageAction, press, pressInDialog, type Story } from './story.ts';
+import { type ConsoleFixture, go, type PageAction, press, pressInDialog } from './console-fixture.ts';
 
-async function dropFolder({ page, folder }: Story): Promise<void> {
+async function dropFolder({ page, folder }: ConsoleFixture): Promise<void> {
   await page.locator('input[webkitdirectory]').setInputFiles(folder);
   await page.getByRole('region', { name: 'Package' }).getByText('readme.md').waitFor();
 }
@@ -36,9 +36,9 @@ export const authoring: readonly PageAction[] = [
   {
     operation: 'POST /plugins/{id}/versions',
     where: 'Plugin: drop a folder, Publish',
-    async does(story) {
-      await dropFolder(story);
-      await publishAs(story.page, '1.0.0');
+    async does(fixture) {
+      await dropFolder(fixture);
+      await publishAs(fixture.page, '1.0.0');
     },
   },
   {
@@ -53,10 +53,10 @@ export const authoring: readonly PageAction[] = [
   {
     operation: 'POST /plugins/{id}/draft',
     where: 'Plugin: drop a folder, Save as draft',
-    async does(story) {
-      await dropFolder(story);
-      await press(story.page, 'Save as draft');
-      await story.page.getByText('The draft is saved.').waitFor();
+    async does(fixture) {
+      await dropFolder(fixture);
+      await press(fixture.page, 'Save as draft');
+      await fixture.page.getByText('The draft is saved.').waitFor();
     },
   },
   {

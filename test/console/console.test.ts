@@ -2,17 +2,17 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { eventually, startService } from '../deploy/running-service.ts';
+import { eventually, startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
+import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
-import { installationThat, publish, publishFrontDesk } from './stage.ts';
 
 // A whole start-up with a PostgreSQL of its own, and a browser.
 t.setTimeout(900_000);
 
 t.test('what users do with plugins can be done in the console', async (t) => {
-  const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
   const plugin = await publishFrontDesk(service);
   const browser = await startBrowser(t);
   const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);

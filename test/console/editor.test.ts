@@ -2,16 +2,16 @@
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { eventually, startService } from '../deploy/running-service.ts';
+import { eventually, startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
+import { installationThat } from './front-desk.ts';
 import { inspect } from './pictures.ts';
-import { installationThat } from './stage.ts';
 
 t.setTimeout(900_000);
 
 t.test('a plugin is written, mended and tried without leaving the page', async (t) => {
-  const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'greeter', displayName: 'Greeter' });
   const { page, complaints } = await openConsole(await startBrowser(t), `${service.url}/#token=${service.token}`);
   await page.getByRole('link', { name: 'My plugins' }).click();

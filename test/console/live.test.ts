@@ -2,16 +2,16 @@
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { eventually, type RunningService, startService } from '../deploy/running-service.ts';
+import { eventually, type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
+import { installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
-import { installationThat, publish, publishFrontDesk, TRICKS } from './stage.ts';
 
 t.setTimeout(900_000);
 
 t.test('what happens elsewhere appears, and what strangers write does nothing', async (t) => {
-  const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
   const plugin = await publishFrontDesk(service, 'host.storage, host.agents');
   const desk = await install(service, 'front-desk', { key: 'k3y' });
   const { page, complaints } = await openConsole(await startBrowser(t), `${service.url}/#token=${service.token}`);
@@ -108,21 +108,21 @@ t.test('what happens elsewhere appears, and what strangers write does nothing', 
   t.same(complaints, [], 'no script ran, no dialog came, and the browser complains about nothing');
 });
 
-async function install(service: RunningService, slug: string, secrets: Record<string, string>): Promise<string> {
+async function install(service: ServiceFixture, slug: string, secrets: Record<string, string>): Promise<string> {
   const { body } = await service.call('POST', '/api/installations', { slug });
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets });
   return body.id;
 }
 
 /** A message of bob's in a session of its own. */
-async function say(service: RunningService, text: string): Promise<void> {
+async function say(service: ServiceFixture, text: string): Promise<void> {
   const { body } = await service.session('POST', '/sessions', { agentId: 'ann' });
   await service.session('POST', `/sessions/${body.id}/hooks/inboundMessage`, {
     context: { message: { id: '1', from: 'bob', text, attachments: [] } },
   });
 }
 
-const orderIs = (service: RunningService, wanted: readonly string[]): Promise<boolean> =>
+const orderIs = (service: ServiceFixture, wanted: readonly string[]): Promise<boolean> =>
   eventually(async () => {
     const { body } = await service.call('GET', '/api/installations');
     const sorted = body.items.toSorted(
@@ -132,7 +132,7 @@ const orderIs = (service: RunningService, wanted: readonly string[]): Promise<bo
   });
 
 /** What goes with it is listed before anything goes. */
-async function uninstallSays(page: Page, service: RunningService, id: string): Promise<void> {
+async function uninstallSays(page: Page, service: ServiceFixture, id: string): Promise<void> {
   await page.goto(`${service.url}/installations/${id}`);
   await page.getByRole('button', { name: 'Uninstall' }).click();
   const dialog = page.getByRole('dialog');

@@ -1,7 +1,7 @@
 /** Signing in to the console with an OpenID Connect issuer. */
 import { join } from 'node:path';
 import t from 'tap';
-import { startService } from '../deploy/running-service.ts';
+import { startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
@@ -11,7 +11,7 @@ t.setTimeout(900_000);
 
 t.test('the console sends to the issuer, comes back to where one was, and keeps the token in this tab', async (t) => {
   const issuer = await startSignInIssuer(t);
-  const service = await startService(t, {
+  const service = await startServiceFixture(t, {
     DATA_DIR: join(await temporaryFolder(t), 'data'),
     ...{ OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE, OIDC_CLIENT_ID: CLIENT },
   });

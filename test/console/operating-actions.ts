@@ -1,5 +1,5 @@
 /** What users see of what their plugins do, and what operators do: on pages. */
-import { go, type PageAction, press, pressInDialog, tab } from './story.ts';
+import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
 
 export const figures: readonly PageAction[] = [
   {

@@ -1,11 +1,11 @@
 /**
- * Where each operation of the REST interface is in the console, in the order of one story: a plugin is made, published,
- * installed, used, updated and removed, all of it on pages.
+ * Where each operation of the REST interface is in the console, in the order in which the parity test runs them: a
+ * plugin is made, published, installed, used, updated and removed, all of it on pages.
  */
 import { authoring, create } from './authoring-actions.ts';
+import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
+import { installationThat, publish } from './front-desk.ts';
 import { figures, operating } from './operating-actions.ts';
-import { installationThat, publish } from './stage.ts';
-import { go, type PageAction, press, pressInDialog, tab } from './story.ts';
 
 const signingIn: readonly PageAction[] = [
   {

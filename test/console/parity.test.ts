@@ -6,17 +6,17 @@ import { pipeline } from 'node:stream/promises';
 import type { Page, Response } from 'playwright-core';
 import t from 'tap';
 import { ZipFile } from 'yazl';
-import { eventually, startService } from '../deploy/running-service.ts';
+import { eventually, startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
+import type { ConsoleFixture } from './console-fixture.ts';
+import { packageFiles } from './front-desk.ts';
 import { pageActions } from './page-actions.ts';
-import { packageFiles } from './stage.ts';
-import type { Story } from './story.ts';
 
 t.setTimeout(900_000);
 
 t.test('every operation of the OpenAPI document has its place on a page, and works there', async (t) => {
-  const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
   const { paths } = (await service.call('GET', '/api/openapi.json')).body;
   const operations = Object.entries<object>(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
@@ -25,10 +25,10 @@ t.test('every operation of the OpenAPI document has its place on a page, and wor
   t.same(placed.toSorted(), operations.toSorted(), 'the table has each operation once, and no other');
 
   const { page, complaints } = await openConsole(await startBrowser(t), `${service.url}/api/docs`);
-  const story: Story = { page, service, ...(await packages(await temporaryFolder(t))) };
+  const fixture: ConsoleFixture = { page, service, ...(await packages(await temporaryFolder(t))) };
   for (const { operation, where, does } of pageActions) {
     const answered = answersTo(page, operation);
-    await does(story);
+    await does(fixture);
     t.ok(await answered(), `${operation}: ${where}`);
   }
   t.same(complaints, [], 'the browser complains about nothing');
@@ -51,7 +51,7 @@ function answersTo(page: Page, operation: string): () => Promise<boolean> {
   };
 }
 
-async function packages(folder: string): Promise<Pick<Story, 'folder' | 'zip'>> {
+async function packages(folder: string): Promise<Pick<ConsoleFixture, 'folder' | 'zip'>> {
   const files = packageFiles('host.storage, host.agents');
   const [source, zip] = [join(folder, 'front-desk'), join(folder, 'front-desk.zip')];
   await mkdir(source);

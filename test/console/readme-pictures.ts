@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { readPackage } from '../../examples/demo-packages.ts';
-import { eventually, type RunningService, startService } from '../deploy/running-service.ts';
+import { eventually, type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { root } from '../house/source-files.ts';
 import { startBrowser } from './browser.ts';
-import { installationThat, publish, publishFrontDesk } from './stage.ts';
+import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 
 const VIEW = { width: 1280, height: 800 };
 const SCALE = 2;
@@ -36,7 +36,7 @@ try {
 async function takeAll(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-pictures-'));
   ending.teardown(() => rm(folder, { recursive: true }));
-  const service = await startService(ending, { DATA_DIR: join(folder, 'data') });
+  const service = await startServiceFixture(ending, { DATA_DIR: join(folder, 'data') });
   const plugin = await publishFrontDesk(service);
   const examples: string[] = [];
   for (const name of EXAMPLES) examples.push(await publishExample(service, name));
@@ -60,7 +60,7 @@ async function takeAll(): Promise<void> {
 }
 
 /** @returns the plugin's id */
-async function publishExample(service: RunningService, slug: string): Promise<string> {
+async function publishExample(service: ServiceFixture, slug: string): Promise<string> {
   const { files } = await readPackage(slug);
   const texts = files.map(({ path, bytes }) => ({ path, contentText: bytes.toString('utf8') }));
   const readme = texts.find(({ path }) => path === 'readme.md')?.contentText ?? '';
@@ -72,7 +72,7 @@ async function publishExample(service: RunningService, slug: string): Promise<st
   return body.id;
 }
 
-async function install(service: RunningService, slug: string): Promise<string> {
+async function install(service: ServiceFixture, slug: string): Promise<string> {
   const { body } = await service.call('POST', '/api/installations', { slug });
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
   await installationThat(service, ({ status }) => status === 'ready');
@@ -80,7 +80,7 @@ async function install(service: RunningService, slug: string): Promise<string> {
 }
 
 /** Messages and calls of a tool for a while. @returns a session with a transcript */
-async function work(service: RunningService): Promise<string> {
+async function work(service: ServiceFixture): Promise<string> {
   const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann', agentName: 'Ann' });
   const { body: busy } = await service.session('POST', '/sessions', { agentId: 'bob' });
   for (let at = 0; at < MESSAGES; at += 1) {
@@ -117,7 +117,7 @@ async function pointAtHook(page: Page): Promise<void> {
   });
 }
 
-async function openFine(browser: Browser, service: RunningService): Promise<Page> {
+async function openFine(browser: Browser, service: ServiceFixture): Promise<Page> {
   const context = await browser.newContext({ viewport: VIEW, deviceScaleFactor: SCALE, reducedMotion: 'reduce' });
   const page = await context.newPage();
   await page.goto(`${service.url}/#token=${service.token}`);

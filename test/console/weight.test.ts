@@ -2,10 +2,10 @@
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { startService } from '../deploy/running-service.ts';
+import { startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
-import { installationThat, publishFrontDesk } from './stage.ts';
+import { installationThat, publishFrontDesk } from './front-desk.ts';
 
 t.setTimeout(900_000);
 /** Of compressed JavaScript, until the catalog can be used. */
@@ -18,7 +18,7 @@ const JUMP_MAX_MS = 2_000;
 const FRAMES = 150;
 
 t.test('the first load is small, and a long log is as light as a short one', async (t) => {
-  const service = await startService(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
   await publishFrontDesk(service);
   const browser = await startBrowser(t);
 

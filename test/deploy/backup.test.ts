@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { temporaryFolder } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
-import { eventually, startService } from './running-service.ts';
+import { eventually, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 t.setTimeout(300_000);
@@ -14,7 +14,7 @@ const file = join(folder, 'bulkhead.backup');
 
 t.test('a running service is backed up, restarted by hand, and its disaster undone', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
-  const service = await startService(t, { DATA_DIR });
+  const service = await startServiceFixture(t, { DATA_DIR });
   const workshop = await buildWorkshop(service);
   mkdirSync(join(DATA_DIR, 'workspaces', 'a'), { recursive: true });
   writeFileSync(join(DATA_DIR, 'workspaces', 'a', 'notes.txt'), 'rye');
@@ -55,7 +55,7 @@ t.test('a running service is backed up, restarted by hand, and its disaster undo
   const elsewhere = join(folder, 'elsewhere');
   const restored = await operator({ DATA_DIR: elsewhere }, 'restore', file);
   t.match(restored, { code: 0, stdout: /are back\. Start the service\./ }, restored.stderr);
-  const again = await startService(t, { DATA_DIR: elsewhere });
+  const again = await startServiceFixture(t, { DATA_DIR: elsewhere });
   const workshopAgain = workshop.in(again);
   t.same(await workshopAgain.look(), facts);
   t.equal(await workshopAgain.prompt(), 'Be brief. warm k3y');

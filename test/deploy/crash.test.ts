@@ -8,7 +8,7 @@ import t from 'tap';
 import { connect } from '../../sdk/session/session.ts';
 import { killProcess, temporaryFolder } from '../runner/harness.ts';
 import { stillRunning } from './process-tree.ts';
-import { eventually, type RunningService, startService } from './running-service.ts';
+import { eventually, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';
 
 // Four whole start-ups, and the recoveries after them.
@@ -18,12 +18,12 @@ type Check = Pick<typeof t, 'equal' | 'match' | 'same'>;
 
 interface Victim {
   /** The processes that are gone after the blow, found by what stands in their command line. */
-  pid(service: RunningService): Promise<number>;
+  pid(service: ServiceFixture): Promise<number>;
   /** What `npm start` prints when it is healed. */
   readonly healed: RegExp;
 }
 
-const byCommand = (part: string) => async (service: RunningService) =>
+const byCommand = (part: string) => async (service: ServiceFixture) =>
   (await service.processes()).find(({ command }) => command.includes(part))?.pid ?? 0;
 
 const victims: Readonly<Record<string, Victim>> = {
@@ -38,7 +38,7 @@ const victims: Readonly<Record<string, Victim>> = {
 
 for (const [name, { pid, healed }] of Object.entries(victims)) {
   t.test(`the ${name} is killed, and comes back by itself`, async (t) => {
-    const service = await startService(t, { DATA_DIR: await temporaryFolder(t) });
+    const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
     const workshop = await buildWorkshop(service);
     const before = await workshop.look();
     const queued = await workshop.queueEvents();
@@ -55,7 +55,7 @@ for (const [name, { pid, healed }] of Object.entries(victims)) {
 }
 
 t.test('an agent runtime with our client has every call answered, through a kill of the supervisor', async (t) => {
-  const service = await startService(t, { DATA_DIR: await temporaryFolder(t) });
+  const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
   await buildWorkshop(service);
   const client = connect({ url: `http://127.0.0.1:${service.env.SUPERVISOR_PORT}`, token: service.token });
   const session = await client.start({ agentId: 'a runtime' });
@@ -75,20 +75,20 @@ t.test('an agent runtime with our client has every call answered, through a kill
 
 t.test('everything is killed with its parent, and starts again at once', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
-  const first = await startService(t, { DATA_DIR });
+  const first = await startServiceFixture(t, { DATA_DIR });
   const workshop = await buildWorkshop(first);
   const before = await workshop.look();
   const queued = await workshop.queueEvents();
   await first.processes();
   first.kill('SIGKILL');
   await first.exited;
-  const second = await startService(t, { ...first.env, DATA_DIR });
+  const second = await startServiceFixture(t, { ...first.env, DATA_DIR });
   t.same(await first.leftovers(), [], 'nothing of the first start is left');
   await check(t, workshop.in(second), before, queued);
   await stop(t, second);
 });
 
-async function stop(t: Check, service: RunningService): Promise<void> {
+async function stop(t: Check, service: ServiceFixture): Promise<void> {
   await service.processes();
   service.kill('SIGTERM');
   t.match(await service.exited, { code: 0 });

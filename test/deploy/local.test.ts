@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { freePorts, type RunningService, startOnly, startService } from './running-service.ts';
+import { freePorts, type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
 
 const run = promisify(execFile);
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
@@ -17,7 +17,7 @@ t.setTimeout(300_000);
 
 const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
 
-async function demo({ env, url }: RunningService): Promise<string> {
+async function demo({ env, url }: ServiceFixture): Promise<string> {
   const { PORT: _, ...inherited } = { ...process.env, ...env, NO_COLOR: '1' };
   const addresses = { BASE_URL: `${url}/api`, SESSION_URL: `http://localhost:${env.SUPERVISOR_PORT}` };
   // Rejects when it does not exit with 0.
@@ -30,7 +30,7 @@ async function demo({ env, url }: RunningService): Promise<string> {
 
 t.test('starts, signs in, runs the demo, and stops without a trace, whichever signal says so', async (t) => {
   const DATA_DIR = join(await temporaryFolder(t), 'data');
-  const first = await startService(t, { DATA_DIR });
+  const first = await startServiceFixture(t, { DATA_DIR });
   t.equal(first.lines.filter((line) => line === `bulkhead ready ${first.url}/`).length, 1, 'ready, said once');
   t.match(await first.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
   t.match(await demo(first), 'Everything held.');
@@ -50,7 +50,7 @@ t.test('starts, signs in, runs the demo, and stops without a trace, whichever si
   });
   t.same(await first.leftovers(), [], 'SIGTERM leaves nothing running');
 
-  const second = await startService(t, { ...first.env, DATA_DIR });
+  const second = await startServiceFixture(t, { ...first.env, DATA_DIR });
   t.match(await second.call('GET', '/api/me', undefined, first.token), { status: 200 }, 'the first link still works');
   await second.processes();
   // As a terminal sends it: to the whole process group.
@@ -61,7 +61,7 @@ t.test('starts, signs in, runs the demo, and stops without a trace, whichever si
 
 t.test('a second start on one DATA_DIR is refused, and the first goes on', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
-  const first = await startService(t, { DATA_DIR });
+  const first = await startServiceFixture(t, { DATA_DIR });
   const second = await (await startOnly({ DATA_DIR })).exited;
   t.equal(second.code, 1);
   t.equal(second.stderr, `DATA_DIR ${DATA_DIR} is in use by process ${first.pid}; stop it or set another DATA_DIR.\n`);
@@ -86,7 +86,7 @@ t.test('a signal while it starts stops it: no ready line, no trace', async (t) =
 t.test('with DATABASE_URL that PostgreSQL is used and none is started', async (t) => {
   const { url, pool } = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
-  const service = await startService(t, { DATA_DIR, DATABASE_URL: url });
+  const service = await startServiceFixture(t, { DATA_DIR, DATABASE_URL: url });
   t.match(await service.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
   const { rows } = await pool.query('SELECT name FROM accounts');
   t.same(rows, [{ name: 'local' }], 'it writes there');

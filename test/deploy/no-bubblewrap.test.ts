@@ -6,7 +6,7 @@ import t from 'tap';
 import { openIssuer } from '../../service/identity/tokens.ts';
 import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
-import { eventually, type RunningService, startOnly, startService } from './running-service.ts';
+import { eventually, type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
 
 t.setTimeout(120_000);
 
@@ -39,7 +39,7 @@ function isProgram(path: string): boolean {
   }
 }
 
-async function publish({ call }: RunningService, slug: string, code: string): Promise<void> {
+async function publish({ call }: ServiceFixture, slug: string, code: string): Promise<void> {
   const plugin = await call('POST', '/api/plugins', { slug, displayName: slug });
   const files = [
     { path: 'readme.md', contentText: `---\nname: ${slug}\ndescription: A test\n---\n` },
@@ -49,13 +49,13 @@ async function publish({ call }: RunningService, slug: string, code: string): Pr
   if (version.status !== 201) throw new Error(JSON.stringify(version.body));
 }
 
-async function promptAs({ session }: RunningService, token: string) {
+async function promptAs({ session }: ServiceFixture, token: string) {
   const { body } = await session('POST', '/sessions', { agentId: 'a' }, token);
   const context = { systemPrompt: 'Be', model: 'any' };
   return (await session('POST', `/sessions/${body.id}/hooks/systemPrompt`, { context }, token)).body;
 }
 
-async function tokenFor(user: string, { env }: RunningService): Promise<string> {
+async function tokenFor(user: string, { env }: ServiceFixture): Promise<string> {
   return (await openIssuer(env.DATA_DIR ?? '')).issue(user);
 }
 
@@ -72,7 +72,7 @@ t.test('starts and says what to install; own plugins run, others are refused and
   const database = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const fixed = { DATA_DIR, DATABASE_URL: database.url };
-  const bare = await startService(t, { ...fixed, PATH: await bareSearchPath(t) });
+  const bare = await startServiceFixture(t, { ...fixed, PATH: await bareSearchPath(t) });
   t.equal(bare.lines.filter((line) => line === NOTICE).length, 1, 'said once');
   const ops = `http://localhost:${bare.env.SUPERVISOR_OPS_PORT}/healthz`;
   t.match(await bare.call('GET', ops), {
@@ -103,7 +103,7 @@ t.test('starts and says what to install; own plugins run, others are refused and
   t.match(await bare.exited, { code: 0 });
   t.same(await bare.leftovers(), []);
 
-  const whole = await startService(t, fixed);
+  const whole = await startServiceFixture(t, fixed);
   t.match(await promptAs(whole, bob), { context: { systemPrompt: 'Be kind.' } }, 'with bubblewrap it runs again');
   await eventually(async () => (await whole.call('GET', path, undefined, bob)).body.status === 'ready');
 });
@@ -111,7 +111,7 @@ t.test('starts and says what to install; own plugins run, others are refused and
 t.test('a plugin that loops dies with a supervisor that is killed', async (t) => {
   const { url } = await testDatabase(t);
   const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t) };
-  const service = await startService(t, env);
+  const service = await startServiceFixture(t, env);
   const code = "middleware.systemPrompt = () => { console.log('looping'); for (;;); };";
   await publish(service, 'loop', code);
   await service.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
@@ -148,7 +148,7 @@ t.test('SANDBOX=off has to be meant, and is refused beside plugins of other acco
   const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, SANDBOX: 'off' };
   const unmeant = await (await startOnly(env)).exited;
   t.match(unmeant, { code: 1, stderr: /set SANDBOX_OFF_CONFIRMED=yes too/ });
-  const service = await startService(t, { ...env, SANDBOX_OFF_CONFIRMED: 'yes' });
+  const service = await startServiceFixture(t, { ...env, SANDBOX_OFF_CONFIRMED: 'yes' });
   const ops = `http://localhost:${service.env.SUPERVISOR_OPS_PORT}`;
   t.match(await service.call('GET', `${ops}/healthz`), { body: { sandbox: { state: 'off' } } });
   const metrics = await (await fetch(`${ops}/metrics`)).text();

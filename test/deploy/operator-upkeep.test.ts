@@ -10,7 +10,7 @@ import { operator } from './operator-command.ts';
 
 t.setTimeout(180_000);
 
-async function ground(t: Test) {
+async function prepareQueues(t: Test) {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
   await pool.query(`INSERT INTO accounts (id, name) VALUES ('a1', 'ann')`);
@@ -41,7 +41,7 @@ async function ground(t: Test) {
 }
 
 t.test('dead letters', async (t) => {
-  const { env, pool, deliver, tell, idsOf, say } = await ground(t);
+  const { env, pool, deliver, tell, idsOf, say } = await prepareQueues(t);
   t.match(await operator(env, 'dead-letters'), { stdout: 'There are no dead letters.\n' });
   for (const id of ['d1', 'd2', 'd3']) await deliver(id, 'dead', 1);
   await deliver('gone', 'dead', 1, 'no-such-channel');
@@ -62,7 +62,7 @@ t.test('dead letters', async (t) => {
 });
 
 t.test('prune', async (t) => {
-  const { env, deliver, tell, idsOf, say } = await ground(t);
+  const { env, deliver, tell, idsOf, say } = await prepareQueues(t);
   await deliver('old', 'delivered', 31);
   await deliver('new', 'delivered', 29);
   await deliver('dead', 'dead', 31);

@@ -8,7 +8,7 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { rows } from '../../deploy/grafana/dashboard.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { eventually, freePorts, startService } from './running-service.ts';
+import { eventually, freePorts, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 const PROGRAM = '/usr/bin/prometheus';
@@ -19,7 +19,7 @@ const read = (path: string): Promise<string> =>
 t.setTimeout(180_000);
 
 t.test('dashboard and alerts', { skip: !hasPrometheus && 'no prometheus: apt-get install prometheus' }, async (t) => {
-  const service = await startService(t, { DATA_DIR: await temporaryFolder(t) });
+  const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
   const workshop = await buildWorkshop(service);
   const folder = await temporaryFolder(t);
   const { PORT: port } = await freePorts();

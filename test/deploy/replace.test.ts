@@ -6,7 +6,7 @@ import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { killProcess, temporaryFolder } from '../runner/harness.ts';
-import { startService } from './running-service.ts';
+import { startServiceFixture } from './service-fixture.ts';
 
 t.setTimeout(600_000);
 /** Restarts in a row; `RESTARTS=20` for the long run. */
@@ -30,7 +30,7 @@ function ask(url: string, token: string, tally: Tally): void {
 }
 
 t.test('requests go on through one replacement after another', async (t) => {
-  const service = await startService(t, {
+  const service = await startServiceFixture(t, {
     DATA_DIR: await temporaryFolder(t),
     READS_PER_MINUTE: '1000000',
   });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
 import { temporaryFolder } from '../runner/harness.ts';
-import { type Answer, eventually, type RunningService, startService } from './running-service.ts';
+import { type Answer, eventually, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 
 t.setTimeout(240_000);
 
@@ -37,7 +37,7 @@ async function made(answer: Promise<Answer>): Promise<Answer['body']> {
   return body;
 }
 
-const keys = async (service: RunningService, session: string): Promise<string[]> => {
+const keys = async (service: ServiceFixture, session: string): Promise<string[]> => {
   const call = { callId: 'k', arguments: {} };
   const { content, isError } = await made(service.session('POST', `/sessions/${session}/tools/patient__keys`, call));
   return isError ? [] : JSON.parse(content[0].text);
@@ -45,7 +45,7 @@ const keys = async (service: RunningService, session: string): Promise<string[]>
 
 t.test('a stop in the middle of everything', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
-  const service = await startService(t, { DATA_DIR });
+  const service = await startServiceFixture(t, { DATA_DIR });
   const { id: plugin } = await made(service.call('POST', '/api/plugins', { slug: 'patient', displayName: 'Patient' }));
   const files = [
     { path: 'readme.md', contentText: README },
@@ -85,7 +85,7 @@ t.test('a stop in the middle of everything', async (t) => {
   });
   t.equal(accepted.length, WEBHOOKS, 'all were accepted');
 
-  const next = await startService(t, { DATA_DIR });
+  const next = await startServiceFixture(t, { DATA_DIR });
   const missing = await eventually(async () => {
     const seen = new Set(await keys(next, session).catch(() => []));
     return accepted.every((key) => seen.has(key)) && 'none';

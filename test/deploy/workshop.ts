@@ -1,6 +1,6 @@
 /** Something of everything that Bulkhead promises to keep, made over its interfaces, and looked at again over them. */
 import assert from 'node:assert/strict';
-import { type Answer, eventually, type RunningService } from './running-service.ts';
+import { type Answer, eventually, type ServiceFixture } from './service-fixture.ts';
 
 const README = `---
 name: Witness
@@ -10,7 +10,7 @@ settings: { tone: { label: Tone, default: plain, required: false } }
 secrets: { key: { label: Key, required: true } }
 ---
 `;
-/** The first attempt at a patient agent's event holds on until the tool lets it go, or its world ends. */
+/** The first attempt at a patient agent's event holds on until the tool lets it go, or its process ends. */
 const INDEX = `
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -62,7 +62,7 @@ interface Ids {
 export type Facts = Readonly<Record<string, unknown>>;
 
 /** Publishes, installs, configures and uses a plugin; everything was answered with success when this resolves. */
-export async function buildWorkshop(service: RunningService): Promise<Workshop> {
+export async function buildWorkshop(service: ServiceFixture): Promise<Workshop> {
   const plugin = await made(service.call('POST', '/api/plugins', { slug: 'witness', displayName: 'Witness' }));
   await made(service.call('POST', `/api/plugins/${plugin}/versions`, version('1.0.0')));
   const installation = await made(
@@ -86,16 +86,16 @@ export async function buildWorkshop(service: RunningService): Promise<Workshop> 
 }
 
 export class Workshop {
-  readonly #service: RunningService;
+  readonly #service: ServiceFixture;
   readonly #ids: Ids;
 
-  constructor(service: RunningService, ids: Ids) {
+  constructor(service: ServiceFixture, ids: Ids) {
     this.#service = service;
     this.#ids = ids;
   }
 
   /** The same things, asked of another start. */
-  in(service: RunningService): Workshop {
+  in(service: ServiceFixture): Workshop {
     return new Workshop(service, this.#ids);
   }
 

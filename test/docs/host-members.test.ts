@@ -9,7 +9,7 @@ import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
-import { startWorld } from '../supervisor/world.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const page = readFileSync(join(root, 'docs/host-members.md'), 'utf8');
 const PACKAGE = /```ts\n\/\/ capabilities: \[(.*?)\]\n([\s\S]*?)```/g;
@@ -25,7 +25,7 @@ t.test('every package of the page does what the page says', async (t) => {
     structuredOutputs: true,
     models: [big],
   };
-  const world = await startWorld(t, { models: [main] });
+  const fixture = await startSupervisorFixture(t, { models: [main] });
   const folder = await temporaryFolder(t);
   const slugs = ['agents', 'models', 'provider', 'workspace', 'media'];
   const packages = [...page.matchAll(PACKAGE)];
@@ -37,16 +37,16 @@ t.test('every package of the page does what the page says', async (t) => {
     const built = await build({ entry: 'index.ts', files: { 'index.ts': entry } });
     if (built.outcome !== 'built') throw new Error(JSON.stringify(built));
     const declared = capabilities.split(', ').filter((one) => one !== '');
-    await world.install({ slug: slugs[index] ?? '', code: built.bundle, capabilities: declared });
+    await fixture.install({ slug: slugs[index] ?? '', code: built.bundle, capabilities: declared });
   }
   await stop();
-  const at = `/sessions/${await world.session()}`;
-  const post = async (path: string, body: object) => (await world.call('POST', `${at}${path}`, body)).body;
+  const at = `/sessions/${await fixture.session()}`;
+  const post = async (path: string, body: object) => (await fixture.call('POST', `${at}${path}`, body)).body;
 
   const asked = { text: 'Researcher is asked.' };
   t.same(await post('/commands/agents__research', { input: 'Why is the sky blue?' }), asked);
   t.same(await post('/commands/agents__research', { input: 'And the sea?' }), asked);
-  const { rows } = await world.pool.query(
+  const { rows } = await fixture.pool.query(
     `SELECT a.name, m.text FROM session_messages m JOIN sessions s ON s.id = m.session_id JOIN agents a ON a.id = s.agent_id
       ORDER BY m.position`,
   );
@@ -62,6 +62,6 @@ t.test('every package of the page does what the page says', async (t) => {
   }
   const { content } = await post('/tools/media__export', { arguments: { rows: ['a,b', '1,2'] } });
   t.match(content, [{ json: { mediaType: 'text/plain' } }]);
-  const file = await world.call('GET', `/media/${content[0].json.mediaId}`);
+  const file = await fixture.call('GET', `/media/${content[0].json.mediaId}`);
   t.equal(file.body, 'a,b\n1,2');
 });

@@ -4,10 +4,10 @@ import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { send } from '../api/ingress/ground.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
+import { send } from '../api/ingress/webhook-fixture.ts';
 import { signers } from '../fixtures/signers.ts';
-import { eventually, startWorld } from '../supervisor/world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 /** Random bodies in CI; `BODIES=10000` for the long run. */
 const BODIES = Number(process.env.BODIES ?? 60);
@@ -17,12 +17,14 @@ const secretOf = (text: string) => `whsec_${Buffer.from(text).toString('base64')
 const [SECRET, OTHER_SECRET] = [secretOf('a secret of twenty-four b'), secretOf('another secret, same form')];
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, value) => value));
 
-const world = await startWorld(t);
-const port = await serveWebhooks(t, { ...world, onError: (error) => t.comment(error.message) });
+const fixture = await startSupervisorFixture(t);
+const port = await serveWebhooks(t, { ...fixture, onError: (error) => t.comment(error.message) });
 
 async function connect(code: string, secrets: Record<string, string> = {}) {
-  const { installationId, accountId } = await world.install({ code, secrets });
-  const channel = await inTransaction(world.pool, (tx) => insertChannel(tx, { installationId, accountId, name: 'in' }));
+  const { installationId, accountId } = await fixture.install({ code, secrets });
+  const channel = await inTransaction(fixture.pool, (tx) =>
+    insertChannel(tx, { installationId, accountId, name: 'in' }),
+  );
   const path = `/webhook/plugin/${channel.routingId}`;
   return {
     channel,
@@ -31,7 +33,7 @@ async function connect(code: string, secrets: Record<string, string> = {}) {
     settled: (count: number) =>
       eventually(
         async () => {
-          const found = await world.pool.query(
+          const found = await fixture.pool.query(
             `SELECT id, state, last_error FROM deliveries WHERE channel_id = $1 AND state <> 'pending' ORDER BY position`,
             [channel.id],
           );
@@ -44,7 +46,7 @@ async function connect(code: string, secrets: Record<string, string> = {}) {
 
 /** Texts that the plugin's messages brought into the account's sessions, oldest first. */
 async function transcript(channelId: string): Promise<string[]> {
-  const found = await world.pool.query<{ text: string }>(
+  const found = await fixture.pool.query<{ text: string }>(
     `SELECT m.text FROM session_messages m JOIN conversations k ON k.session_id = m.session_id
       WHERE k.channel_id = $1 ORDER BY m.position`,
     [channelId],

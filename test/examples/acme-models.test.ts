@@ -1,6 +1,6 @@
 /** `acme-models`: its models are asked like any other, and its vendor over `host.http`. */
 import t from 'tap';
-import { eventually, startWorld } from '../supervisor/world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { readExample, startVendor } from './example.ts';
 
 const asked: { authorization: string | undefined; body: unknown }[] = [];
@@ -11,11 +11,11 @@ const vendor = await startVendor(t, ['api.acme.example'], async (request, respon
   response.writeHead(status, { 'content-type': 'application/json' });
   response.end(JSON.stringify({ output: 'Four.', tokens: { in: 9, out: 2 } }));
 });
-const world = await startWorld(t, { http: vendor.http });
-await world.install(
+const fixture = await startSupervisorFixture(t, { http: vendor.http });
+await fixture.install(
   await readExample('acme-models', { secrets: { apiKey: 'acme-canary' }, addresses: vendor.addresses }),
 );
-await world.install({
+await fixture.install({
   slug: 'asker',
   capabilities: ['host.llm', 'host.models:read'],
   code: `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async (args) => {
@@ -25,10 +25,10 @@ await world.install({
 });
 
 async function run(args: object) {
-  const path = `/sessions/${await world.session()}/tools/asker__run`;
+  const path = `/sessions/${await fixture.session()}/tools/asker__run`;
   // A first start may be late on a busy machine; the answer says so and asks to come again.
   return eventually(async () => {
-    const { body } = await world.call('POST', path, { arguments: args });
+    const { body } = await fixture.call('POST', path, { arguments: args });
     const said = body.content?.[0]?.json;
     return /cannot be asked right now/.test(said?.refused) ? null : said;
   });

@@ -1,10 +1,10 @@
-/** The webhook address in front of a world: a vendor's requests come in as they do in operation. */
+/** The webhook address in front of a supervisor: a vendor's requests come in as they do in operation. */
 import type { Channel } from '../../db/channels/channels.ts';
-import { type Answered, send } from '../api/ingress/ground.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
+import { type Answered, send } from '../api/ingress/webhook-fixture.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { connect } from '../supervisor/delivery/channels.ts';
-import { eventually, type Installed, type World } from '../supervisor/world.ts';
+import { eventually, type Installed, type SupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 export interface Address {
   readonly channel: Channel;
@@ -16,28 +16,28 @@ export interface Address {
 }
 
 /** Connects a channel of an installation and serves its address. */
-export async function openAddress(test: Teardown, world: World, installed: Installed): Promise<Address> {
-  const port = await serveWebhooks(test, world);
-  const channel = await connect(world, installed);
+export async function openAddress(test: Teardown, fixture: SupervisorFixture, installed: Installed): Promise<Address> {
+  const port = await serveWebhooks(test, fixture);
+  const channel = await connect(fixture, installed);
   const path = `/webhook/plugin/${channel.routingId}`;
   return {
     channel,
     post: (body, headers = {}) => send({ port, path, method: 'POST', headers }, body),
-    settled: (count) => eventually(() => settled(world, channel.id, count), 30_000),
-    sessions: () => sessions(world, channel.id),
+    settled: (count) => eventually(() => settled(fixture, channel.id, count), 30_000),
+    sessions: () => sessions(fixture, channel.id),
   };
 }
 
-async function settled(world: World, channelId: string, count: number) {
-  const { rows } = await world.pool.query<{ last_error: string | null }>(
+async function settled(fixture: SupervisorFixture, channelId: string, count: number) {
+  const { rows } = await fixture.pool.query<{ last_error: string | null }>(
     `SELECT last_error FROM deliveries WHERE channel_id = $1 AND state <> 'pending' ORDER BY position`,
     [channelId],
   );
   return rows.length >= count && rows.map((row) => row.last_error);
 }
 
-async function sessions(world: World, channelId: string) {
-  const { rows } = await world.pool.query<{ id: string; texts: string[] }>(
+async function sessions(fixture: SupervisorFixture, channelId: string) {
+  const { rows } = await fixture.pool.query<{ id: string; texts: string[] }>(
     `SELECT k.session_id AS id, array_agg(m.text ORDER BY m.position) AS texts
        FROM conversations k JOIN session_messages m ON m.session_id = k.session_id
       WHERE k.channel_id = $1 GROUP BY k.session_id ORDER BY min(m.position)`,

@@ -6,7 +6,7 @@ import { readFrontmatter } from '../../api/package/frontmatter.ts';
 import { listExamples } from '../../examples/demo-packages.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
 import { root } from '../house/source-files.ts';
-import { startService } from './service.ts';
+import { startExamplesFixture } from './examples-fixture.ts';
 
 const folder = join(root, 'examples');
 const slugs = listExamples();
@@ -24,7 +24,7 @@ t.test('the table names each of them, with what it asks for', async (t) => {
 });
 
 t.test('each is published and installed, and runs once it has the secrets it asks for', async (t) => {
-  const service = await startService(t);
+  const service = await startExamplesFixture(t);
   const check = async (slug: string) => {
     const secrets = Object.fromEntries(Object.keys(headOf(slug).secrets).map((name) => [name, 'canary']));
     const { installationId, discovered } = await service.publish(slug, {}, secrets);

@@ -11,7 +11,7 @@ import { root } from '../house/source-files.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { startDns } from '../supervisor/host/dns-server.ts';
 import { serve } from '../supervisor/host/http-target.ts';
-import type { PluginSource } from '../supervisor/world.ts';
+import type { PluginSource } from '../supervisor/supervisor-fixture.ts';
 
 export interface Configuration {
   readonly settings?: Readonly<Record<string, string>>;
@@ -20,7 +20,7 @@ export interface Configuration {
   readonly addresses?: Readonly<Record<string, string>>;
 }
 
-/** An example, ready for `world.install`. Only the vendor's addresses differ from what lies in the folder. */
+/** An example, ready for `fixture.install`. Only the vendor's addresses differ from what lies in the folder. */
 export async function readExample(slug: string, given: Configuration = {}): Promise<PluginSource> {
   const folder = join(root, 'examples', slug);
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' });

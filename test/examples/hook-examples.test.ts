@@ -1,10 +1,10 @@
 /** The examples that are hooks: to-dos, notifications, and a count of messages. */
 import t from 'tap';
 import { quietUntil } from '../../examples/quiet-hours/quiet.ts';
-import { eventually } from '../supervisor/world.ts';
-import { startService } from './service.ts';
+import { eventually } from '../supervisor/supervisor-fixture.ts';
+import { startExamplesFixture } from './examples-fixture.ts';
 
-const service = await startService(t);
+const service = await startExamplesFixture(t);
 const DAY_MS = 24 * 60 * 60_000;
 
 t.test('todo-policy', async (t) => {

@@ -4,10 +4,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { root } from '../house/source-files.ts';
-import { eventually } from '../supervisor/world.ts';
-import { startService } from './service.ts';
+import { eventually } from '../supervisor/supervisor-fixture.ts';
+import { startExamplesFixture } from './examples-fixture.ts';
 
-const service = await startService(t);
+const service = await startExamplesFixture(t);
 const logo = await readFile(join(root, 'examples/skill-pack/skills/logo/assets/logo.png'));
 /** Sessions of an agent, by its name. */
 const sessionsOf = async (agentName: string) => {

@@ -9,14 +9,14 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
-import { startWorld } from '../supervisor/world.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 t.setTimeout(180_000);
 
-const world = await startWorld(t);
-await world.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = world.app.server.address() as AddressInfo;
-await world.install({
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = fixture.app.server.address() as AddressInfo;
+await fixture.install({
   slug: 'house',
   code: `
     middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Answer in one line.';
@@ -58,7 +58,7 @@ async function runExample(name: string, modelUrl: string): Promise<string[]> {
   const script = fileURLToPath(new URL(`../../examples/runtimes/${name}.ts`, import.meta.url));
   const env = {
     ...{ PATH: process.env.PATH ?? '', HOME: '/tmp', MODEL_URL: modelUrl },
-    ...{ BULKHEAD_URL: `http://127.0.0.1:${port}`, BULKHEAD_TOKEN: await world.issuer.issue('ann') },
+    ...{ BULKHEAD_URL: `http://127.0.0.1:${port}`, BULKHEAD_TOKEN: await fixture.issuer.issue('ann') },
   };
   const child = spawn(process.execPath, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] });
   child.stdin.end(`${TURNS.join('\n')}\n`);

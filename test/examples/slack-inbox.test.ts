@@ -2,7 +2,7 @@
 import { createHmac, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
-import { eventually, startWorld } from '../supervisor/world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { openAddress } from './address.ts';
 import { readExample, startVendor } from './example.ts';
 
@@ -16,9 +16,9 @@ const vendor = await startVendor(t, ['slack.com'], async (request, response) => 
   response.writeHead(200, { 'content-type': 'application/json' });
   response.end(JSON.stringify(error ? { ok: false, error } : { ok: true }));
 });
-const world = await startWorld(t, { http: vendor.http });
-const installed = await world.install(await readExample('slack-inbox', { secrets, addresses: vendor.addresses }));
-const address = await openAddress(t, world, installed);
+const fixture = await startSupervisorFixture(t, { http: vendor.http });
+const installed = await fixture.install(await readExample('slack-inbox', { secrets, addresses: vendor.addresses }));
+const address = await openAddress(t, fixture, installed);
 
 /** Posts as Slack does. */
 const post = (value: unknown, how?: How) => {
@@ -74,7 +74,7 @@ t.test('what came in long before the plugin could run is as genuine as it was th
   const { body, headers } = signed(message({ text: 'from before', ts: '3.1' }), { ageSeconds: 3_600 });
   const { id: channelId, routingId } = address.channel;
   const { installationId, accountId } = installed;
-  await insertDeliveries(world.pool, [
+  await insertDeliveries(fixture.pool, [
     {
       ...{ id: randomUUIDv7(), channelId, routingId, installationId, accountId, method: 'POST', query: '' },
       ...{ receivedAt: Date.now() - 3_600_000, headers: Object.entries(headers), body: Buffer.from(body) },
@@ -85,7 +85,7 @@ t.test('what came in long before the plugin could run is as genuine as it was th
 
 t.test('a reply goes to its thread, and once more where Slack had refused it', async (t) => {
   const [first] = await address.sessions();
-  t.equal((await world.call('POST', `/sessions/${first?.id}/replies`, { text: '<!here> 1 & 2' })).status, 202);
+  t.equal((await fixture.call('POST', `/sessions/${first?.id}/replies`, { text: '<!here> 1 & 2' })).status, 202);
   await eventually(async () => posted.length === 2, 20_000);
   const body = { channel: 'C1', thread_ts: '1.1', text: '&lt;!here&gt; 1 &amp; 2' };
   const once = { path: '/api/chat.postMessage', authorization: 'Bearer xoxb-canary', body };

@@ -3,7 +3,7 @@ import t from 'tap';
 import { dangerIn } from '../../examples/ssh-guard/dangers.ts';
 import { hideSecrets } from '../../examples/ssh-guard/secrets.ts';
 import { noSshd, startSshd } from '../supervisor/host/sshd.ts';
-import { startService } from './service.ts';
+import { startExamplesFixture } from './examples-fixture.ts';
 
 t.test('what is dangerous', async (t) => {
   const dangerous = [
@@ -48,7 +48,7 @@ t.test('what is a secret', async (t) => {
 
 t.test('between an agent and a machine', { skip: noSshd }, async (t) => {
   const sshd = await startSshd(t);
-  const service = await startService(t, { sshTargets: await sshd.targets() });
+  const service = await startExamplesFixture(t, { sshTargets: await sshd.targets() });
   await service.publish('ssh-runner');
   await service.publish('ssh-guard', { forbidden: 'systemctl stop, , passwd' });
   const session = await service.session();

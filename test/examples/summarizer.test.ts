@@ -1,14 +1,14 @@
 /** `summarizer`: long conversations become one summary through the account's model, else the built-in way is used. */
 import t from 'tap';
 import { openAi, refuse, startModelServer } from '../supervisor/host/model-server.ts';
-import { eventually } from '../supervisor/world.ts';
-import { startService } from './service.ts';
+import { eventually } from '../supervisor/supervisor-fixture.ts';
+import { startExamplesFixture } from './examples-fixture.ts';
 
 const server = await startModelServer(t);
 const model = { id: 'small', name: 'Small', contextWindow: 32_000, price: undefined };
 const main = { name: 'main', kind: 'openai', baseUrl: server.url, apiKey: 'sk-1', structuredOutputs: true } as const;
 const models = [{ ...main, models: [{ ...model, id: 'big' }, model] }];
-const service = await startService(t, { models });
+const service = await startExamplesFixture(t, { models });
 const { installationId } = await service.publish('summarizer', { model: 'main/small' });
 
 const said = (text: string, role = 'user') => ({ id: text.slice(0, 20), role, text, at: '2030-01-01T00:00:00.000Z' });
@@ -56,7 +56,7 @@ t.test('leaves it to the built-in summarizer when the model refuses or says noth
 });
 
 t.test('and where no model is configured', async (t) => {
-  const bare = await startService(t);
+  const bare = await startExamplesFixture(t);
   await bare.publish('summarizer');
   t.match(await compact([said('hello')], null, bare), { source: 'builtin', summary: null, notice: /failed/ });
   const line = await eventually(async () => {

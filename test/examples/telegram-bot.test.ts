@@ -1,6 +1,6 @@
 /** `telegram-bot`: updates with the secret become messages, and replies go back to the chat over `host.http`. */
 import t from 'tap';
-import { eventually, startWorld } from '../supervisor/world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { openAddress } from './address.ts';
 import { readExample, startVendor } from './example.ts';
 
@@ -11,9 +11,9 @@ const vendor = await startVendor(t, ['api.telegram.org'], async (request, respon
   sent.push({ path: request.url ?? '', body: JSON.parse((await request.toArray()).join('')) });
   response.writeHead(statuses.shift() ?? 200, { 'content-type': 'application/json' }).end('{}');
 });
-const world = await startWorld(t, { http: vendor.http });
-const installed = await world.install(await readExample('telegram-bot', { secrets, addresses: vendor.addresses }));
-const address = await openAddress(t, world, installed);
+const fixture = await startSupervisorFixture(t, { http: vendor.http });
+const installed = await fixture.install(await readExample('telegram-bot', { secrets, addresses: vendor.addresses }));
+const address = await openAddress(t, fixture, installed);
 
 const post = (update: object, secret = secrets.webhookSecret) =>
   address.post(JSON.stringify(update), { 'x-telegram-bot-api-secret-token': secret });
@@ -39,7 +39,7 @@ t.test('updates with the secret arrive, each chat as a conversation', async (t) 
 t.test('a reply goes to its chat, in parts that Telegram takes, and again where it was refused', async (t) => {
   const [first] = await address.sessions();
   const text = `${'word '.repeat(1_000)}\n${'🙂'.repeat(3_000)}`;
-  t.equal((await world.call('POST', `/sessions/${first?.id}/replies`, { text })).status, 202);
+  t.equal((await fixture.call('POST', `/sessions/${first?.id}/replies`, { text })).status, 202);
   await eventually(async () => sent.reduce((sum, { body }) => sum + body.text.length, 0) > 14_000, 20_000);
   const [refused, ...parts] = sent;
   t.same(refused, parts[0], 'all of it goes once more');

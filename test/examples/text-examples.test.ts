@@ -1,8 +1,8 @@
 /** The examples that are text before all: skills with their files, and prompts. */
 import t from 'tap';
-import { filesOf, startService } from './service.ts';
+import { filesOf, startExamplesFixture } from './examples-fixture.ts';
 
-const service = await startService(t);
+const service = await startExamplesFixture(t);
 
 t.test('skill-pack teaches two crafts, with the files they name', async (t) => {
   const { discovered, pluginId } = await service.publish('skill-pack');

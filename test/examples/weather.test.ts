@@ -1,6 +1,6 @@
 /** `weather`: a tool that asks two hosts over `host.http`. */
 import t from 'tap';
-import { startWorld } from '../supervisor/world.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { readExample, startVendor } from './example.ts';
 
 const asked: URL[] = [];
@@ -16,15 +16,15 @@ const vendor = await startVendor(t, ['api.open-meteo.com', 'geocoding-api.open-m
   const bern = { name: 'Bern', country: 'Switzerland', latitude: 46.95, longitude: 7.45 };
   response.end(JSON.stringify(url.searchParams.get('name') === 'Bern' ? { results: [bern] } : {}));
 });
-const world = await startWorld(t, { http: vendor.http });
+const fixture = await startSupervisorFixture(t, { http: vendor.http });
 const { addresses } = vendor;
-await world.install(await readExample('weather', { addresses }));
+await fixture.install(await readExample('weather', { addresses }));
 const imperial = await readExample('weather', { addresses, settings: { units: 'imperial' } });
-await world.install({ ...imperial, slug: 'weather-us' });
+await fixture.install({ ...imperial, slug: 'weather-us' });
 
 async function now(args: object, slug = 'weather') {
   asked.length = 0;
-  return world.call('POST', `/sessions/${await world.session()}/tools/${slug}__now`, { arguments: args });
+  return fixture.call('POST', `/sessions/${await fixture.session()}/tools/${slug}__now`, { arguments: args });
 }
 
 t.test('a place is looked up, then its weather', async (t) => {

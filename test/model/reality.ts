@@ -1,13 +1,13 @@
 /** The service's side of one run of the model: accounts and slugs of its own in the common database. */
 import type { Pool } from 'pg';
 import { removeInstallation } from '../../db/installations/removals.ts';
-import type { ApiService, Client } from '../api/api-service.ts';
+import type { ApiFixture, Client } from '../api/api-fixture.ts';
 import type { Model } from './reference.ts';
 
 const names = ['ann', 'ben', 'cleo'];
 
 export interface Reality {
-  readonly api: ApiService;
+  readonly api: ApiFixture;
   /** Of slugs and account names; unlike any other run's. */
   readonly prefix: string;
   readonly accounts: readonly string[];
@@ -32,7 +32,7 @@ async function emptyTables(pool: Pool): Promise<void> {
 }
 
 /** Starts with empty tables, so that what an earlier run broke is not found again in this one. */
-export async function openReality(api: ApiService, prefix: string, count: Reality['count']): Promise<Reality> {
+export async function openReality(api: ApiFixture, prefix: string, count: Reality['count']): Promise<Reality> {
   await emptyTables(api.pool);
   const accounts = names.map((name) => `${name}-${prefix}`);
   const clients = new Map(await Promise.all(accounts.map(async (name) => [name, await api.user(name)] as const)));

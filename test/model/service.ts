@@ -1,15 +1,15 @@
 /** The service under the model: everything real, and equal packages built and introspected once. */
 import type { Introspect, Services } from '../../api/shared/services.ts';
-import { type ApiService, startApi } from '../api/api-service.ts';
+import { type ApiFixture, startApiFixture } from '../api/api-fixture.ts';
 import type { Teardown } from '../runner/harness.ts';
 
 /**
  * Starts an API for many publishes of few packages. Reading, checking, hashing and keeping a package happens each time;
  * what esbuild and the jailed child answered for the same source is remembered.
  */
-export function startCachedApi(test: Teardown): Promise<ApiService> {
+export function startCachedApi(test: Teardown): Promise<ApiFixture> {
   const limits = { installationsPerAccount: 10_000 };
-  return startApi(test, {
+  return startApiFixture(test, {
     limits,
     prepare: (services) => ({ ...services, ...cached(services) }),
   });

@@ -1,6 +1,6 @@
 /** What the model and the service are told to do: one class, and an arbitrary for each kind of step. */
 import fc from 'fast-check';
-import type { Answer, Client } from '../api/api-service.ts';
+import type { Answer, Client } from '../api/api-fixture.ts';
 import { fileList } from '../api/package/packages.ts';
 import { compare } from './comparison.ts';
 import { malformed, numbers, packages } from './packages.ts';

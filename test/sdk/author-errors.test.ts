@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { localToolbox } from '../../pack/local-toolbox.ts';
-import { listen, startApi } from '../api/api-service.ts';
+import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { GOOD, type Mistake, mistakes } from './author-errors.ts';
 import { bulkhead } from './typed.ts';
@@ -24,7 +24,7 @@ A fault in a package names file, line and column, as a publish over REST does. E
 3 the package has faults, 4 not signed in, 5 the service is away.
 `;
 
-const api = await startApi(t);
+const api = await startApiFixture(t);
 const url = `http://127.0.0.1:${await listen(api)}`;
 const tokens = { ann: (await api.user('ann')).token, bob: (await api.user('bob')).token, nobody: '', expired: 'a.b.c' };
 const home = await temporaryFolder(t);

@@ -3,16 +3,16 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { listen, startApi } from '../api/api-service.ts';
-import { eventually, startWorld } from '../supervisor/world.ts';
+import { listen, startApiFixture } from '../api/api-fixture.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { newAuthor, type Said } from './author.ts';
 
 t.setTimeout(400_000);
 
-const world = await startWorld(t);
-await world.app.listen({ port: 0, host: '127.0.0.1' });
-const sessionUrl = `http://127.0.0.1:${(world.app.server.address() as AddressInfo).port}`;
-const api = await startApi(t, { beside: world });
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const sessionUrl = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const api = await startApiFixture(t, { beside: fixture });
 const url = `http://127.0.0.1:${await listen(api)}`;
 const { token } = await api.user('ann');
 const author = await newAuthor(t, { BULKHEAD_SESSION_URL: sessionUrl });

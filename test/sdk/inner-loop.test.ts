@@ -9,19 +9,19 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import CDP from 'chrome-remote-interface';
 import t, { type Test } from 'tap';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
-import { startApi } from '../api/api-service.ts';
+import { startApiFixture } from '../api/api-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { eventually, startWorld } from '../supervisor/world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const SAVES = 7;
-const world = await startWorld(t, { inspect: true });
-const api = await startApi(t, { beside: world });
+const fixture = await startSupervisorFixture(t, { inspect: true });
+const api = await startApiFixture(t, { beside: fixture });
 const ann = await api.user('ann');
-const listening = async (app: typeof world.app): Promise<string> => {
+const listening = async (app: typeof fixture.app): Promise<string> => {
   await app.listen({ port: 0, host: '127.0.0.1' });
   return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
 };
-const [url, sessionUrl] = [await listening(api.app as never), await listening(world.app)];
+const [url, sessionUrl] = [await listening(api.app as never), await listening(fixture.app)];
 const home = await temporaryFolder(t);
 const env = { HOME: home, BULKHEAD_URL: url, BULKHEAD_SESSION_URL: sessionUrl, BULKHEAD_TOKEN: ann.token };
 

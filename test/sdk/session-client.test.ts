@@ -6,16 +6,16 @@ import { build, stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { type Added, BulkheadError, ConnectionLostError, connect } from '../../sdk/session/session.ts';
 import type { Teardown } from '../runner/harness.ts';
-import { startWorld } from '../supervisor/world.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
-const world = await startWorld(t);
-await world.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = world.app.server.address() as AddressInfo;
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = fixture.app.server.address() as AddressInfo;
 const url = `http://127.0.0.1:${port}`;
-const token = await world.issuer.issue('ann');
+const token = await fixture.issuer.issue('ann');
 const client = connect({ url, token: async () => token });
 
-await world.install({
+await fixture.install({
   slug: 'guide',
   code: `
     middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';

@@ -15,7 +15,7 @@ const [first, second, stranger] = await Promise.all([
   makeKey('RS256', 'first'),
 ]);
 
-interface Ground {
+interface IssuerFixture {
   readonly issuer: Issuer;
   readonly verifier: TokenVerifier;
   /** Lets this much time pass for the verifier. */
@@ -23,7 +23,7 @@ interface Ground {
   /** A token with the issuer's claims, these ones changed, signed by whatever key. */
   forge(claims?: JWTPayload, key?: JWK, header?: object): Promise<string>;
 }
-async function ground(test: Parameters<typeof temporaryFolder>[0], ...keys: JWK[]): Promise<Ground> {
+async function startIssuerFixture(test: Parameters<typeof temporaryFolder>[0], ...keys: JWK[]): Promise<IssuerFixture> {
   const issuer = await startIssuer(test, ...keys);
   let now = Date.now();
   const settings = { DATA_DIR: await temporaryFolder(test), OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE };
@@ -43,7 +43,7 @@ async function ground(test: Parameters<typeof temporaryFolder>[0], ...keys: JWK[
 }
 
 t.test('a token that the issuer gave is believed', async (t) => {
-  const { issuer, verifier } = await ground(t, first);
+  const { issuer, verifier } = await startIssuerFixture(t, first);
   const token = await issuer.token();
   t.equal(decodeProtectedHeader(token).kid, 'first', 'it is signed by the issuer’s key');
   const { subject, expiresAt } = await verifier.verify(token);
@@ -54,7 +54,7 @@ t.test('a token that the issuer gave is believed', async (t) => {
 });
 
 t.test('a token for somebody or by somebody else is not', async (t) => {
-  const { issuer, verifier, forge } = await ground(t, first);
+  const { issuer, verifier, forge } = await startIssuerFixture(t, first);
   const now = Math.floor(Date.now() / SECOND);
   t.equal((await verifier.verify(await forge())).subject, 'ann', 'the pattern of those below');
   const refused: Record<string, string> = {
@@ -89,12 +89,12 @@ t.test('a token for somebody or by somebody else is not', async (t) => {
 });
 
 t.test('several audiences are fine when ours is among them', async (t) => {
-  const { verifier, forge } = await ground(t, first);
+  const { verifier, forge } = await startIssuerFixture(t, first);
   t.equal((await verifier.verify(await forge({ aud: ['x', AUDIENCE] }))).subject, 'ann');
 });
 
 t.test('a new key counts at once, a retired one until the next look', async (t) => {
-  const { issuer, verifier, pass, forge } = await ground(t, first);
+  const { issuer, verifier, pass, forge } = await startIssuerFixture(t, first);
   const old = await issuer.token();
   await verifier.verify(old);
   issuer.useKeys(second, first);
@@ -113,7 +113,7 @@ t.test('a new key counts at once, a retired one until the next look', async (t) 
 });
 
 t.test('tokens with made-up keys do not become a flood of questions to the issuer', async (t) => {
-  const { issuer, verifier, forge } = await ground(t, first);
+  const { issuer, verifier, forge } = await startIssuerFixture(t, first);
   await verifier.verify(await issuer.token());
   const made = await Promise.all(
     Array.from({ length: 100 }, (_, index) => forge({}, { ...stranger, kid: `made up ${index}` })),
@@ -123,7 +123,7 @@ t.test('tokens with made-up keys do not become a flood of questions to the issue
 });
 
 t.test('an issuer that is away is no reason to refuse known keys, nor to judge unknown ones', async (t) => {
-  const { issuer, verifier, pass, forge } = await ground(t, first);
+  const { issuer, verifier, pass, forge } = await startIssuerFixture(t, first);
   issuer.goAway();
   await t.rejects(verifier.verify(await forge()), IssuerUnavailableError, 'before it was ever reached');
   issuer.comeBack();

@@ -4,8 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { eventually } from '../deploy/running-service.ts';
-import { openScene } from './scene.ts';
+import { eventually } from '../deploy/service-fixture.ts';
+import { startStormFixture } from './storm-fixture.ts';
 
 const SECONDS = Number(process.env.AWAY_SECONDS ?? 8);
 /** Of the database, for what a plugin did meanwhile, milliseconds. */
@@ -14,7 +14,7 @@ t.setTimeout((SECONDS * 2 + 180) * 1000);
 
 for (const killed of [false, true])
   t.test(killed ? 'the API is killed while it spools' : 'the API goes on', async (t) => {
-    const { start, vendor, gate, ledger, arrived } = await openScene(t);
+    const { start, vendor, gate, ledger, arrived } = await startStormFixture(t);
     const supervisor = await start('supervisor');
     let api = await start('api');
     await vendor.deliverAll();
@@ -37,7 +37,7 @@ for (const killed of [false, true])
   });
 
 t.test('what a plugin did while the database went away is not done again', async (t) => {
-  const { start, vendor, supervisorGate, ledger, arrived, onArrival, ground } = await openScene(t);
+  const { start, vendor, supervisorGate, ledger, arrived, onArrival, storage } = await startStormFixture(t);
   const supervisor = await start('supervisor');
   const api = await start('api');
   onArrival(() => supervisorGate.shut());
@@ -51,7 +51,7 @@ t.test('what a plugin did while the database went away is not done again', async
   await vendor.deliverAll();
   await arrived();
   const pending = `SELECT id FROM deliveries WHERE state = 'pending' UNION ALL SELECT id FROM events WHERE state = 'pending'`;
-  await eventually(async () => (await ground.pool.query(pending)).rows.length === 0);
+  await eventually(async () => (await storage.pool.query(pending)).rows.length === 0);
   t.match(ledger.verdict(), { lost: [], doubled: 0, misplaced: [] });
   await supervisor.end('SIGTERM');
   await api.end('SIGTERM');

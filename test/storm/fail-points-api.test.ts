@@ -3,7 +3,7 @@
  * next fail point, so each recovery happens under the next blow. What was acknowledged arrives.
  */
 import t from 'tap';
-import { ended, openScene } from './scene.ts';
+import { ended, startStormFixture } from './storm-fixture.ts';
 
 t.setTimeout(240_000);
 
@@ -19,7 +19,7 @@ const API_POINTS = [
 ] as const;
 
 t.test('what the API acknowledged before it died arrives', async (t) => {
-  const { start, vendor, gate, ledger, arrived } = await openScene(t);
+  const { start, vendor, gate, ledger, arrived } = await startStormFixture(t);
   await start('supervisor');
   for (const [point, database] of API_POINTS) {
     // One that finds something in its spool drains it, and dies of that, perhaps before it serves.
@@ -51,13 +51,13 @@ t.test('what the API acknowledged before it died arrives', async (t) => {
 });
 
 t.test('a channel is disconnected whole or not at all, and the end of its chats is told', async (t) => {
-  const { start, ground, vendor, ledger, arrived } = await openScene(t);
+  const { start, storage, vendor, ledger, arrived } = await startStormFixture(t);
   const supervisor = await start('supervisor');
   const api = await start('api', 'events.all-queued:1');
   const end = ended(api);
   const [routingId = ''] = vendor.routingIds;
   const session = await vendor.startConversation(routingId);
-  const { rows } = await ground.pool.query('SELECT id, installation_id AS of FROM channels WHERE routing_id = $1', [
+  const { rows } = await storage.pool.query('SELECT id, installation_id AS of FROM channels WHERE routing_id = $1', [
     routingId,
   ]);
   const removed = vendor.remove(`/installations/${rows[0].of}/channels/${rows[0].id}`, `${session} deleted`);

@@ -6,7 +6,7 @@ import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { CAPABILITIES, REPORTING } from './recorder.ts';
-import { ended, openScene } from './scene.ts';
+import { ended, startStormFixture } from './storm-fixture.ts';
 
 t.setTimeout(240_000);
 
@@ -18,7 +18,7 @@ const SUPERVISOR_POINTS = [
 ];
 
 t.test('what the supervisor was at when it died arrives', async (t) => {
-  const { start, vendor, ledger, arrived } = await openScene(t);
+  const { start, vendor, ledger, arrived } = await startStormFixture(t);
   const api = await start('api');
   const first = await start('supervisor');
   await vendor.openConversation();
@@ -45,19 +45,19 @@ t.test('what the supervisor was at when it died arrives', async (t) => {
 });
 
 t.test('a removal that the supervisor dies of is done by the next, and its end is told', async (t) => {
-  const { start, ground, vendor, ledger, arrived } = await openScene(t);
+  const { start, storage, vendor, ledger, arrived } = await startStormFixture(t);
   const api = await start('api');
   const supervisor = await start('supervisor', 'events.all-queued:1');
   const end = ended(supervisor);
-  const leaver = await ground.install({ slug: 'leaver', code: REPORTING, capabilities: CAPABILITIES });
-  const channel = await inTransaction(ground.pool, (tx) => insertChannel(tx, { ...leaver, name: 'c' }));
+  const leaver = await storage.install({ slug: 'leaver', code: REPORTING, capabilities: CAPABILITIES });
+  const channel = await inTransaction(storage.pool, (tx) => insertChannel(tx, { ...leaver, name: 'c' }));
   const session = await vendor.startConversation(channel.routingId);
   await vendor.remove(`/installations/${leaver.installationId}`, `${session} deleted`);
   t.equal(await end, 'SIGKILL');
   const last = await start('supervisor');
   await arrived();
   t.same(ledger.verdict().lost, []);
-  const { rows } = await ground.pool.query('SELECT 1 FROM installations WHERE id = $1', [leaver.installationId]);
+  const { rows } = await storage.pool.query('SELECT 1 FROM installations WHERE id = $1', [leaver.installationId]);
   t.equal(rows.length, 0);
   await last.end('SIGTERM');
   await api.end('SIGTERM');

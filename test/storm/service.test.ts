@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { eventually, type RunningService, startService } from '../deploy/running-service.ts';
+import { eventually, type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { Ledger, type Verdict } from './ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from './recorder.ts';
@@ -29,7 +29,7 @@ capabilities: [${CAPABILITIES.join(', ')}]
 `;
 
 /** Publishes and installs the reporting plugin, and connects its channels. */
-async function settle(service: RunningService, ledger: Ledger): Promise<Vendor> {
+async function settle(service: ServiceFixture, ledger: Ledger): Promise<Vendor> {
   const made = async (path: string, body: unknown) => {
     const answer = await service.call('POST', path, body);
     if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
@@ -61,7 +61,7 @@ type Double = Verdict['doubles'][number];
 const VICTIMS = ['api/main.ts', 'supervisor/main.ts', 'plugin', 'postgres'] as const;
 
 /** @returns what was hit; null: it was not there just now */
-async function strike(service: RunningService): Promise<string | null> {
+async function strike(service: ServiceFixture): Promise<string | null> {
   const victim = VICTIMS[randomInt(VICTIMS.length)] ?? 'plugin';
   const pid = victim === 'postgres' ? await postmaster(service) : await processOf(service, victim);
   if (pid === null) return null;
@@ -73,7 +73,7 @@ async function strike(service: RunningService): Promise<string | null> {
   }
 }
 
-async function processOf(service: RunningService, victim: string): Promise<number | null> {
+async function processOf(service: ServiceFixture, victim: string): Promise<number | null> {
   const all = await service.processes();
   const below = all.filter(({ command }) =>
     victim === 'plugin' ? /bwrap|\/sandbox\//.test(command) : command.includes(victim),
@@ -81,14 +81,14 @@ async function processOf(service: RunningService, victim: string): Promise<numbe
   return below.length === 0 ? null : (below[randomInt(below.length)]?.pid ?? null);
 }
 
-async function postmaster({ env }: RunningService): Promise<number | null> {
+async function postmaster({ env }: ServiceFixture): Promise<number | null> {
   const pid = await readFile(join(env.DATA_DIR ?? '', 'postgres/postmaster.pid'), 'utf8').catch(() => '');
   return Number.parseInt(pid, 10) || null;
 }
 
 t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) => {
   const ledger = new Ledger(await temporaryFolder(t));
-  const service = await startService(t, {
+  const service = await startServiceFixture(t, {
     ...{ DATA_DIR: await temporaryFolder(t), MODELS_FILE: await startRecorder(t, ledger) },
     ...{ WRITES_PER_MINUTE: '1000000', READS_PER_MINUTE: '1000000', LOG_LEVEL: 'error' },
   });

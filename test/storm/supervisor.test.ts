@@ -8,8 +8,13 @@ import t from 'tap';
 import { type Channel, insertChannel } from '../../db/channels/channels.ts';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import {
+  eventually,
+  type Installed,
+  openStorageFixture,
+  type StorageFixture,
+} from '../supervisor/supervisor-fixture.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
-import { eventually, type Ground, type Installed, openGround } from '../supervisor/world.ts';
 
 const SECONDS = Number(process.env.STORM_SECONDS ?? 15);
 /** Nothing may take longer from acceptance to its session, once the storm is over. */
@@ -21,14 +26,14 @@ const CODE = `channel.receive = (request) => ({
 });`;
 
 /** Accepts requests on every channel until told to stop, and keeps its own book of them. */
-function acceptRequests(ground: Ground, made: Installed, channels: readonly Channel[]) {
+function acceptRequests(storage: StorageFixture, made: Installed, channels: readonly Channel[]) {
   const ledger = new Map<string, string[]>(channels.map(({ id }) => [id, []]));
   let over = false;
   const work = channels.map(async (channel) => {
     while (!over) {
       const id = randomUUIDv7();
       const where = { channelId: channel.id, installationId: made.installationId, accountId: made.accountId };
-      await insertDeliveries(ground.pool, [
+      await insertDeliveries(storage.pool, [
         {
           ...{ id, ...where, routingId: channel.routingId, receivedAt: Date.now(), method: 'POST', query: '' },
           ...{ headers: [], body: Buffer.from(id) },
@@ -48,44 +53,44 @@ function acceptRequests(ground: Ground, made: Installed, channels: readonly Chan
 }
 
 t.test('nothing is lost, doubled, reordered or stuck', async (t) => {
-  const ground = await openGround(t);
-  const made = await ground.install({ slug: 'storm', code: CODE });
-  const channels = await inTransaction(ground.pool, async (tx) => {
+  const storage = await openStorageFixture(t);
+  const made = await storage.install({ slug: 'storm', code: CODE });
+  const channels = await inTransaction(storage.pool, async (tx) => {
     const { installationId, accountId } = made;
     const found: Channel[] = [];
     for (const name of ['a', 'b', 'c']) found.push(await insertChannel(tx, { installationId, accountId, name }));
     return found;
   });
-  let running = await startProcess(t, ground);
-  const requests = acceptRequests(ground, made, channels);
+  let running = await startProcess(t, storage);
+  const requests = acceptRequests(storage, made, channels);
   const until = Date.now() + SECONDS * 1000;
   let kills = 0;
   while (Date.now() < until) {
     await sleep(randomInt(500, 2_500));
     if (randomInt(3) === 0) {
-      await ground.pool.query(
+      await storage.pool.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
           WHERE application_name = 'bulkhead-supervisor' AND datname = current_database()`,
       );
       continue;
     }
     await running.kill();
-    running = await startProcess(t, ground);
+    running = await startProcess(t, storage);
     kills += 1;
   }
   await requests.stop();
   const calm = Date.now();
   const left = async (): Promise<number> =>
-    (await ground.pool.query(`SELECT count(*)::int AS left FROM deliveries WHERE state = 'pending'`)).rows[0].left;
+    (await storage.pool.query(`SELECT count(*)::int AS left FROM deliveries WHERE state = 'pending'`)).rows[0].left;
   const backlog = await left();
   await eventually(async () => (await left()) === 0, STUCK_MS);
   const settledMs = Date.now() - calm;
-  const { rows: ends } = await ground.pool.query(
+  const { rows: ends } = await storage.pool.query(
     `SELECT count(*)::int AS all, count(*) FILTER (WHERE state = 'delivered')::int AS delivered,
             sum(attempts)::int AS attempts FROM deliveries`,
   );
   for (const channel of channels) {
-    const { rows } = await ground.pool.query(
+    const { rows } = await storage.pool.query(
       `SELECT m.text FROM session_messages m JOIN sessions s ON s.id = m.session_id
         WHERE s.channel_id = $1 AND m.role = 'user' ORDER BY m.position`,
       [channel.id],

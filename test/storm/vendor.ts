@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from '../deploy/running-service.ts';
+import { eventually } from '../deploy/service-fixture.ts';
 import type { Ledger } from './ledger.ts';
 
 /** A lane with so many on their way gets no more: else what is measured in the end is the backlog, not the service. */

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { forkProcess, freePort } from '../fixtures/forked-process.ts';
 import type { Teardown } from '../runner/harness.ts';
-import type { Ground } from './world.ts';
+import type { StorageFixture } from './supervisor-fixture.ts';
 
 const MAIN = fileURLToPath(new URL('../../supervisor/main.ts', import.meta.url));
 
@@ -20,10 +20,10 @@ export interface SupervisorProcess {
 /** Starts `supervisor/main.ts` and waits until it serves. It is killed with the test if it still runs. */
 export async function startProcess(
   test: Teardown,
-  ground: Pick<Ground, 'url' | 'dataDir'>,
+  storage: Pick<StorageFixture, 'url' | 'dataDir'>,
 ): Promise<SupervisorProcess> {
   const [port, opsPort] = [await freePort(), await freePort()];
-  const settings = { DATABASE_URL: ground.url, DATA_DIR: ground.dataDir, LOG_LEVEL: 'error' };
+  const settings = { DATABASE_URL: storage.url, DATA_DIR: storage.dataDir, LOG_LEVEL: 'error' };
   const ports = { SUPERVISOR_PORT: String(port), SUPERVISOR_OPS_PORT: String(opsPort) };
   const { process: child, end } = await forkProcess(test, MAIN, { ...settings, ...ports }, 'SIGKILL');
   return {

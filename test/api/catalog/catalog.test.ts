@@ -2,11 +2,11 @@
 import t from 'tap';
 import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
 import { blockPlugin, unblockPlugin, verifyAuthor } from '../../../db/accounts/moderation.ts';
-import { type Client, startApi } from '../api-service.ts';
+import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal } from '../package/packages.ts';
 
 // What a package registers is not what this file is about.
-const api = await startApi(t, { introspect: introspectsMinimal });
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 

@@ -4,7 +4,7 @@ import t from 'tap';
 import type { Introspect } from '../../../api/shared/services.ts';
 import { findAddress } from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 
 const introspect: Introspect = async () => ({
@@ -15,7 +15,7 @@ const introspect: Introspect = async () => ({
   },
   places: {},
 });
-const api = await startApi(t, { introspect });
+const api = await startApiFixture(t, { introspect });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 const files = fileList({ 'readme.md': readmeWith(), 'index.ts': 'channel.receive = () => undefined;' });
 const plugin = (await ann.post('/plugins', { slug: 'inbox', displayName: 'Inbox' })).body.id;

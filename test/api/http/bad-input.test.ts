@@ -1,9 +1,9 @@
 /** Whatever is sent, the answer is the contract's problem, and never a 500. */
 import t, { type Test } from 'tap';
-import { type Answer, type ApiService, startApi } from '../api-service.ts';
+import { type Answer, type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, multipartOf, upload, zipOf } from '../package/packages.ts';
 
-const api: ApiService = await startApi(t);
+const api: ApiFixture = await startApiFixture(t);
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 const plugin = (await ann.post('/plugins', { slug: 'mine', displayName: 'Mine' })).body;

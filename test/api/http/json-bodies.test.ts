@@ -1,9 +1,9 @@
 /** JSON by the letter: what RFC 8259 rules out is 400 at every endpoint, and nothing in a body is ever a 500. */
 import t from 'tap';
-import { type Answer, startApi } from '../api-service.ts';
+import { type Answer, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
-const api = await startApi(t, { introspect: introspectsMinimal });
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'mine', displayName: 'Mine' })).body;
 const version = (await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) })).body.id;

@@ -2,13 +2,13 @@
 import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { type Client, startApi } from '../api-service.ts';
+import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal as introspect, MINIMAL, upload, zipOf } from '../package/packages.ts';
 
 const body = (semVer: string) => ({ semVer, files: fileList(MINIMAL) });
 
 t.test('reads and writes of an account are counted apart, by the minute', async (t) => {
-  const api = await startApi(t, { introspect, limits: { reads: 3, writes: 2 } });
+  const api = await startApiFixture(t, { introspect, limits: { reads: 3, writes: 2 } });
   const ann = await api.user('ann');
   const ben = await api.user('ben');
   for (let count = 0; count < 3; count += 1) t.equal((await ann.get('/me')).status, 200);
@@ -24,7 +24,7 @@ t.test('reads and writes of an account are counted apart, by the minute', async 
 });
 
 t.test('every answer says how much is left, and the refusal when to come back', async (t) => {
-  const api = await startApi(t, { introspect, limits: { reads: 2 } });
+  const api = await startApiFixture(t, { introspect, limits: { reads: 2 } });
   const ann = await api.user('ann');
   const first = (await ann.get('/me')).headers;
   t.match(first, { 'ratelimit-limit': '2', 'ratelimit-remaining': '1' });
@@ -38,7 +38,7 @@ t.test('every answer says how much is left, and the refusal when to come back', 
 
 t.test('an address that nobody knows is held up before its token is looked at; who is signed in is not', async (t) => {
   let verified = 0;
-  const api = await startApi(t, { introspect, limits: { strangers: 3 }, onVerify: () => (verified += 1) });
+  const api = await startApiFixture(t, { introspect, limits: { strangers: 3 }, onVerify: () => (verified += 1) });
   const ann = await api.user('ann');
   t.equal((await ann.get('/me')).headers['ratelimit-limit'], '100000', 'the account’s own limit');
   const ask = (remoteAddress: string, token?: string, url = '/api/me') =>
@@ -63,7 +63,7 @@ t.test('an address that nobody knows is held up before its token is looked at; w
 });
 
 t.test('tokens that turn out to be good use up nobody’s share of an address', async (t) => {
-  const api = await startApi(t, { introspect, limits: { strangers: 2 } });
+  const api = await startApiFixture(t, { introspect, limits: { strangers: 2 } });
   for (let index = 0; index < 6; index += 1) t.equal((await (await api.user(`user-${index}`)).get('/me')).status, 200);
   const ann = await api.user('ann');
   const nonsense = { method: 'GET', url: '/api/me', headers: { authorization: 'Bearer nonsense' } } as const;
@@ -80,13 +80,13 @@ t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
       ...{ method: 'GET', url: '/api/me', remoteAddress: from },
       headers: { authorization: 'Bearer nonsense', 'x-forwarded-for': forwarded, forwarded: `for=${forwarded}` },
     });
-  const plain = await startApi(t, { introspect, limits: { strangers: 2 } });
+  const plain = await startApiFixture(t, { introspect, limits: { strangers: 2 } });
   const forger = await plain.user('ann');
   const forged: number[] = [];
   for (const end of [1, 2, 3, 4]) forged.push((await ask(forger, '192.0.2.1', `198.51.100.${end}`)).status);
   t.same(forged, [401, 401, 429, 429], 'without the setting a forged header changes nothing');
 
-  const trusting = await startApi(t, {
+  const trusting = await startApiFixture(t, {
     introspect,
     limits: { strangers: 2 },
     trustProxy: ['10.0.0.0/8', '2001:db8::5'],
@@ -105,16 +105,16 @@ t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
 });
 
 t.test('what anybody may read is limited by address', async (t) => {
-  const api = await startApi(t, { introspect, limits: { strangers: 2 } });
+  const api = await startApiFixture(t, { introspect, limits: { strangers: 2 } });
   const ann = await api.user('ann');
   const ask = (url: string) => ann.send({ method: 'GET', url });
   t.match((await ask('/api/docs')).headers, { 'ratelimit-limit': '2' });
-  t.equal((await ask('/api/sign-in')).status, 429, 'startApi has read the document');
+  t.equal((await ask('/api/sign-in')).status, 429, 'startApiFixture has read the document');
   t.equal((await ann.get('/me')).status, 200);
 });
 
 t.test('browsers are told to trust nothing, and other sites get no say', async (t) => {
-  const api = await startApi(t, { introspect });
+  const api = await startApiFixture(t, { introspect });
   const ann = await api.user('ann');
   const headers = { origin: 'https://elsewhere.example' };
   for (const url of ['/api/me', '/api/plugins/none', '/api/docs', '/api/openapi.json', '/']) {
@@ -138,7 +138,7 @@ t.test('browsers are told to trust nothing, and other sites get no say', async (
 });
 
 t.test('a full bundler says so and takes the next again', async (t) => {
-  const api = await startApi(t, { introspect, bundler: { threads: 1, queue: 1 } });
+  const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 1 } });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   const slow = fileList({
@@ -161,7 +161,7 @@ t.test('uploads at once are bounded', async (t) => {
     await gate;
     return introspect();
   };
-  const api = await startApi(t, { introspect: slow, limits: { uploadsAtOnce: 2 } });
+  const api = await startApiFixture(t, { introspect: slow, limits: { uploadsAtOnce: 2 } });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   const zip = await zipOf(MINIMAL);
@@ -181,7 +181,7 @@ t.test('uploads at once are bounded', async (t) => {
 });
 
 t.test('an esbuild that is killed is replaced, and the publish passes', async (t) => {
-  const api = await startApi(t, { introspect, bundler: { threads: 1 } });
+  const api = await startApiFixture(t, { introspect, bundler: { threads: 1 } });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.0'))).status, 201);
@@ -196,7 +196,7 @@ t.test('an esbuild that is killed is replaced, and the publish passes', async (t
 });
 
 t.test('a database that is away is told as such, and its words stay inside', async (t) => {
-  const api = await startApi(t, { introspect });
+  const api = await startApiFixture(t, { introspect });
   const ann = await api.user('ann');
   t.equal((await ann.get('/plugins')).status, 200);
   const query = api.pool.query;
@@ -217,7 +217,7 @@ t.test('a database that is away is told as such, and its words stay inside', asy
 });
 
 t.test('the first page says in plain words what runs', async (t) => {
-  const api = await startApi(t, { introspect });
+  const api = await startApiFixture(t, { introspect });
   const answer = await api.app.inject({ method: 'GET', url: '/' });
   t.equal(answer.statusCode, 200);
   t.match(answer.headers['content-type'], 'text/html');

@@ -2,11 +2,11 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
 import { type ProblemCode, problems } from '../../../sdk/contract/errors.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal as introspect } from '../package/packages.ts';
 import { checkAnswers } from './declared-answers.ts';
 
-const api = await startApi(t, { introspect });
+const api = await startApiFixture(t, { introspect });
 const { document } = api;
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),

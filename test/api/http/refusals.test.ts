@@ -3,7 +3,7 @@ import t from 'tap';
 import type { Introspect } from '../../../api/shared/services.ts';
 import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
 import { Problem, type ProblemCode } from '../../../sdk/contract/errors.ts';
-import { type Client, startApi } from '../api-service.ts';
+import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, MINIMAL_INTROSPECTION, readmeWith, upload, zipOf } from '../package/packages.ts';
 
 let isBusy = false;
@@ -11,7 +11,7 @@ const introspect: Introspect = async () => {
   if (isBusy) throw new Problem('bundler_busy', 'Full.', { retryAfter: 1 });
   return MINIMAL_INTROSPECTION;
 };
-const api = await startApi(t, { introspect, limits: { installationsPerAccount: 10 } });
+const api = await startApiFixture(t, { introspect, limits: { installationsPerAccount: 10 } });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 const files = fileList(MINIMAL);
 const make = async (slug: string): Promise<string> => (await ann.post('/plugins', { slug, displayName: slug })).body.id;

@@ -6,21 +6,21 @@ import t from 'tap';
 import { replaceAddress } from '../../../db/channels/channels.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
-import { openGround } from './ground.ts';
+import { openWebhookFixture } from './webhook-fixture.ts';
 
-const ground = await openGround(t);
-const rowOf = async (id: string) => (await ground.pool.query('SELECT * FROM deliveries WHERE id = $1', [id])).rows[0];
+const fixture = await openWebhookFixture(t);
+const rowOf = async (id: string) => (await fixture.pool.query('SELECT * FROM deliveries WHERE id = $1', [id])).rows[0];
 
 /** Random bodies in CI; `BODIES=10000` for the long run. */
 const BODIES = Number(process.env.BODIES ?? 1_000);
 
 t.test('any method, bytes and headers', async (t) => {
-  const { routingId, id: channelId } = await ground.connect();
+  const { routingId, id: channelId } = await fixture.connect();
   const path = `/webhook/plugin/${routingId}?a=1&b=%20&a=2`;
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'PROPFIND']) {
     const body = method === 'HEAD' ? '' : `by ${method}`;
     // Said by hand: a client that sends a body with GET must, and Node's does not by itself.
-    const answer = await ground.send(path, { method, body, headers: { 'content-length': body.length } });
+    const answer = await fixture.send(path, { method, body, headers: { 'content-length': body.length } });
     t.equal(answer.status, 200, method);
     if (method === 'HEAD') continue;
     t.match(answer.body, { ok: true, id: String });
@@ -31,7 +31,7 @@ t.test('any method, bytes and headers', async (t) => {
 });
 
 t.test('bodies and headers are exact, whatever they hold', async (t) => {
-  const { routingId } = await ground.connect();
+  const { routingId } = await fixture.connect();
   const path = `/webhook/plugin/${routingId}`;
   const sent = new Map<string, { digest: string; headers: string[] }>();
   const one = async (index: number): Promise<void> => {
@@ -53,7 +53,7 @@ t.test('bodies and headers are exact, whatever they hold', async (t) => {
       'X-Two',
       values[2],
     ] as string[];
-    const answer = await ground.send(path, {
+    const answer = await fixture.send(path, {
       headers: [...headers, 'Host', 'h', 'Connection', 'close, X-Hop', 'X-Hop', 'gone'] as never,
       body,
     });
@@ -62,7 +62,7 @@ t.test('bodies and headers are exact, whatever they hold', async (t) => {
   };
   for (let index = 0; index < BODIES; index += 20)
     await Promise.all(Array.from({ length: 20 }, (_, offset) => one(index + offset)));
-  const found = await ground.pool.query(
+  const found = await fixture.pool.query(
     `SELECT id, encode(sha256(body), 'hex') AS digest, headers FROM deliveries WHERE id = ANY ($1)`,
     [[...sent.keys()]],
   );
@@ -76,36 +76,36 @@ t.test('bodies and headers are exact, whatever they hold', async (t) => {
 });
 
 t.test('5 MiB pass, one byte more does not, chunked or not', async (t) => {
-  const { routingId } = await ground.connect();
+  const { routingId } = await fixture.connect();
   const path = `/webhook/plugin/${routingId}`;
   const [whole, more] = [Buffer.alloc(5 * MIB, 7), Buffer.alloc(5 * MIB + 1)];
-  const passed = await ground.send(path, { body: whole });
+  const passed = await fixture.send(path, { body: whole });
   t.equal(passed.status, 200);
   t.ok((await rowOf(passed.body.id)).body.equals(whole));
-  t.match(await ground.send(path, { body: more, headers: { 'content-length': more.byteLength } }), {
+  t.match(await fixture.send(path, { body: more, headers: { 'content-length': more.byteLength } }), {
     status: 413,
     body: { code: 'too_large' },
   });
   // The rest is not read: the vendor sees the answer, or the end of the connection while it still sends.
-  const chunked = await ground.send(path, { body: more, headers: { 'transfer-encoding': 'chunked' } }).catch((e) => e);
+  const chunked = await fixture.send(path, { body: more, headers: { 'transfer-encoding': 'chunked' } }).catch((e) => e);
   t.ok(chunked.status === 413 || /EPIPE|ECONNRESET/.test(chunked.code), String(chunked.status ?? chunked.code));
 });
 
 t.test('unknown is 404, replaced is 410 at once, too many is 429', async (t) => {
   for (const id of ['x', 'A'.repeat(22), '%00', '..', 'A'.repeat(5_000)])
-    t.match(await ground.send(`/webhook/plugin/${id}`), { status: 404, body: { code: 'not_found' } });
-  t.match(await ground.send('/webhook/other'), { status: 404 });
-  const channel = await ground.connect();
-  t.match(await ground.send(`/webhook/plugin/${channel.routingId}`), { status: 200 });
-  const fresh = await inTransaction(ground.pool, (tx) => replaceAddress(tx, 'i', channel.id));
-  const isGone = async () => (await ground.send(`/webhook/plugin/${channel.routingId}`)).status === 410;
+    t.match(await fixture.send(`/webhook/plugin/${id}`), { status: 404, body: { code: 'not_found' } });
+  t.match(await fixture.send('/webhook/other'), { status: 404 });
+  const channel = await fixture.connect();
+  t.match(await fixture.send(`/webhook/plugin/${channel.routingId}`), { status: 200 });
+  const fresh = await inTransaction(fixture.pool, (tx) => replaceAddress(tx, 'i', channel.id));
+  const isGone = async () => (await fixture.send(`/webhook/plugin/${channel.routingId}`)).status === 410;
   // The notice is on its way for a millisecond.
   for (let tries = 0; !(await isGone()); tries += 1) if (tries > 50) throw new Error('it lives on');
-  t.match(await ground.send(`/webhook/plugin/${fresh?.routingId}`), { status: 200 });
+  t.match(await fixture.send(`/webhook/plugin/${fresh?.routingId}`), { status: 200 });
 });
 
 t.test('an address has its own limit', async (t) => {
-  const strict = await openGround(t, { config: { WEBHOOKS_PER_SECOND: 1, WEBHOOK_BURST: 5 } });
+  const strict = await openWebhookFixture(t, { config: { WEBHOOKS_PER_SECOND: 1, WEBHOOK_BURST: 5 } });
   const [a, b] = [await strict.connect(), await strict.connect()];
   const send = (id: string) => strict.send(`/webhook/plugin/${id}`);
   const statuses = await Promise.all(Array.from({ length: 8 }, async () => (await send(a.routingId)).status));
@@ -116,11 +116,11 @@ t.test('an address has its own limit', async (t) => {
 });
 
 t.test('what ends early is no delivery', async (t) => {
-  const { routingId } = await ground.connect();
-  const before = await ground.pool.query('SELECT count(*) FROM deliveries');
-  const socket = connectSocket(ground.port, '127.0.0.1');
+  const { routingId } = await fixture.connect();
+  const before = await fixture.pool.query('SELECT count(*) FROM deliveries');
+  const socket = connectSocket(fixture.port, '127.0.0.1');
   socket.write(`POST /webhook/plugin/${routingId} HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\nhalf`);
   socket.end();
   await text(socket).catch(() => '');
-  t.same((await ground.pool.query('SELECT count(*) FROM deliveries')).rows, before.rows);
+  t.same((await fixture.pool.query('SELECT count(*) FROM deliveries')).rows, before.rows);
 });

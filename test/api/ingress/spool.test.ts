@@ -8,7 +8,7 @@ import { Spool } from '../../../api/ingress/spool.ts';
 import type { NewDelivery } from '../../../db/channels/deliveries.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
-import { awayPool } from './ground.ts';
+import { awayPool } from './webhook-fixture.ts';
 
 const ignore = () => undefined;
 const deliveryOf = (index: number, bytes = 100): NewDelivery => ({

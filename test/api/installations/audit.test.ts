@@ -1,11 +1,11 @@
 /** What a plugin reached, for whoever installed it. */
 import t from 'tap';
 import { type AuditEntry, insertAudit, maintainAudit } from '../../../db/records/audit.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
 t.test('calls and denials are paged, newest first, for their account alone', async (t) => {
-  const api = await startApi(t, { introspect: introspectsMinimal });
+  const api = await startApiFixture(t, { introspect: introspectsMinimal });
   const [ann, ben] = [await api.user('ann'), await api.user('ben')];
   const plugin = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });

@@ -7,10 +7,10 @@ import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { type Client, startApi } from '../api-service.ts';
+import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
-const api = await startApi(t);
+const api = await startApiFixture(t);
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 let count = 0;

@@ -7,8 +7,8 @@ import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { eventually } from '../../supervisor/world.ts';
-import { type ApiService, type Client, startApi } from '../api-service.ts';
+import { eventually } from '../../supervisor/supervisor-fixture.ts';
+import { type ApiFixture, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 
 t.setTimeout(120_000);
@@ -25,7 +25,7 @@ const CRASHER = `middleware.systemPrompt = (ctx) => {
 `;
 
 /** A supervisor beside the API, whose restarts go by a clock of the test's. */
-async function superviseBy(t: Test, api: ApiService, now: () => number) {
+async function superviseBy(t: Test, api: ApiFixture, now: () => number) {
   const program = await buildChild();
   await stopEsbuild();
   const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
@@ -48,7 +48,7 @@ async function installed(who: Client): Promise<string> {
 }
 
 t.test('a crash loop is failed with its reason, tried once after ten minutes, and well when it holds', async (t) => {
-  const api = await startApi(t);
+  const api = await startApiFixture(t);
   const ann = await api.user('ann');
   let ahead = 0;
   const supervisor = await superviseBy(t, api, () => Date.now() + ahead);

@@ -1,10 +1,10 @@
 /** Installing, configuring and uninstalling. */
 import t from 'tap';
 import { loadRosterEntry } from '../../../db/installations/account-plugins.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
-const api = await startApi(t, { limits: { installationsPerAccount: 3 } });
+const api = await startApiFixture(t, { limits: { installationsPerAccount: 3 } });
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 let count = 0;

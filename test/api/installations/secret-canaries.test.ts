@@ -7,12 +7,12 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import t from 'tap';
-import { eventually } from '../../supervisor/world.ts';
+import { eventually } from '../../supervisor/supervisor-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 import { startProcesses } from '../service-processes.ts';
 
 const SECRETS = 50;
-/** In all of them, and in nothing else in the world. */
+/** In all of them, and in nothing else in the fixture. */
 const mark = `Canary${randomBytes(12).toString('hex')}`;
 const canary = (index: number): string => `${mark}-${String(index).padStart(2, '0')}-${randomBytes(8).toString('hex')}`;
 

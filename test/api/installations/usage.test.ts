@@ -1,10 +1,10 @@
 /** `GET /installations/{id}/usage`: what a plugin spent of the operator's models. */
 import t from 'tap';
 import { addUsage } from '../../../db/accounts/model-usage.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
-const api = await startApi(t, { introspect: introspectsMinimal });
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 const { id } = (await ann.post('/plugins', { slug: 'asker', displayName: 'Asker' })).body;
 await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });

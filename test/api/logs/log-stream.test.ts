@@ -6,10 +6,10 @@ import { LogStreams } from '../../../api/logs/log-streams.ts';
 import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { orderedId } from '../../../supervisor/records/ordered-id.ts';
-import { listen, startApi } from '../api-service.ts';
+import { listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
-const api = await startApi(t, { introspect: introspectsMinimal });
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const port = await listen(api);
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 await maintainLogs(api.pool);

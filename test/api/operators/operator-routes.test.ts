@@ -3,14 +3,14 @@ import t from 'tap';
 import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
 import { noDurations } from '../../../db/records/durations.ts';
 import { addCallSums, addUsageSums } from '../../../db/records/rollups.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 
 const registrations = {
   ...{ hooks: ['middleware.systemPrompt'], events: ['pluginInstalled'], tools: {}, commands: {}, providers: {} },
   channel: { receive: false, send: false, handshake: false, handshakeOn: null },
 };
-const api = await startApi(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
+const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
 await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
 const [ann, ben, olga] = [await api.user('ann'), await api.user('ben'), await api.user('olga')];
 const pluginId = (await ann.post('/plugins', { slug: 'kind', displayName: 'Kind' })).body.id as string;

@@ -1,9 +1,9 @@
 /** Packages that do not pass: each says what is wrong and where. */
 import t from 'tap';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, INDEX, MINIMAL, README, readmeWith } from './packages.ts';
 
-const api = await startApi(t);
+const api = await startApiFixture(t);
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'broken', displayName: 'Broken' })).body;
 let patch = 0;

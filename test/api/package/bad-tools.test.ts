@@ -1,9 +1,9 @@
 /** Tools that do not pass: the refusal names the tool, the place in its schema and the line that registers it. */
 import t from 'tap';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, README } from './packages.ts';
 
-const api = await startApi(t);
+const api = await startApiFixture(t);
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'tools', displayName: 'Tools' })).body;
 let patch = 0;

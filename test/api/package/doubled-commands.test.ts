@@ -1,10 +1,10 @@
 /** A command that is code and a file: refused, with both places. */
 import t from 'tap';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, README } from './packages.ts';
 
 t.test('both places are named', async (t) => {
-  const ann = await (await startApi(t)).user('ann');
+  const ann = await (await startApiFixture(t)).user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'doubled', displayName: 'Doubled' })).body;
   const index = '\n\ncommands.a = { description: "x", handler: () => "" };';
   const files = fileList({ 'readme.md': README, 'index.ts': index, 'commands/a.md': 'x' });

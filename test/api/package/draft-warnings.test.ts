@@ -1,9 +1,9 @@
 /** What a draft is told beside its discoveries: slips that are allowed. */
 import t from 'tap';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith } from './packages.ts';
 
-const api = await startApi(t);
+const api = await startApiFixture(t);
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'warned', displayName: 'Warned' })).body;
 const warnings = async (readme: string[], index: string, more: Record<string, string> = {}): Promise<string[]> => {

@@ -1,9 +1,9 @@
 /** Frontmatter as other editors write it, and at its bounds. */
 import t from 'tap';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal, README, readmeWith } from './packages.ts';
 
-const api = await startApi(t, { introspect: introspectsMinimal });
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const withReadme = (readme: string) => ({ 'readme.md': readme, 'index.ts': INDEX });
 

@@ -1,11 +1,11 @@
 /** Code that is hard on a bundler: what honest authors write passes, and what would cost too much is refused with the reason. */
 import t from 'tap';
-import { type ApiOptions, startApi } from '../api-service.ts';
+import { type ApiOptions, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, INDEX, introspectsMinimal, README } from './packages.ts';
 
 let patch = 0;
 async function author(options: ApiOptions) {
-  const ann = await (await startApi(t, options)).user('ann');
+  const ann = await (await startApiFixture(t, options)).user('ann');
   return { ann, id: (await ann.post('/plugins', { slug: 'hard', displayName: 'Hard' })).body.id as string };
 }
 const loading = await author({});

@@ -4,12 +4,12 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { listen, startApi } from '../api-service.ts';
+import { listen, startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
 
 t.setTimeout(120_000);
 // As many uploads at once as one request could keep for itself if it were not noticed that it is gone.
-const api = await startApi(t, { introspect: introspectsMinimal, limits: { uploadsAtOnce: 2 } });
+const api = await startApiFixture(t, { introspect: introspectsMinimal, limits: { uploadsAtOnce: 2 } });
 const port = await listen(api);
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'edges', displayName: 'Edges' })).body;

@@ -6,10 +6,10 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, INDEX, introspectsMinimal, README } from './packages.ts';
 
-const api = await startApi(t, { introspect: introspectsMinimal });
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'outside', displayName: 'Outside' })).body;
 

@@ -4,13 +4,13 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { listen, startApi } from '../api-service.ts';
+import { listen, startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
 import { zipOfSize } from './zip-crafting.ts';
 
 const MIB = 1024 * 1024;
 const LIMIT = 256 * MIB;
-const api = await startApi(t, { introspect: introspectsMinimal });
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const port = await listen(api);
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'large', displayName: 'Large' })).body;

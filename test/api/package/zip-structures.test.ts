@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 import t from 'tap';
 import type { Package } from '../../../api/package/files.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { INDEX, introspectsMinimal, MINIMAL, README, upload, zipOf } from './packages.ts';
 import { type CraftedEntry, craftZip } from './zip-crafting.ts';
 import { openZipReader, plain } from './zip-reader.ts';
@@ -129,7 +129,7 @@ t.test('zips in zips are bytes: one that holds itself without end ends at once',
 });
 
 t.test('layouts that are nearly right are told where they are wrong', async (t) => {
-  const api = await startApi(t, { introspect: introspectsMinimal });
+  const api = await startApiFixture(t, { introspect: introspectsMinimal });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'layouts', displayName: 'Layouts' })).body;
   let patch = 0;

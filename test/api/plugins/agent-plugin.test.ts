@@ -6,10 +6,10 @@ import { fromBufferPromise } from 'yauzl';
 import { createSession } from '../../../db/sessions/sessions.ts';
 import { ImportError, readSkillFolder, writeSkillPackage } from '../../../sdk/cli/skill-import.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { startApi } from '../api-service.ts';
+import { startApiFixture } from '../api-fixture.ts';
 import { upload, zipOf } from '../package/packages.ts';
 
-const api = await startApi(t);
+const api = await startApiFixture(t);
 const ann = await api.user('ann');
 const SKILL = '---\nname: bread\ndescription: Bakes bread\n---\nKnead.\n';
 const PICTURE = Buffer.from([137, 80, 78, 71, 0, 255]);

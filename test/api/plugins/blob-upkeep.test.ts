@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import t from 'tap';
 import { openBlobUpkeep } from '../../../api/plugins/blob-upkeep.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
-import { type ApiService, startApi } from '../api-service.ts';
+import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
 
 const MINUTE = 60_000;
 
-async function namesOnDisk({ dataDir }: ApiService): Promise<string[]> {
+async function namesOnDisk({ dataDir }: ApiFixture): Promise<string[]> {
   const found: string[] = [];
   for (const prefix of await readdir(join(dataDir, 'blobs'))) {
     for (const rest of await readdir(join(dataDir, 'blobs', prefix))) found.push(`${prefix}${rest}`);
@@ -17,7 +17,7 @@ async function namesOnDisk({ dataDir }: ApiService): Promise<string[]> {
   return found;
 }
 /** Makes all blobs look as if they had been there for long. */
-async function age(api: ApiService): Promise<void> {
+async function age(api: ApiFixture): Promise<void> {
   for (const name of await namesOnDisk(api)) {
     await utimes(join(api.dataDir, 'blobs', name.slice(0, 2), name.slice(2)), new Date(0), new Date(0));
   }
@@ -28,7 +28,7 @@ const onError = (error: Error) => {
 };
 
 t.test('what a deleted plugin and a replaced draft leave behind is removed, and nothing else', async (t) => {
-  const api = await startApi(t, { introspect });
+  const api = await startApiFixture(t, { introspect });
   const ann = await api.user('ann');
   const kept = (await ann.post('/plugins', { slug: 'kept', displayName: 'A' })).body;
   const gone = (await ann.post('/plugins', { slug: 'gone', displayName: 'B' })).body;
@@ -52,7 +52,7 @@ t.test('what a deleted plugin and a replaced draft leave behind is removed, and 
 });
 
 t.test('publishes that find their files there already lose none to a sweep', async (t) => {
-  const api = await startApi(t, { introspect, bundler: { threads: 1, queue: 100 } });
+  const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 100 } });
   const ann = await api.user('ann');
   const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError }, MINUTE);
   for (let round = 0; round < 3; round += 1) {
@@ -82,7 +82,7 @@ t.test('publishes that find their files there already lose none to a sweep', asy
 });
 
 t.test('of many processes one sweeps', async (t) => {
-  const api = await startApi(t, { introspect });
+  const api = await startApiFixture(t, { introspect });
   const other = await api.pool.connect();
   await other.query(`SELECT pg_advisory_lock(hashtext('bulkhead blob sweep'))`);
   const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError });

@@ -1,9 +1,9 @@
 /** Versions, listings and installations over time: who moves, who is asked, and what cannot be undone. */
 import t from 'tap';
-import { type Client, startApi } from '../api-service.ts';
+import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 
-const api = await startApi(t);
+const api = await startApiFixture(t);
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 let count = 0;

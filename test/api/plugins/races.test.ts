@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import { brokenInvariants } from '../../model/invariants.ts';
 import { startCachedApi } from '../../model/service.ts';
-import { type Answer, type Client, startApi } from '../api-service.ts';
+import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
 const ROUNDS = 200;
@@ -51,7 +51,7 @@ async function rounds(t: Test, times: number, round: (index: number) => Promise<
 }
 
 t.test('64 publishes of one number make one version, with the real bundler saying when it is busy', async (t) => {
-  const real = await startApi(t);
+  const real = await startApiFixture(t);
   const author = await real.user('author');
   const { body } = await author.post('/plugins', { slug: 'one', displayName: 'One' });
   const statuses: string[] = [];

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import t from 'tap';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
-import { startApi } from '../../api/api-service.ts';
+import { startApiFixture } from '../../api/api-fixture.ts';
 
 /** Tables that grow with the service. */
 const BIG = ['plugins', 'catalog_words', 'versions', 'version_files', 'installations', 'install_counts', 'accounts'];
@@ -14,7 +14,7 @@ const PLUGINS = 20_000;
 const INSTALLATIONS = 40_000;
 
 t.setTimeout(300_000);
-const api = await startApi(t, { introspect: () => Promise.reject(new Error('nothing is published here')) });
+const api = await startApiFixture(t, { introspect: () => Promise.reject(new Error('nothing is published here')) });
 const loading = await api.pool.connect();
 await loading.query('SET statement_timeout = 0');
 for (const statement of [

@@ -3,7 +3,7 @@ import t from 'tap';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import type { LinkResult } from '../../../supervisor/calls/chain.ts';
 import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
-import { startWorld } from '../world.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(60_000);
 const summing = (text: string) => `compaction.summarize = () => ${JSON.stringify(text)};`;
@@ -18,13 +18,13 @@ const CODE = `compaction.summarize = async ({ focus, signal, cancel, ...ctx }) =
   return 'x'.repeat(ctx.maxChars);
 };`;
 
-const world = await startWorld(t);
-const first = await world.install({ slug: 'first', code: CODE });
-await world.install({ slug: 'second', code: summing('by the second') });
+const fixture = await startSupervisorFixture(t);
+const first = await fixture.install({ slug: 'first', code: CODE });
+await fixture.install({ slug: 'second', code: summing('by the second') });
 const compact = async (focus: string | null) => {
-  const session = await world.session();
-  const { body } = await world.call('POST', `/sessions/${session}/compaction`, { focus, messages: [] });
-  const { items } = (await world.call('GET', `/sessions/${session}/messages`)).body;
+  const session = await fixture.session();
+  const { body } = await fixture.call('POST', `/sessions/${session}/compaction`, { focus, messages: [] });
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
   return { body, notices: items };
 };
 
@@ -33,8 +33,8 @@ t.test('the first is asked alone, with a minute’s time', async (t) => {
   t.match(body, { source: 'plugin', notice: null });
   t.equal(body.summary.length, 65_536, 'as long as it may be');
   t.same(notices, []);
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query('SELECT data FROM plugin_logs WHERE installation_id = $1', [
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query('SELECT data FROM plugin_logs WHERE installation_id = $1', [
     first.installationId,
   ]);
   const { at, deadlineAt } = rows[0].data;
@@ -58,7 +58,7 @@ for (const [focus, notice] of Object.entries(wrong))
   });
 
 t.test('so it is where it is late or cannot be asked', async (t) => {
-  const { fleet } = world.supervisor;
+  const { fleet } = fixture.supervisor;
   const real = fleet.invoke;
   t.teardown(() => {
     fleet.invoke = real;

@@ -14,7 +14,7 @@ import {
 import type { HostRow } from '../../../sdk/contract/rows.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(60_000);
 const names = Object.keys(hostCalls) as HostCallName[];
@@ -55,20 +55,20 @@ t.test('host calls', async (t) => {
 });
 
 t.test('events', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const rows = Object.entries(events) as [EventName, (typeof events)[EventName]][];
   const code = rows.map(
     ([name]) => `events.${name} = ({ signal, ...event }) => host.log(signal.aborted + ' ' + event.cancel, event);`,
   );
-  const made = await world.install({ slug: 'told', code: code.join('\n') });
+  const made = await fixture.install({ slug: 'told', code: code.join('\n') });
   const { installationId, accountId, pluginId, versionId } = made;
   for (const [type, row] of rows) {
     const base = { installationId, accountId, pluginId, versionId, semVer: '1.0.0' };
-    await recordEvent(world.pool, world.supervisor.queues, { ...base, type, data: row.example as never });
+    await recordEvent(fixture.pool, fixture.supervisor.queues, { ...base, type, data: row.example as never });
   }
   const lines = await eventually(async () => {
-    await world.supervisor.logs.flush();
-    const found = await world.pool.query('SELECT message, data FROM plugin_logs WHERE installation_id = $1', [
+    await fixture.supervisor.logs.flush();
+    const found = await fixture.pool.query('SELECT message, data FROM plugin_logs WHERE installation_id = $1', [
       installationId,
     ]);
     return found.rows.length === rows.length && found.rows;
@@ -83,18 +83,18 @@ t.test('events', async (t) => {
 });
 
 t.test('compaction', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const { context, answer } = hooks['compaction.summarize'].example;
-  const made = await world.install({
+  const made = await fixture.install({
     slug: 'short',
     code: `compaction.summarize = ({ signal, cancel, ...ctx }) => { host.log('seen', ctx); return ${JSON.stringify(answer)}; };`,
   });
-  const session = await world.session();
+  const session = await fixture.session();
   const { messages, focus } = context;
-  const { body } = await world.call('POST', `/sessions/${session}/compaction`, { messages, focus });
+  const { body } = await fixture.call('POST', `/sessions/${session}/compaction`, { messages, focus });
   t.strictSame(body, { summary: answer, source: 'plugin', notice: null });
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query('SELECT data FROM plugin_logs WHERE installation_id = $1', [
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query('SELECT data FROM plugin_logs WHERE installation_id = $1', [
     made.installationId,
   ]);
   t.match(rows[0]?.data, { ...context, hook: 'compaction.summarize', session: { id: session } });

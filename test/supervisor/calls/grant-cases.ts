@@ -1,4 +1,4 @@
-/** What the grant matrix calls, and a world with two accounts that each own one of everything a host call can name. */
+/** What the grant matrix calls, and a fixture with two accounts that each own one of everything a host call can name. */
 import { dirname } from 'node:path';
 import { declarable } from '../../../sdk/contract/capabilities.ts';
 import type { HostCallName } from '../../../sdk/contract/protocol.ts';
@@ -7,7 +7,7 @@ import { startDns } from '../host/dns-server.ts';
 import { serve } from '../host/http-target.ts';
 import { openAi, startModelServer } from '../host/model-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
-import { startWorld, type World } from '../world.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 /** One of everything that a call can name, as its owner knows it. */
 export interface Things {
@@ -83,8 +83,8 @@ const offering = { ...registered, tools: {}, providers: { acme: { models: [{ id:
 const isRead = (capability: string): boolean => capability.endsWith(':read');
 const WHOLE = declarable.filter((capability) => !isRead(capability));
 
-export interface MatrixWorld {
-  readonly world: World;
+export interface MatrixFixture {
+  readonly fixture: SupervisorFixture;
   /** Ann's, whose plugins are `all`, `reads` and `none`; Bob's, whose plugin is `bobs`; and what nobody has. */
   readonly ann: Things;
   readonly bob: Things;
@@ -94,7 +94,7 @@ export interface MatrixWorld {
 }
 
 /** @param sandbox another child program than the real one */
-export async function openMatrix(test: Teardown, sandbox?: World['sandbox']): Promise<MatrixWorld> {
+export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sandbox']): Promise<MatrixFixture> {
   const [models, dns] = [await startModelServer(test), await startDns(test)];
   models.answers = [openAi('said')];
   const { port } = await serve(test, (_request, response) => response.end('fetched'));
@@ -102,7 +102,7 @@ export async function openMatrix(test: Teardown, sandbox?: World['sandbox']): Pr
   const allowPrivate = new Set([`ann.test:${port}`, `bob.test:${port}`]);
   const [target] = noSshd ? [] : await (await startSshd(test)).targets();
   const provider = { name: 'main', kind: 'openai', baseUrl: models.url, apiKey: 'k', structuredOutputs: true } as const;
-  const world = await startWorld(test, {
+  const fixture = await startSupervisorFixture(test, {
     http: { dnsServers: [dns.address], allowPrivate },
     models: [{ ...provider, models: [{ id: 'small', name: 'S', contextWindow: undefined, price: undefined }] }],
     sshTargets: target ? [target, { ...target, id: 'bobs-host', name: 'Bob’s', accounts: ['bob'] }] : [],
@@ -110,17 +110,17 @@ export async function openMatrix(test: Teardown, sandbox?: World['sandbox']): Pr
   });
   const plugin = { code: CALLING, registrations: registered };
   const secret = (who: string) => ({ secrets: { [`${who}Key`]: `canary of ${who}` } });
-  await world.install({ ...plugin, ...secret('ann'), slug: 'all', capabilities: [...WHOLE, 'host.http:ann.test'] });
-  await world.install({ ...plugin, slug: 'reads', capabilities: declarable.filter(isRead) });
-  await world.install({ ...plugin, slug: 'none' });
+  await fixture.install({ ...plugin, ...secret('ann'), slug: 'all', capabilities: [...WHOLE, 'host.http:ann.test'] });
+  await fixture.install({ ...plugin, slug: 'reads', capabilities: declarable.filter(isRead) });
+  await fixture.install({ ...plugin, slug: 'none' });
   const bobs = { ...plugin, ...secret('bob'), account: 'bob', capabilities: [...WHOLE, 'host.http:bob.test'] };
-  const { installationId } = await world.install({ ...bobs, slug: 'bobs' });
-  await world.install({ account: 'bob', slug: 'bobs-models', code: '', registrations: offering });
-  const sessions = { ann: await world.session('ann'), bob: await world.session('bob') };
+  const { installationId } = await fixture.install({ ...bobs, slug: 'bobs' });
+  await fixture.install({ account: 'bob', slug: 'bobs-models', code: '', registrations: offering });
+  const sessions = { ann: await fixture.session('ann'), bob: await fixture.session('bob') };
   const ask = async (slug: string, told: object): Promise<Answer> => {
     const account = slug === 'bobs' ? 'bob' : 'ann';
     const path = `/sessions/${sessions[account]}/tools/${slug}__run`;
-    const { body } = await world.call('POST', path, { arguments: told }, account);
+    const { body } = await fixture.call('POST', path, { arguments: told }, account);
     return JSON.parse(body.content?.[0]?.text ?? JSON.stringify(body));
   };
   const own = { hostId: 'web', model: 'main/small', url: `http://ann.test:${port}/` };
@@ -128,7 +128,7 @@ export async function openMatrix(test: Teardown, sandbox?: World['sandbox']): Pr
   const none = { hostId: 'no-host', model: 'nobody__acme/m', url: `http://not.test:${port}/` };
   const nothing = { agentId: crypto.randomUUID(), mediaId: 'f'.repeat(64), ...named('not'), ...none };
   return {
-    ...{ world, ask, bobsInstallation: installationId, nobody: nothing },
+    ...{ fixture, ask, bobsInstallation: installationId, nobody: nothing },
     ann: { ...(await make(ask, 'all', 'ann')), ...own },
     bob: { ...(await make(ask, 'bobs', 'bob')), ...theirs },
   };
@@ -139,7 +139,7 @@ const named = (who: string) => ({
 });
 
 /** Makes what an account owns through its own plugin. */
-async function make(ask: MatrixWorld['ask'], slug: string, who: string) {
+async function make(ask: MatrixFixture['ask'], slug: string, who: string) {
   const own = named(who);
   const done = async (member: HostCallName, ...args: unknown[]): Promise<unknown> => {
     const answer = await ask(slug, { member, args });

@@ -15,7 +15,7 @@ import type { HostRow } from '../../../sdk/contract/rows.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { noSshd } from '../host/sshd.ts';
-import { type Answer, argumentsAbout, calls, type MatrixWorld, openMatrix, type Things } from './grant-cases.ts';
+import { type Answer, argumentsAbout, calls, type MatrixFixture, openMatrix, type Things } from './grant-cases.ts';
 
 t.setTimeout(120_000);
 const rowOf = (member: HostCallName): HostRow => hostCalls[member];
@@ -43,7 +43,7 @@ function holdsNothingOf(bob: Things, answer: Answer, args: readonly unknown[]): 
   return Object.values(bob).every((value) => said.includes(value) || !text.includes(value));
 }
 
-async function declaredCells(t: Test, matrix: MatrixWorld, isForged: boolean): Promise<void> {
+async function declaredCells(t: Test, matrix: MatrixFixture, isForged: boolean): Promise<void> {
   const { ann, bob, nobody, ask } = matrix;
   for (const member of calls) {
     const about = argumentsAbout[member];
@@ -62,7 +62,7 @@ async function declaredCells(t: Test, matrix: MatrixWorld, isForged: boolean): P
 }
 
 /** Bob still has it all, as he made it. */
-async function intact(t: Test, { world, bob, ask }: MatrixWorld): Promise<void> {
+async function intact(t: Test, { fixture, bob, ask }: MatrixFixture): Promise<void> {
   const { canary } = bob;
   const look = async (member: HostCallName) =>
     JSON.stringify(await ask('bobs', { member, args: argumentsAbout[member](bob) }));
@@ -71,7 +71,7 @@ async function intact(t: Test, { world, bob, ask }: MatrixWorld): Promise<void> 
     t.equal(await look(member), JSON.stringify({ ok: true, value: canary }), `${member} of Bob’s`);
   t.match(await look('agents.list'), `"name":"${canary}","instructions":""`);
   const posted = 'SELECT 1 FROM session_messages m JOIN accounts a ON a.id = m.account_id WHERE a.name = $1';
-  t.equal((await world.pool.query(posted, ['bob'])).rowCount, 0, 'nothing was posted to Bob’s');
+  t.equal((await fixture.pool.query(posted, ['bob'])).rowCount, 0, 'nothing was posted to Bob’s');
 }
 
 t.test('in a real child', async (t) => {
@@ -94,7 +94,7 @@ t.test('in a real child', async (t) => {
 
 t.test('with a forged wire', async (t) => {
   const matrix = await openMatrix(t, await forgers());
-  const { world, ann, bob, ask } = matrix;
+  const { fixture, ann, bob, ask } = matrix;
   await t.test('what is not declared is refused', async (t) => {
     for (const member of calls) {
       const row = rowOf(member);
@@ -113,11 +113,11 @@ t.test('with a forged wire', async (t) => {
       t.match(await ask('all', { member, args: [] }), { code: 'denied', message: 'there is no such host call' });
   });
   await t.test('what is declared reaches what is the account’s', async (t) => {
-    const { entries } = await world.supervisor.rosters.get((await accountOf(world.pool, 'bob')).id);
+    const { entries } = await fixture.supervisor.rosters.get((await accountOf(fixture.pool, 'bob')).id);
     const entry = entries.find(({ installationId }) => installationId === matrix.bobsInstallation);
     if (!entry) throw new Error('Bob’s plugin is gone');
-    const session = await findSession(world.pool, await world.session('bob'));
-    const running = world.supervisor.fleet.invoke(entry, {
+    const session = await findSession(fixture.pool, await fixture.session('bob'));
+    const running = fixture.supervisor.fleet.invoke(entry, {
       target: { kind: 'tools', name: 'run' },
       ...{ invocationId: BOBS_INVOCATION, session, deadlineAt: Date.now() + MINUTE_MS },
       context: { arguments: { hold: true } },
@@ -128,8 +128,8 @@ t.test('with a forged wire', async (t) => {
   });
   await t.test('and nothing else', (t) => intact(t, matrix));
   await t.test('every refusal is in the audit', async (t) => {
-    await world.supervisor.audit.flush();
-    const { rows } = await world.pool.query(`SELECT DISTINCT member FROM audit WHERE outcome = 'denied'`);
+    await fixture.supervisor.audit.flush();
+    const { rows } = await fixture.pool.query(`SELECT DISTINCT member FROM audit WHERE outcome = 'denied'`);
     const refused = new Set(rows.map(({ member }) => member));
     const gated = calls.filter((member) => rowOf(member).capability !== null);
     t.same(

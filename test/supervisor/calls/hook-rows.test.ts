@@ -3,7 +3,7 @@ import t from 'tap';
 import type { HookName } from '../../../sdk/contract/protocol.ts';
 import { hooks } from '../../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../../sdk/contract/rows.ts';
-import { startWorld } from '../world.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const rows = (Object.entries(hooks) as [HookName, HookRow][]).filter(([name]) => name.startsWith('middleware.'));
 /** The agent's name says what the handler does, so that one child serves every case. */
@@ -25,12 +25,12 @@ const code = rows
   )
   .join('\n');
 
-const world = await startWorld(t);
-const plugin = await world.install({ slug: 'rows', code, settings: { tone: 'kind' } });
+const fixture = await startSupervisorFixture(t);
+const plugin = await fixture.install({ slug: 'rows', code, settings: { tone: 'kind' } });
 async function run(name: HookName, mode: string, context: unknown = hooks[name].example.context) {
-  const session = await world.call('POST', '/sessions', { agentId: 'a1', agentName: mode });
+  const session = await fixture.call('POST', '/sessions', { agentId: 'a1', agentName: mode });
   const path = `/sessions/${session.body.id}/hooks/${name.slice('middleware.'.length)}`;
-  const answer = await world.call('POST', path, { context, trigger: 'tool' });
+  const answer = await fixture.call('POST', path, { context, trigger: 'tool' });
   return { session: session.body.id as string, ...answer };
 }
 
@@ -68,8 +68,8 @@ for (const [name, row] of rows) {
     const seen = await run(name, 'look');
     t.match(seen.body, { action: 'continue', reason: null, cancelledBy: null, trace: [{ outcome: 'unchanged' }] });
     t.strictSame(seen.body.context, context, 'returning nothing changes nothing');
-    await world.supervisor.logs.flush();
-    const found = await world.pool.query('SELECT data FROM plugin_logs WHERE session_id = $1', [seen.session]);
+    await fixture.supervisor.logs.flush();
+    const found = await fixture.pool.query('SELECT data FROM plugin_logs WHERE session_id = $1', [seen.session]);
     const { data } = found.rows[0];
     const base = { hook: name, settings: { tone: 'kind' }, agent: { id: 'a1', name: 'look' }, trigger: 'tool' };
     t.match(data, { ...base, session: { id: seen.session, channelId: null }, aborted: false, ...(context as object) });
@@ -98,15 +98,15 @@ for (const [name, row] of rows) {
       const reason = mode === 'wordless' ? /.+/ : mode === 'wordy' ? 'x'.repeat(500) : 'because';
       t.match(body, { action: 'cancel', reason, cancelledBy: 'rows', trace: [{ outcome: 'cancelled' }] }, mode);
       t.strictSame(body.context, row.example.context, 'what is cancelled is not changed');
-      const transcript = await world.call('GET', `/sessions/${session}/messages`);
+      const transcript = await fixture.call('GET', `/sessions/${session}/messages`);
       t.match(transcript.body.items, [{ role: 'notice', data: { kind: 'cancelled', hook: name, plugin: 'rows' } }]);
     }
   });
 }
 
 t.test('skips, vetoes and failures are in the plugin’s log as system lines', async (t) => {
-  await world.supervisor.logs.flush();
-  const { rows: lines } = await world.pool.query(
+  await fixture.supervisor.logs.flush();
+  const { rows: lines } = await fixture.pool.query(
     "SELECT level, message, session_id FROM plugin_logs WHERE installation_id = $1 AND source = 'system'",
     [plugin.installationId],
   );

@@ -1,21 +1,21 @@
 /** Hooks over the session API: real children, real order, real cancels. */
 import t from 'tap';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const append = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ${JSON.stringify(text)};`;
 
 t.test('a chain runs in order, each link seeing the last one’s change', async (t) => {
-  const world = await startWorld(t);
-  const first = await world.install({ slug: 'first', code: append(' one') });
-  await world.install({ slug: 'silent', code: 'middleware.systemPrompt = () => undefined;' });
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const first = await fixture.install({ slug: 'first', code: append(' one') });
+  await fixture.install({ slug: 'silent', code: 'middleware.systemPrompt = () => undefined;' });
+  await fixture.install({
     slug: 'second',
     code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + ctx.settings.suffix;',
     settings: { suffix: '!' },
   });
-  const session = await world.session();
+  const session = await fixture.session();
   const path = `/sessions/${session}/hooks/systemPrompt`;
-  const answer = await world.call('POST', path, { context: { systemPrompt: 'Be', model: 'm' } });
+  const answer = await fixture.call('POST', path, { context: { systemPrompt: 'Be', model: 'm' } });
   t.equal(answer.status, 200, JSON.stringify(answer.body));
   t.match(answer.body, { action: 'continue', context: { systemPrompt: 'Be one!', model: 'm' }, reason: null });
   t.strictSame(
@@ -30,85 +30,85 @@ t.test('a chain runs in order, each link seeing the last one’s change', async 
 });
 
 t.test('the first cancel ends the chain and is written to the transcript', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'guard',
     code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text.includes("spam")) ctx.cancel("no spam here"); };',
   });
-  await world.install({
+  await fixture.install({
     slug: 'later',
     code: 'middleware.inboundMessage = (ctx) => ({ message: { text: ctx.message.text + "!" } });',
   });
-  const session = await world.session();
+  const session = await fixture.session();
   const path = `/sessions/${session}/hooks/inboundMessage`;
   const send = (text: string) =>
-    world.call('POST', path, { context: { message: { id: 'm', from: 'bob', text, attachments: [] } } });
+    fixture.call('POST', path, { context: { message: { id: 'm', from: 'bob', text, attachments: [] } } });
   const stopped = await send('buy spam');
   t.match(stopped.body, { action: 'cancel', reason: 'no spam here', cancelledBy: 'guard' });
   t.equal(stopped.body.trace.length, 1);
   const passed = await send('hi');
   t.match(passed.body, { action: 'continue', context: { message: { id: 'm', text: 'hi!', from: 'bob' } } });
-  const transcript = await world.call('GET', `/sessions/${session}/messages`);
+  const transcript = await fixture.call('GET', `/sessions/${session}/messages`);
   t.match(transcript.body.items, [{ role: 'notice', text: 'guard stopped it: no spam here' }]);
 });
 
 t.test('a throwing link is skipped, with a line in its log', async (t) => {
-  const world = await startWorld(t);
-  const broken = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const broken = await fixture.install({
     slug: 'broken',
     code: 'middleware.systemPrompt = () => { throw new Error("oh no"); };',
   });
-  await world.install({ slug: 'fine', code: append(' fine') });
-  const session = await world.session();
-  const answer = await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, {
+  await fixture.install({ slug: 'fine', code: append(' fine') });
+  const session = await fixture.session();
+  const answer = await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, {
     context: { systemPrompt: 'a', model: 'm' },
   });
   t.equal(answer.body.context.systemPrompt, 'a fine');
   t.match(answer.body.trace, [{ outcome: 'skipped_error' }, { outcome: 'changed' }]);
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query(`SELECT * FROM plugin_logs WHERE installation_id = $1`, [
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(`SELECT * FROM plugin_logs WHERE installation_id = $1`, [
     broken.installationId,
   ]);
   t.match(rows, [{ source: 'system', level: 'error', message: /oh no/, session_id: session }]);
 });
 
 t.test('an SSH guard that fails vetoes the command', async (t) => {
-  const world = await startWorld(t);
-  await world.install({ slug: 'guard', code: 'middleware.sshCommand = () => { throw new Error("x"); };' });
-  const session = await world.session();
-  const answer = await world.call('POST', `/sessions/${session}/hooks/sshCommand`, {
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ slug: 'guard', code: 'middleware.sshCommand = () => { throw new Error("x"); };' });
+  const session = await fixture.session();
+  const answer = await fixture.call('POST', `/sessions/${session}/hooks/sshCommand`, {
     context: { host: { id: 'h', name: 'web' }, command: 'rm -rf /', cwd: null, env: {}, timeoutMs: 1000 },
   });
   t.match(answer.body, { action: 'cancel', cancelledBy: 'guard', trace: [{ outcome: 'vetoed_error' }] });
 });
 
 t.test('compaction asks the first plugin, and falls back with a notice', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
   const path = `/sessions/${session}/compaction`;
-  t.same((await world.call('POST', path, {})).body, { summary: null, source: 'builtin', notice: null });
-  const made = await world.install({
+  t.same((await fixture.call('POST', path, {})).body, { summary: null, source: 'builtin', notice: null });
+  const made = await fixture.install({
     slug: 'short',
     code: 'compaction.summarize = (ctx) => ctx.messages.map((m) => m.text).join("|") + (ctx.focus ?? "");',
   });
-  await world.call('POST', `/sessions/${session}/messages`, {
+  await fixture.call('POST', `/sessions/${session}/messages`, {
     messages: [
       { role: 'user', text: 'a' },
       { role: 'assistant', text: 'b' },
     ],
   });
-  t.same((await world.call('POST', path, { focus: '?' })).body, { summary: 'a|b?', source: 'plugin', notice: null });
-  await world.update(made, { semVer: '2.0.0', code: 'compaction.summarize = () => "  ";' });
+  t.same((await fixture.call('POST', path, { focus: '?' })).body, { summary: 'a|b?', source: 'plugin', notice: null });
+  await fixture.update(made, { semVer: '2.0.0', code: 'compaction.summarize = () => "  ";' });
   // The old version answers until the new one is ready.
   const after = (word: RegExp) =>
     eventually(async () => {
-      const answer = await world.call('POST', path, {});
+      const answer = await fixture.call('POST', path, {});
       return word.test(answer.body.notice ?? '') && answer;
     });
   const blank = await after(/blank/);
   t.match(blank.body, { summary: null, source: 'builtin', notice: /blank summary/ });
-  await world.update(made, { semVer: '3.0.0', code: 'compaction.summarize = () => "x".repeat(70000);' });
+  await fixture.update(made, { semVer: '3.0.0', code: 'compaction.summarize = () => "x".repeat(70000);' });
   t.match((await after(/more than 65536/)).body, { source: 'builtin', summary: null });
-  const notices = await world.call('GET', `/sessions/${session}/messages`);
+  const notices = await fixture.call('GET', `/sessions/${session}/messages`);
   t.match(notices.body.items.at(-1), { role: 'notice', data: { kind: 'compaction_fallback' } });
 });

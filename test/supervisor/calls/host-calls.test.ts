@@ -1,44 +1,44 @@
 /** `host.*`: absent without a grant, refused when forged, real with one, and every call in the audit. */
 import t from 'tap';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
-import { startWorld, type World } from '../world.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const tool = (body: string, name = 'run') =>
   `tools.${name} = { description: 'd', parameters: { type: 'object' }, handler: async (args, ctx) => { ${body} } };`;
 
-async function run(world: World, slug: string, args: unknown = {}, session?: string) {
-  const id = session ?? (await world.session());
-  const answer = await world.call('POST', `/sessions/${id}/tools/${slug}__run`, { arguments: args });
+async function run(fixture: SupervisorFixture, slug: string, args: unknown = {}, session?: string) {
+  const id = session ?? (await fixture.session());
+  const answer = await fixture.call('POST', `/sessions/${id}/tools/${slug}__run`, { arguments: args });
   return answer.body.content?.[0]?.text ?? answer.body.content?.[0]?.json ?? answer.body;
 }
-const audit = async (world: World, installationId: string) => {
-  await world.supervisor.audit.flush();
-  const { rows } = await world.pool.query('SELECT * FROM audit WHERE installation_id = $1 ORDER BY id', [
+const audit = async (fixture: SupervisorFixture, installationId: string) => {
+  await fixture.supervisor.audit.flush();
+  const { rows } = await fixture.pool.query('SELECT * FROM audit WHERE installation_id = $1 ORDER BY id', [
     installationId,
   ]);
   return rows;
 };
 
 t.test('without capabilities host is log, settings and secrets', async (t) => {
-  const world = await startWorld(t);
-  await world.install({ slug: 'bare', code: tool('return Object.keys(host).sort().join();') });
-  t.equal(await run(world, 'bare'), 'log,secrets,settings');
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ slug: 'bare', code: tool('return Object.keys(host).sort().join();') });
+  t.equal(await run(fixture, 'bare'), 'log,secrets,settings');
 });
 
 t.test('members that no grant covers are absent too', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'wants',
     capabilities: ['host.storage:read', 'host.session', 'host.http:example.com'],
     code: tool(
       'return Object.keys(host).sort().join() + " " + Object.keys(host.storage).sort().join() + " " + Object.keys(host.session).sort().join();',
     ),
   });
-  t.equal(await run(world, 'wants'), 'http,log,secrets,session,settings,storage get,list get,messages,notice,post');
+  t.equal(await run(fixture, 'wants'), 'http,log,secrets,session,settings,storage get,list get,messages,notice,post');
 });
 
 t.test('storage keeps exact JSON within its quota, each installation its own', async (t) => {
-  const world = await startWorld(t, { storageBytes: 1_000 });
+  const fixture = await startSupervisorFixture(t, { storageBytes: 1_000 });
   const code = tool(`
     const odd = { a: [1, null, 'x\\u0000y'], z: 1, b: { deep: true } };
     await host.storage.set('odd', odd);
@@ -50,31 +50,31 @@ t.test('storage keeps exact JSON within its quota, each installation its own', a
     await host.storage.delete('p/1');
     const bad = await host.storage.set('a\\u0000', 1).catch((error) => error.message);
     return { content: [{ type: 'json', json: { back, missing, full, keys, left: await host.storage.list(), bad } }] };`);
-  await world.install({ slug: 'one', capabilities: ['host.storage'], code });
-  await world.install({
+  await fixture.install({ slug: 'one', capabilities: ['host.storage'], code });
+  await fixture.install({
     slug: 'two',
     capabilities: ['host.storage'],
     code: tool('return { content: [{ type: "json", json: await host.storage.list() }] };'),
   });
-  const seen = await run(world, 'one');
+  const seen = await run(fixture, 'one');
   t.match(seen, { back: true, missing: null, keys: ['p/1'], left: ['odd'], full: /storage is full/, bad: /U\+0000/ });
-  t.same(await run(world, 'two'), []);
+  t.same(await run(fixture, 'two'), []);
 });
 
 t.test('secrets are the installation’s own', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const code = tool(
     'return { content: [{ type: "json", json: [await host.secrets.get("key"), await host.secrets.get("other")] }] };',
   );
-  await world.install({ slug: 'one', secrets: { key: 'for one' }, code });
-  await world.install({ slug: 'two', secrets: { key: 'for two' }, code });
-  t.same(await run(world, 'one'), ['for one', null]);
-  t.same(await run(world, 'two'), ['for two', null]);
+  await fixture.install({ slug: 'one', secrets: { key: 'for one' }, code });
+  await fixture.install({ slug: 'two', secrets: { key: 'for two' }, code });
+  t.same(await run(fixture, 'one'), ['for one', null]);
+  t.same(await run(fixture, 'two'), ['for two', null]);
 });
 
 t.test('the session is the handler’s own, and ends with it', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'talker',
     capabilities: ['host.session'],
     code: `let kept;
@@ -90,10 +90,10 @@ t.test('the session is the handler’s own, and ends with it', async (t) => {
         kept = () => { release(); return background; };
         return { content: [{ type: 'json', json: { id, texts } }] };`)}`,
   });
-  const [mine, other] = [await world.session(), await world.session()];
-  t.same(await run(world, 'talker', {}, mine), { id: mine, texts: ['assistant:hello', 'notice:psst'] });
-  t.match(await run(world, 'talker', { late: true }, other), /only while a handler|is over/);
-  const rows = await audit(world, made.installationId);
+  const [mine, other] = [await fixture.session(), await fixture.session()];
+  t.same(await run(fixture, 'talker', {}, mine), { id: mine, texts: ['assistant:hello', 'notice:psst'] });
+  t.match(await run(fixture, 'talker', { late: true }, other), /only while a handler|is over/);
+  const rows = await audit(fixture, made.installationId);
   t.match(
     rows.map((row) => [row.member, row.outcome, row.session_id]),
     [
@@ -110,44 +110,44 @@ t.test('the session is the handler’s own, and ends with it', async (t) => {
 });
 
 t.test('a grant that goes is gone for the running child, also for a kept reference', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'keeper',
     capabilities: ['host.storage'],
     code: `let kept; ${tool(`kept ??= host.storage; return kept.list().then(() => 'listed', (error) => error.message);`)}`,
   });
-  const session = await world.session();
-  t.equal(await run(world, 'keeper', {}, session), 'listed');
-  await world.pool.query(
+  const session = await fixture.session();
+  t.equal(await run(fixture, 'keeper', {}, session), 'listed');
+  await fixture.pool.query(
     `UPDATE installations SET granted_capabilities = '{}', updated_at = clock_timestamp() WHERE id = $1`,
     [made.installationId],
   );
-  await announceInstallation(world.pool, made.installationId);
+  await announceInstallation(fixture.pool, made.installationId);
   await new Promise((resolve) => setTimeout(resolve, 50));
-  t.match(await run(world, 'keeper', {}, session), /not granted/);
-  t.match((await audit(world, made.installationId)).at(-1), { member: 'storage.list', outcome: 'denied' });
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
+  t.match(await run(fixture, 'keeper', {}, session), /not granted/);
+  t.match((await audit(fixture, made.installationId)).at(-1), { member: 'storage.list', outcome: 'denied' });
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
     made.installationId,
   ]);
   t.match(rows.map((row) => row.message).join(), /Denied: host.storage.list is not granted/);
 });
 
 t.test('calls over the cap a minute are denied', async (t) => {
-  const world = await startWorld(t, { hostCallsPerMinute: 5 });
-  await world.install({
+  const fixture = await startSupervisorFixture(t, { hostCallsPerMinute: 5 });
+  await fixture.install({
     slug: 'eager',
     capabilities: ['host.storage'],
     code: tool(
       `let ok = 0; let why = ''; for (let i = 0; i < 8; i++) await host.storage.list().then(() => ok++, (e) => { why = e.message; }); return ok + ' ' + why;`,
     ),
   });
-  t.match(await run(world, 'eager'), /^5 .*too many host calls/);
+  t.match(await run(fixture, 'eager'), /^5 .*too many host calls/);
 });
 
 t.test('wrong arguments are named', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'wrong',
     capabilities: ['host.storage', 'host.session'],
     code: tool(`const tries = [() => host.storage.get(), () => host.storage.get(7), () => host.storage.get('a', 'b'), () => host.session.messages(0), () => host.storage.list(null)];
@@ -155,5 +155,11 @@ t.test('wrong arguments are named', async (t) => {
       for (const one of tries) said.push(await one().then(() => 'fine', (error) => error.message));
       return { content: [{ type: 'json', json: said }] };`),
   });
-  t.match(await run(world, 'wrong'), [/storage.get: key/, /storage.get: key/, /1 arguments at most/, /limit/, 'fine']);
+  t.match(await run(fixture, 'wrong'), [
+    /storage.get: key/,
+    /storage.get: key/,
+    /1 arguments at most/,
+    /limit/,
+    'fine',
+  ]);
 });

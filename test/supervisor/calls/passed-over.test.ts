@@ -4,20 +4,20 @@ import { blockPlugin } from '../../../db/accounts/moderation.ts';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { Repeats } from '../../../supervisor/records/log-deduplicator.ts';
-import { eventually, type Installed, startWorld, type World } from '../world.ts';
+import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
 const CODE = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + "!";';
 const CALLS = 5;
 
-async function ask(world: World, session: string) {
+async function ask(fixture: SupervisorFixture, session: string) {
   const context = { systemPrompt: 'a', model: 'm' };
-  return (await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context })).body;
+  return (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context })).body;
 }
 
-async function lines(world: World, { installationId }: Installed) {
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query(
+async function lines(fixture: SupervisorFixture, { installationId }: Installed) {
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
     `SELECT level, message, session_id AS session, data FROM plugin_logs
       WHERE installation_id = $1 AND source = 'system' AND message LIKE 'middleware.systemPrompt%' ORDER BY id`,
     [installationId],
@@ -30,65 +30,65 @@ for (const [status, why] of Object.entries({
   needs_configuration: 'a setting or secret that it requires is missing',
 }))
   t.test(`${status}: one line, and no place in the trace`, async (t) => {
-    const world = await startWorld(t);
-    const made = await world.install({ slug: 'idle', code: CODE, status });
-    const session = await world.session();
-    for (let n = 0; n < CALLS; n += 1) t.match(await ask(world, session), { action: 'continue', trace: [] });
-    t.equal(world.supervisor.fleet.pidOf(made.installationId), null, 'no process');
-    t.equal((await world.call('GET', `/sessions/${session}/tools`)).body.items.length, 0);
+    const fixture = await startSupervisorFixture(t);
+    const made = await fixture.install({ slug: 'idle', code: CODE, status });
+    const session = await fixture.session();
+    for (let n = 0; n < CALLS; n += 1) t.match(await ask(fixture, session), { action: 'continue', trace: [] });
+    t.equal(fixture.supervisor.fleet.pidOf(made.installationId), null, 'no process');
+    t.equal((await fixture.call('GET', `/sessions/${session}/tools`)).body.items.length, 0);
     const said = { level: 'warn', message: `middleware.systemPrompt was not asked: ${why}`, session };
-    t.match(await lines(world, made), [{ ...said, data: { hook: 'middleware.systemPrompt' } }]);
-    await world.pool.query(`UPDATE installations SET status = 'ready', updated_at = clock_timestamp()`);
-    await announceInstallation(world.pool, made.installationId);
-    await eventually(async () => (await ask(world, session)).context.systemPrompt === 'a!');
-    t.equal((await lines(world, made)).length, 1, 'it runs, and nothing more is said');
+    t.match(await lines(fixture, made), [{ ...said, data: { hook: 'middleware.systemPrompt' } }]);
+    await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = clock_timestamp()`);
+    await announceInstallation(fixture.pool, made.installationId);
+    await eventually(async () => (await ask(fixture, session)).context.systemPrompt === 'a!');
+    t.equal((await lines(fixture, made)).length, 1, 'it runs, and nothing more is said');
   });
 
 t.test('blocked: one line', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'spy', code: CODE });
-  const session = await world.session();
-  await blockPlugin(world.pool, 'spy', 'it phones home');
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'spy', code: CODE });
+  const session = await fixture.session();
+  await blockPlugin(fixture.pool, 'spy', 'it phones home');
   // A call that meets the block in the middle of a start is told by another line, and this one not at once after it.
   const { accountId } = made;
-  const { rosters } = world.supervisor;
+  const { rosters } = fixture.supervisor;
   await eventually(
     async () => (await rosters.get(accountId)).byHook.get('middleware.systemPrompt')?.[0]?.blockedReason,
   );
-  t.match((await ask(world, session)).trace, [{ outcome: 'skipped_unavailable' }]);
-  for (let n = 0; n < CALLS; n += 1) await ask(world, session);
+  t.match((await ask(fixture, session)).trace, [{ outcome: 'skipped_unavailable' }]);
+  for (let n = 0; n < CALLS; n += 1) await ask(fixture, session);
   const message = /systemPrompt was not asked: the operator blocked this plugin: it phones home/;
-  const said = await lines(world, made);
+  const said = await lines(fixture, made);
   t.equal(said.length, 1);
   t.match(said, [{ level: 'warn', message }]);
 });
 
 t.test('failed: one line a minute at most, whatever it says', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const registrations = {
     ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
     channel: { receive: false, send: false, handshake: false, handshakeOn: null },
   };
-  const made = await world.install({ slug: 'broken', code: 'throw new Error("not today");', registrations });
-  const session = await world.session();
+  const made = await fixture.install({ slug: 'broken', code: 'throw new Error("not today");', registrations });
+  const session = await fixture.session();
   for (let n = 0; n < CALLS; n += 1)
-    t.match(await ask(world, session), { trace: [{ outcome: 'skipped_unavailable' }] });
-  t.match(await lines(world, made), [
+    t.match(await ask(fixture, session), { trace: [{ outcome: 'skipped_unavailable' }] });
+  t.match(await lines(fixture, made), [
     { level: 'error', message: /skipped_unavailable/, session, data: { outcome: 'skipped_unavailable' } },
   ]);
 });
 
 t.test('over its quota of calls at once: one line', async (t) => {
-  const world = await startWorld(t, { childBounds: { ...limits, callsInFlight: 1, callsWaiting: 0 } });
+  const fixture = await startSupervisorFixture(t, { childBounds: { ...limits, callsInFlight: 1, callsWaiting: 0 } });
   const code = `tools.release = { description: 'd', parameters: {}, handler: () => 'x' };
     middleware.systemPrompt = () => new Promise(() => undefined);`;
-  const made = await world.install({ slug: 'slow', code });
-  const session = await world.session();
-  await world.call('POST', `/sessions/${session}/tools/slow__release`, { arguments: {} });
-  const answers = await Promise.all(Array.from({ length: CALLS }, () => ask(world, session)));
+  const made = await fixture.install({ slug: 'slow', code });
+  const session = await fixture.session();
+  await fixture.call('POST', `/sessions/${session}/tools/slow__release`, { arguments: {} });
+  const answers = await Promise.all(Array.from({ length: CALLS }, () => ask(fixture, session)));
   const outcomes = answers.map(({ trace }) => trace[0].outcome).sort();
   t.same(outcomes, ['skipped_timeout', ...Array(CALLS - 1).fill('skipped_unavailable')].sort());
-  const said = (await lines(world, made)).filter(({ message }) => /too many calls wait/.test(message));
+  const said = (await lines(fixture, made)).filter(({ message }) => /too many calls wait/.test(message));
   t.match(said, [{ level: 'error', message: /skipped_unavailable/ }]);
 });
 

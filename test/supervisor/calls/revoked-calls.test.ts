@@ -1,44 +1,44 @@
 /** A host call under way ends when its grant goes, though nothing else of the child does. */
 import t, { type Test } from 'tap';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
-import { eventually, type Installed, startWorld, type World } from '../world.ts';
+import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: () =>
   host.storage.list().then(() => 'listed', (error) => error.code + ': ' + error.message) };`;
 
 interface Stuck extends Installed {
-  readonly world: World;
+  readonly fixture: SupervisorFixture;
   /** What the plugin was told. */
   readonly told: Promise<string>;
 }
 
 /** A plugin whose call waits for a table that this test has locked. */
 async function stuckCall(t: Test): Promise<Stuck> {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'stuck', capabilities: ['host.storage'], code: LISTING });
-  const session = await world.session();
-  const holder = await world.pool.connect();
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'stuck', capabilities: ['host.storage'], code: LISTING });
+  const session = await fixture.session();
+  const holder = await fixture.pool.connect();
   t.teardown(async () => {
     await holder.query('ROLLBACK');
     holder.release();
   });
   await holder.query('BEGIN');
   await holder.query('LOCK TABLE installation_storage IN ACCESS EXCLUSIVE MODE');
-  const told = world
+  const told = fixture
     .call('POST', `/sessions/${session}/tools/stuck__run`, { arguments: {} })
     .then(({ body }) => body.content?.[0]?.text ?? JSON.stringify(body));
   await eventually(async () => {
     const waiting = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    return (await world.pool.query(waiting)).rows.length > 0;
+    return (await fixture.pool.query(waiting)).rows.length > 0;
   });
-  return { ...made, world, told };
+  return { ...made, fixture, told };
 }
 
-async function change({ world, installationId }: Stuck, what: string): Promise<void> {
-  await world.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
+async function change({ fixture, installationId }: Stuck, what: string): Promise<void> {
+  await fixture.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
     installationId,
   ]);
-  await announceInstallation(world.pool, installationId);
+  await announceInstallation(fixture.pool, installationId);
 }
 
 const changes = {
@@ -52,8 +52,8 @@ for (const [name, what] of Object.entries(changes))
     const stuck = await stuckCall(t);
     await change(stuck, what);
     t.equal(await stuck.told, 'denied: host.storage.list is not granted any more');
-    await stuck.world.supervisor.audit.flush();
-    const { rows } = await stuck.world.pool.query('SELECT member, outcome FROM audit WHERE installation_id = $1', [
+    await stuck.fixture.supervisor.audit.flush();
+    const { rows } = await stuck.fixture.pool.query('SELECT member, outcome FROM audit WHERE installation_id = $1', [
       stuck.installationId,
     ]);
     t.same(rows, [{ member: 'storage.list', outcome: 'denied' }]);
@@ -63,7 +63,7 @@ t.test('a change that leaves the grant leaves the call', async (t) => {
   const stuck = await stuckCall(t);
   await change(stuck, `granted_capabilities = '{host.llm,host.storage:read,tools.run}'`);
   const reached = eventually(async () => {
-    const [entry] = (await stuck.world.supervisor.rosters.get(stuck.accountId)).entries;
+    const [entry] = (await stuck.fixture.supervisor.rosters.get(stuck.accountId)).entries;
     return entry?.granted.includes('host.llm');
   });
   await reached;

@@ -4,7 +4,14 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import { openFiles } from '../../runner/open-ends.ts';
-import { asCommand, eventually, type Installed, runCommand, startWorld, type World } from '../world.ts';
+import {
+  asCommand,
+  eventually,
+  type Installed,
+  runCommand,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 const CODE = asCommand(`
@@ -22,22 +29,22 @@ const ends: Readonly<Record<string, string>> = {
   'a pause': `status = 'paused'`,
   'an uninstall': `status = 'uninstalling'`,
 };
-async function change(world: World, { installationId }: Installed, what: string): Promise<void> {
+async function change(fixture: SupervisorFixture, { installationId }: Installed, what: string): Promise<void> {
   const set = `UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`;
-  await world.pool.query(set, [installationId]);
-  await announceInstallation(world.pool, installationId);
+  await fixture.pool.query(set, [installationId]);
+  await announceInstallation(fixture.pool, installationId);
 }
 
-const waiting = async (world: World): Promise<boolean> =>
+const waiting = async (fixture: SupervisorFixture): Promise<boolean> =>
   (
-    await world.pool.query(
+    await fixture.pool.query(
       `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
     )
   ).rows.length > 0;
 
 /** Keeps everybody out of the table until the answer is called. */
-async function lock(t: Test, world: World, table: string): Promise<() => Promise<void>> {
-  const holder = await world.pool.connect();
+async function lock(t: Test, fixture: SupervisorFixture, table: string): Promise<() => Promise<void>> {
+  const holder = await fixture.pool.connect();
   let held = true;
   const unlock = async () => {
     if (!held) return;
@@ -60,19 +67,19 @@ const rowWrites: Readonly<Record<string, { table: string; member: string; given:
 for (const [name, what] of Object.entries(ends))
   for (const [thing, { table, member, given }] of Object.entries(rowWrites))
     t.test(`${name}: ${thing} that waits for the database`, async (t) => {
-      const world = await startWorld(t);
+      const fixture = await startSupervisorFixture(t);
       const code = given === 'bytes' ? CODE.replace('...args.given', 'new Uint8Array([104, 105])') : CODE;
-      const made = await world.install({ slug: 'writing', capabilities: CAPABILITIES, code });
-      const unlock = await lock(t, world, table);
-      const told = runCommand(world, 'writing', { member, given });
-      await eventually(() => waiting(world));
-      await change(world, made, what);
+      const made = await fixture.install({ slug: 'writing', capabilities: CAPABILITIES, code });
+      const unlock = await lock(t, fixture, table);
+      const told = runCommand(fixture, 'writing', { member, given });
+      await eventually(() => waiting(fixture));
+      await change(fixture, made, what);
       t.match(await told, REFUSED);
       await unlock();
-      await eventually(async () => !(await waiting(world)));
+      await eventually(async () => !(await waiting(fixture)));
       // Who waited has ended by the time that somebody else got the lock after it.
-      await (await lock(t, world, table))();
-      t.equal((await world.pool.query(`SELECT 1 FROM ${table}`)).rowCount, 0);
+      await (await lock(t, fixture, table))();
+      t.equal((await fixture.pool.query(`SELECT 1 FROM ${table}`)).rowCount, 0);
     });
 
 const MANY = 60;
@@ -80,22 +87,25 @@ const namesIn = (folder: string) => readdir(folder).catch((): string[] => []);
 
 for (const [name, what] of Object.entries(ends))
   t.test(`${name}: files of the workspace, one after the other`, async (t) => {
-    const world = await startWorld(t);
-    const made = await world.install({ slug: 'writing', capabilities: CAPABILITIES, code: CODE });
-    const folder = join(world.dataDir, 'workspaces', made.accountId);
+    const fixture = await startSupervisorFixture(t);
+    const made = await fixture.install({ slug: 'writing', capabilities: CAPABILITIES, code: CODE });
+    const folder = join(fixture.dataDir, 'workspaces', made.accountId);
     const written = async () => (await namesIn(folder)).length;
-    t.equal(await runCommand(world, 'writing', { member: 'workspace.write', given: ['first/file.txt', 'x'] }), 'done');
+    t.equal(
+      await runCommand(fixture, 'writing', { member: 'workspace.write', given: ['first/file.txt', 'x'] }),
+      'done',
+    );
     const before = await openFiles();
-    const told = runCommand(world, 'writing', { member: 'workspace.write', many: MANY });
+    const told = runCommand(fixture, 'writing', { member: 'workspace.write', many: MANY });
     await eventually(async () => (await written()) > 2);
-    await change(world, made, what);
+    await change(fixture, made, what);
     const answers: string[] = await told;
     const done = answers.filter((answer) => answer === 'done').length;
     t.ok(done < MANY, `${done} of ${MANY} were written before`);
     t.ok(answers.every((answer) => answer === 'done' || REFUSED.test(answer)));
     // At rest: the turns that were waiting have seen that they are not wanted.
     await eventually(async () => (await openFiles()) <= before);
-    t.same(await namesIn(join(world.dataDir, 'workspace-staging')), [], 'nothing half written');
+    t.same(await namesIn(join(fixture.dataDir, 'workspace-staging')), [], 'nothing half written');
     // One may have been given its name at that very moment.
     const found = await written();
     t.ok(found <= 1 + done + 1, `${found} folders for ${done} files and the first`);

@@ -5,7 +5,7 @@ import { startDns } from '../host/dns-server.ts';
 import { serve } from '../host/http-target.ts';
 import { openAi, startModelServer } from '../host/model-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
-import { startWorld, type World } from '../world.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(60_000);
 /** What the handler may take, and what it waits for: longer. Milliseconds. */
@@ -17,21 +17,21 @@ const WARM_MS = 20_000;
 const tool = (body: string) =>
   `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ warm }) => { if (!warm) { ${body} } return 'done'; } };`;
 
-async function invoke(world: World, budgetMs: number, warm: boolean) {
-  const accountId = (await world.pool.query('SELECT account_id FROM installations')).rows[0].account_id;
-  const [entry] = (await world.supervisor.rosters.get(accountId)).entries;
+async function invoke(fixture: SupervisorFixture, budgetMs: number, warm: boolean) {
+  const accountId = (await fixture.pool.query('SELECT account_id FROM installations')).rows[0].account_id;
+  const [entry] = (await fixture.supervisor.rosters.get(accountId)).entries;
   if (!entry) throw new Error('nothing is installed');
-  return world.supervisor.fleet.invoke(entry, {
+  return fixture.supervisor.fleet.invoke(entry, {
     target: { kind: 'tools', name: 'run' },
     ...{ invocationId: crypto.randomUUID(), session: null, deadlineAt: Date.now() + budgetMs },
     context: { arguments: { warm } },
   });
 }
 
-async function outcome(world: World, capability: string, body: string) {
-  await world.install({ slug: 'waiting', capabilities: [capability], code: tool(body) });
-  t.match(await invoke(world, WARM_MS, true), { kind: 'answered' }, 'it runs');
-  return invoke(world, BUDGET_MS, false);
+async function outcome(fixture: SupervisorFixture, capability: string, body: string) {
+  await fixture.install({ slug: 'waiting', capabilities: [capability], code: tool(body) });
+  t.match(await invoke(fixture, WARM_MS, true), { kind: 'answered' }, 'it runs');
+  return invoke(fixture, BUDGET_MS, false);
 }
 
 t.test('for a model', async (t) => {
@@ -41,14 +41,17 @@ t.test('for a model', async (t) => {
   const provider = { name: 'main', kind: 'openai', baseUrl: server.url, apiKey: 'k', structuredOutputs: true } as const;
   const options: Partial<SupervisorOptions> = { models: [{ ...provider, models: [model] }] };
   const ask = `await host.llm.complete({ messages: [{ role: 'user', text: 'x' }] });`;
-  t.match(await outcome(await startWorld(t, options), 'host.llm', ask), { kind: 'answered', answer: 'done' });
+  t.match(await outcome(await startSupervisorFixture(t, options), 'host.llm', ask), {
+    kind: 'answered',
+    answer: 'done',
+  });
 });
 
 t.test('for an SSH host', { skip: noSshd }, async (t) => {
   const sshd = await startSshd(t);
-  const world = await startWorld(t, { sshTargets: await sshd.targets() });
+  const fixture = await startSupervisorFixture(t, { sshTargets: await sshd.targets() });
   const run = `await host.ssh.run('web', 'sleep ${WAIT_MS / 1_000}');`;
-  t.match(await outcome(world, 'host.ssh', run), { kind: 'answered', answer: 'done' });
+  t.match(await outcome(fixture, 'host.ssh', run), { kind: 'answered', answer: 'done' });
 });
 
 t.test('not for a web server', async (t) => {
@@ -57,7 +60,7 @@ t.test('not for a web server', async (t) => {
   const { port, open } = await serve(t, () => undefined);
   const http = { dnsServers: [dns.address], allowPrivate: new Set([`api.test:${port}`]) };
   const fetch = `await host.http.fetch('http://api.test:${port}/');`;
-  const result = await outcome(await startWorld(t, { http }), 'host.http:api.test', fetch);
+  const result = await outcome(await startSupervisorFixture(t, { http }), 'host.http:api.test', fetch);
   t.match(result, { kind: 'timeout', message: /took longer than its/ });
   t.equal(await open(), 1, 'a call that belongs to no session may go on');
 });

@@ -1,6 +1,6 @@
 /** Work that goes on after the answer: it keeps the installation's scope and loses the session's. */
 import t from 'tap';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const code = `tools.run = { description: 'd', parameters: {}, handler: async (args, ctx) => {
   const tried = async (name, work) => host.storage.set(name, await work().then(() => 'done', (error) => error.message));
@@ -16,20 +16,20 @@ const code = `tools.run = { description: 'd', parameters: {}, handler: async (ar
 } };`;
 
 t.test('after its answer a handler keeps its storage and its secrets, and has no session any more', async (t) => {
-  const world = await startWorld(t);
-  const plugin = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const plugin = await fixture.install({
     slug: 'later',
     capabilities: ['host.storage', 'host.session'],
     secrets: { key: 'x' },
     code,
   });
-  const session = await world.session();
+  const session = await fixture.session();
   const call = { callId: 'c7', arguments: {} };
-  const answer = await world.call('POST', `/sessions/${session}/tools/later__run`, call);
+  const answer = await fixture.call('POST', `/sessions/${session}/tools/later__run`, call);
   t.match(answer.body, { content: [{ text: 'answered' }] });
   const line = await eventually(async () => {
-    await world.supervisor.logs.flush();
-    const { rows } = await world.pool.query("SELECT * FROM plugin_logs WHERE message = 'all done'");
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query("SELECT * FROM plugin_logs WHERE message = 'all done'");
     return rows[0];
   });
   t.match(line, {
@@ -38,14 +38,14 @@ t.test('after its answer a handler keeps its storage and its secrets, and has no
     invocation_id: null,
     installation_id: plugin.installationId,
   });
-  const { rows } = await world.pool.query('SELECT key, value FROM installation_storage WHERE installation_id = $1', [
+  const { rows } = await fixture.pool.query('SELECT key, value FROM installation_storage WHERE installation_id = $1', [
     plugin.installationId,
   ]);
   const kept = Object.fromEntries(rows.map(({ key, value }) => [key, JSON.parse(value)]));
   t.match(kept, { during: 'done', stored: 'done', later: 'c7', secret: 'done' });
   t.match(kept.posted, /session/);
   t.match(kept.read, /session/);
-  const transcript = await world.call('GET', `/sessions/${session}/messages`);
+  const transcript = await fixture.call('GET', `/sessions/${session}/messages`);
   t.strictSame(
     transcript.body.items.map(({ text }: { text: string }) => text),
     ['while it runs'],
@@ -53,8 +53,8 @@ t.test('after its answer a handler keeps its storage and its secrets, and has no
 });
 
 t.test('another session’s handler lends its session to nobody', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'mix',
     capabilities: ['host.session', 'host.storage'],
     code: `let first = null;
@@ -64,9 +64,9 @@ t.test('another session’s handler lends its session to nobody', async (t) => {
         return 'ok';
       } };`,
   });
-  const [one, two] = [await world.session(), await world.session()];
-  await world.call('POST', `/sessions/${one}/tools/mix__run`, { arguments: { keep: true } });
-  await world.call('POST', `/sessions/${two}/tools/mix__run`, { arguments: {} });
-  t.same((await world.call('GET', `/sessions/${one}/messages`)).body.items, [], 'a call belongs to who makes it');
-  t.equal((await world.call('GET', `/sessions/${two}/messages`)).body.items.length, 1);
+  const [one, two] = [await fixture.session(), await fixture.session()];
+  await fixture.call('POST', `/sessions/${one}/tools/mix__run`, { arguments: { keep: true } });
+  await fixture.call('POST', `/sessions/${two}/tools/mix__run`, { arguments: {} });
+  t.same((await fixture.call('GET', `/sessions/${one}/messages`)).body.items, [], 'a call belongs to who makes it');
+  t.equal((await fixture.call('GET', `/sessions/${two}/messages`)).body.items.length, 1);
 });

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { blockPlugin, unblockPlugin } from '../../../db/accounts/moderation.ts';
 import { linksOf } from '../../../supervisor/children/account-plugins-cache.ts';
-import { eventually, isAlive, startWorld } from '../world.ts';
+import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 const suffix = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ${JSON.stringify(text)};`;
@@ -10,22 +10,22 @@ const context = { systemPrompt: 'a', model: 'm' };
 const WHY = 'the operator blocked this plugin: it phones home';
 
 t.test('a blocked plugin’s child ends at once, in every account, and its place in the chain says why', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
-  const spy = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  const spy = await fixture.install({
     slug: 'spy',
     code: `${suffix(' spied')} tools.look = { description: 'd', parameters: {}, handler: () => 'x' };`,
   });
-  await world.install({ slug: 'kind', code: suffix(' kind') });
-  const run = async () => (await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context })).body;
-  const toolCount = async () => (await world.call('GET', `/sessions/${session}/tools`)).body.items.length;
+  await fixture.install({ slug: 'kind', code: suffix(' kind') });
+  const run = async () => (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context })).body;
+  const toolCount = async () => (await fixture.call('GET', `/sessions/${session}/tools`)).body.items.length;
   t.equal((await run()).context.systemPrompt, 'a spied kind');
   t.equal(await toolCount(), 1);
-  const pid = world.supervisor.fleet.pidOf(spy.installationId) ?? 0;
+  const pid = fixture.supervisor.fleet.pidOf(spy.installationId) ?? 0;
   t.ok(await isAlive(pid));
-  t.match(await blockPlugin(world.pool, 'spy', 'it phones home'), { installations: 1 });
+  t.match(await blockPlugin(fixture.pool, 'spy', 'it phones home'), { installations: 1 });
   await eventually(async () => !(await isAlive(pid)));
-  t.equal(world.supervisor.fleet.pidOf(spy.installationId), null, 'nobody called it, and it is gone');
+  t.equal(fixture.supervisor.fleet.pidOf(spy.installationId), null, 'nobody called it, and it is gone');
   const blocked = await run();
   t.equal(blocked.context.systemPrompt, 'a kind');
   t.match(blocked.trace, [
@@ -33,29 +33,29 @@ t.test('a blocked plugin’s child ends at once, in every account, and its place
     { slug: 'kind', outcome: 'changed' },
   ]);
   t.equal(await toolCount(), 0);
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query('SELECT message FROM plugin_logs WHERE installation_id = $1', [
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query('SELECT message FROM plugin_logs WHERE installation_id = $1', [
     spy.installationId,
   ]);
   t.ok(
     rows.some(({ message }) => message === `It is stopped: ${WHY}`),
     'its log says so too',
   );
-  t.ok(await unblockPlugin(world.pool, 'spy'));
+  t.ok(await unblockPlugin(fixture.pool, 'spy'));
   await eventually(async () => (await run()).context.systemPrompt === 'a spied kind');
-  t.not(world.supervisor.fleet.pidOf(spy.installationId), pid);
+  t.not(fixture.supervisor.fleet.pidOf(spy.installationId), pid);
   t.equal(await toolCount(), 1);
 });
 
 t.test('a handler that is running when its plugin is blocked is not waited for', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
   const code = 'middleware.systemPrompt = async () => { host.log("begun"); await new Promise(() => undefined); };';
-  const spy = await world.install({ slug: 'slow-spy', code });
+  const spy = await fixture.install({ slug: 'slow-spy', code });
   const started = Date.now();
-  const running = world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
-  await eventually(async () => world.supervisor.fleet.pidOf(spy.installationId));
-  await blockPlugin(world.pool, 'slow-spy', 'it phones home');
+  const running = fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
+  await eventually(async () => fixture.supervisor.fleet.pidOf(spy.installationId));
+  await blockPlugin(fixture.pool, 'slow-spy', 'it phones home');
   const { body } = await running;
   t.ok(Date.now() - started < 2_900, 'before its own deadline');
   t.match(body.context, context);
@@ -63,14 +63,14 @@ t.test('a handler that is running when its plugin is blocked is not waited for',
 });
 
 t.test('a blocked guard stops no command: it counts as not installed', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
-  await world.install({ slug: 'guard', code: 'middleware.sshCommand = (ctx) => ctx.cancel("no");' });
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  await fixture.install({ slug: 'guard', code: 'middleware.sshCommand = (ctx) => ctx.cancel("no");' });
   const command = { host: { id: 'h', name: 'h' }, command: 'ls', cwd: null, env: {}, timeoutMs: 1000 };
   const run = async () =>
-    (await world.call('POST', `/sessions/${session}/hooks/sshCommand`, { context: command })).body;
+    (await fixture.call('POST', `/sessions/${session}/hooks/sshCommand`, { context: command })).body;
   t.equal((await run()).action, 'cancel');
-  await blockPlugin(world.pool, 'guard', 'it phones home');
+  await blockPlugin(fixture.pool, 'guard', 'it phones home');
   const after = await eventually(async () => {
     const answer = await run();
     return answer.action === 'continue' && answer;
@@ -79,51 +79,52 @@ t.test('a blocked guard stops no command: it counts as not installed', async (t)
 });
 
 t.test('the next summarizer takes the place of a blocked one', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
-  await world.install({ slug: 'first', code: 'compaction.summarize = () => "first";' });
-  await world.install({ slug: 'second', code: 'compaction.summarize = () => "second";' });
-  const summary = async () => (await world.call('POST', `/sessions/${session}/compaction`, {})).body.summary;
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  await fixture.install({ slug: 'first', code: 'compaction.summarize = () => "first";' });
+  await fixture.install({ slug: 'second', code: 'compaction.summarize = () => "second";' });
+  const summary = async () => (await fixture.call('POST', `/sessions/${session}/compaction`, {})).body.summary;
   t.equal(await summary(), 'first');
-  await blockPlugin(world.pool, 'first', 'it phones home');
+  await blockPlugin(fixture.pool, 'first', 'it phones home');
   await eventually(async () => (await summary()) === 'second');
 });
 
 t.test('a call that was on its way with old news does not leave a child behind', async (t) => {
-  const world = await startWorld(t);
-  const spy = await world.install({ slug: 'late', code: suffix(' late') });
-  const [stale] = linksOf(await world.supervisor.rosters.get(spy.accountId), 'middleware.systemPrompt');
+  const fixture = await startSupervisorFixture(t);
+  const spy = await fixture.install({ slug: 'late', code: suffix(' late') });
+  const [stale] = linksOf(await fixture.supervisor.rosters.get(spy.accountId), 'middleware.systemPrompt');
   if (!stale) throw new Error('it is not in the roster');
-  await blockPlugin(world.pool, 'late', 'it phones home');
-  await world.supervisor.fleet.invoke(stale, {
+  await blockPlugin(fixture.pool, 'late', 'it phones home');
+  await fixture.supervisor.fleet.invoke(stale, {
     ...{ target: { kind: 'hook', name: 'middleware.systemPrompt' }, invocationId: 'i', session: null },
     ...{ deadlineAt: Date.now() + 3_000, context: {} },
   });
-  await eventually(async () => world.supervisor.fleet.pidOf(spy.installationId) === null);
+  await eventually(async () => fixture.supervisor.fleet.pidOf(spy.installationId) === null);
   await eventually(async () => {
-    const { spare: _, ...counts } = world.supervisor.fleet.count();
+    const { spare: _, ...counts } = fixture.supervisor.fleet.count();
     return Object.keys(counts).length === 0;
   });
   t.pass('no child, no slot');
 });
 
 t.test('a blocked plugin hears of no session; the first after the unblock reaches it', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'told', code: 'events.sessionStarted = () => host.log("heard");' });
-  await blockPlugin(world.pool, 'told', 'it phones home');
-  await eventually(async () => (await world.supervisor.rosters.get(made.accountId)).entries.length === 0);
-  await world.session();
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'told', code: 'events.sessionStarted = () => host.log("heard");' });
+  await blockPlugin(fixture.pool, 'told', 'it phones home');
+  await eventually(async () => (await fixture.supervisor.rosters.get(made.accountId)).entries.length === 0);
+  await fixture.session();
   const heard = async () => {
-    await world.supervisor.logs.flush();
-    const found = await world.pool.query(`SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message = 'heard'`, [
-      made.installationId,
-    ]);
+    await fixture.supervisor.logs.flush();
+    const found = await fixture.pool.query(
+      `SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message = 'heard'`,
+      [made.installationId],
+    );
     return found.rows.length;
   };
-  await unblockPlugin(world.pool, 'told');
-  await eventually(async () => (await world.supervisor.rosters.get(made.accountId)).entries.length === 1);
+  await unblockPlugin(fixture.pool, 'told');
+  await eventually(async () => (await fixture.supervisor.rosters.get(made.accountId)).entries.length === 1);
   t.equal(await heard(), 0, 'a session that began meanwhile was not its business');
-  await world.session();
+  await fixture.session();
   await eventually(heard, 20_000);
   t.equal(await heard(), 1);
 });

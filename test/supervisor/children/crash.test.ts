@@ -4,8 +4,8 @@ import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
 import { readStored } from '../../../db/installations/storage.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
+import { eventually, type Installed, isAlive, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
-import { eventually, type Ground, type Installed, isAlive, openGround } from '../world.ts';
 
 t.setTimeout(120_000);
 /** By the look at start-up, not by the next one. Milliseconds. */
@@ -21,15 +21,19 @@ events.pluginInstalled = async (event) => { if ((await note(event)) === 0) await
 events.pluginUninstalled = async (event) => { throw new Error('never done'); };
 `;
 
-async function record(ground: Ground, made: Installed, type: 'pluginInstalled' | 'pluginUninstalled'): Promise<string> {
-  const queues = await startQueues({ pool: ground.pool, role: 'producer', onError: () => undefined });
+async function record(
+  storage: StorageFixture,
+  made: Installed,
+  type: 'pluginInstalled' | 'pluginUninstalled',
+): Promise<string> {
+  const queues = await startQueues({ pool: storage.pool, role: 'producer', onError: () => undefined });
   const { installationId, accountId, pluginId, versionId } = made;
   const base = { installationId, accountId, pluginId, versionId, semVer: '1.0.0' };
   const id =
     type === 'pluginInstalled'
-      ? await recordEvent(ground.pool, queues, { ...base, type, data: { reason: 'install' } })
-      : await recordEvent(ground.pool, queues, { ...base, type, data: { by: 'user' } });
-  if (type === 'pluginUninstalled') await queues.send(ground.pool, 'uninstall', { installationId });
+      ? await recordEvent(storage.pool, queues, { ...base, type, data: { reason: 'install' } })
+      : await recordEvent(storage.pool, queues, { ...base, type, data: { by: 'user' } });
+  if (type === 'pluginUninstalled') await queues.send(storage.pool, 'uninstall', { installationId });
   await queues.stop();
   return id;
 }
@@ -48,17 +52,17 @@ async function descendants(of: number): Promise<number[]> {
 }
 
 t.test('an event whose attempt was killed is delivered again at once, with the same id', async (t) => {
-  const ground = await openGround(t);
-  const made = await ground.install({ slug: 'recorder', code: RECORDER, capabilities: ['host.storage'] });
-  const first = await startProcess(t, ground);
-  const id = await record(ground, made, 'pluginInstalled');
-  const seen = async () => JSON.parse((await readStored(ground.pool, made.installationId, 'seen')) ?? '[]');
+  const storage = await openStorageFixture(t);
+  const made = await storage.install({ slug: 'recorder', code: RECORDER, capabilities: ['host.storage'] });
+  const first = await startProcess(t, storage);
+  const id = await record(storage, made, 'pluginInstalled');
+  const seen = async () => JSON.parse((await readStored(storage.pool, made.installationId, 'seen')) ?? '[]');
   await eventually(async () => (await seen()).length === 1);
   const children = await descendants(first.process.pid ?? 0);
   t.ok(children.length >= 2, 'the plugin’s child and a spare');
   await first.kill();
   await eventually(async () => (await Promise.all(children.map(isAlive))).every((alive) => !alive));
-  const second = await startProcess(t, ground);
+  const second = await startProcess(t, storage);
   const restarted = Date.now();
   await eventually(async () => (await seen()).length === 2);
   t.ok(Date.now() - restarted < AT_ONCE_MS, `redelivered after ${Date.now() - restarted} ms`);
@@ -67,7 +71,7 @@ t.test('an event whose attempt was killed is delivered again at once, with the s
     { id, attempt: 2, type: 'pluginInstalled' },
   ]);
   const { rows } = await eventually(async () => {
-    const found = await ground.pool.query('SELECT * FROM events WHERE id = $1', [id]);
+    const found = await storage.pool.query('SELECT * FROM events WHERE id = $1', [id]);
     return found.rows[0]?.state === 'delivered' && found;
   });
   t.match(rows, [{ attempts: 2 }]);
@@ -75,38 +79,38 @@ t.test('an event whose attempt was killed is delivered again at once, with the s
 });
 
 t.test('an uninstall begun before a kill is finished after it', async (t) => {
-  const ground = await openGround(t);
-  const made = await ground.install({
+  const storage = await openStorageFixture(t);
+  const made = await storage.install({
     slug: 'recorder',
     code: RECORDER,
     capabilities: ['host.storage'],
     secrets: { key: 'x' },
   });
-  const first = await startProcess(t, ground);
-  await ground.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [made.installationId]);
-  const id = await record(ground, made, 'pluginUninstalled');
-  const state = async () => (await ground.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
+  const first = await startProcess(t, storage);
+  await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [made.installationId]);
+  const id = await record(storage, made, 'pluginUninstalled');
+  const state = async () => (await storage.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
   await eventually(async () => (await state()).attempts >= 1);
   await first.kill();
-  await startProcess(t, ground);
+  await startProcess(t, storage);
   await eventually(async () => (await state()).state === 'dead', 60_000);
   // The one that was cut short is made up for.
   t.match(await state(), { attempts: 4, interruptions: 1, last_error: /never done/ });
   await eventually(async () => {
-    const { rows } = await ground.pool.query('SELECT 1 FROM installations WHERE id = $1', [made.installationId]);
+    const { rows } = await storage.pool.query('SELECT 1 FROM installations WHERE id = $1', [made.installationId]);
     return rows.length === 0;
   });
-  const { rows } = await ground.pool.query('SELECT 1 FROM installation_secrets WHERE installation_id = $1', [
+  const { rows } = await storage.pool.query('SELECT 1 FROM installation_secrets WHERE installation_id = $1', [
     made.installationId,
   ]);
   t.equal(rows.length, 0, 'the secrets went with it');
 });
 
 t.test('the port for operators', async (t) => {
-  const ground = await openGround(t);
-  const supervisor = await startProcess(t, ground);
+  const storage = await openStorageFixture(t);
+  const supervisor = await startProcess(t, storage);
   const health = await (await fetch(`${supervisor.opsUrl}/healthz`)).json();
-  t.match(health, { status: 'ok', sandbox: { state: ground.sandbox.state } });
+  t.match(health, { status: 'ok', sandbox: { state: storage.sandbox.state } });
   t.equal((await fetch(`${supervisor.opsUrl}/readyz`)).status, 200);
   const metrics = await (await fetch(`${supervisor.opsUrl}/metrics`)).text();
   t.match(metrics, /bulkhead_children\{state="spare"\} 1/);

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { eventually, isAlive, startWorld } from '../world.ts';
+import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 /** What a deadline may be overrun by on a busy machine, milliseconds. */
 const SLACK_MS = 1_500;
@@ -10,65 +10,65 @@ const SPIN = 'for (;;) {}';
 const context = { systemPrompt: 'a', model: 'm' };
 
 t.test('in a hook: the chain goes on, the process is gone, the next call works', async (t) => {
-  const world = await startWorld(t);
-  const hung = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const hung = await fixture.install({
     slug: 'hung',
     code: `middleware.systemPrompt = (ctx) => { if (ctx.systemPrompt === 'hang') ${SPIN} return ctx.systemPrompt + ' fine'; };`,
   });
-  await world.install({ slug: 'other', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";' });
-  const path = `/sessions/${await world.session()}/hooks/systemPrompt`;
-  await world.call('POST', path, { context });
-  const pid = world.supervisor.fleet.pidOf(hung.installationId) ?? 0;
+  await fixture.install({ slug: 'other', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";' });
+  const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
+  await fixture.call('POST', path, { context });
+  const pid = fixture.supervisor.fleet.pidOf(hung.installationId) ?? 0;
   t.ok(await isAlive(pid));
   const started = performance.now();
-  const answer = await world.call('POST', path, { context: { ...context, systemPrompt: 'hang' } });
+  const answer = await fixture.call('POST', path, { context: { ...context, systemPrompt: 'hang' } });
   const took = performance.now() - started;
   t.equal(answer.body.context.systemPrompt, 'hang other');
   t.match(answer.body.trace, [{ outcome: 'skipped_timeout' }, { outcome: 'changed' }]);
   t.ok(took >= 2_900 && took < 3_000 + SLACK_MS, `took ${took} ms`);
-  const next = await world.call('POST', path, { context });
+  const next = await fixture.call('POST', path, { context });
   t.equal(next.body.context.systemPrompt, 'a fine other');
   t.notOk(await isAlive(pid), 'the process is gone');
-  await world.supervisor.logs.flush();
-  const lines = await world.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
+  await fixture.supervisor.logs.flush();
+  const lines = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
     hung.installationId,
   ]);
   t.match(lines.rows.map((row) => row.message).join('\n'), /took longer than its (3000|29\d\d) ms/);
 });
 
 t.test('in a hook that only waits: the call answers, the process stays', async (t) => {
-  const world = await startWorld(t);
-  const slow = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const slow = await fixture.install({
     slug: 'slow',
     code: `middleware.systemPrompt = async (ctx) => {
       if (ctx.systemPrompt === 'wait') await new Promise(() => {});
       return ctx.systemPrompt + ' fine';
     };`,
   });
-  const path = `/sessions/${await world.session()}/hooks/systemPrompt`;
-  await world.call('POST', path, { context });
-  const pid = world.supervisor.fleet.pidOf(slow.installationId);
-  const answer = await world.call('POST', path, { context: { ...context, systemPrompt: 'wait' } });
+  const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
+  await fixture.call('POST', path, { context });
+  const pid = fixture.supervisor.fleet.pidOf(slow.installationId);
+  const answer = await fixture.call('POST', path, { context: { ...context, systemPrompt: 'wait' } });
   t.match(answer.body.trace, [{ outcome: 'skipped_timeout' }]);
-  const next = await world.call('POST', path, { context });
+  const next = await fixture.call('POST', path, { context });
   t.equal(next.body.context.systemPrompt, 'a fine');
-  t.equal(world.supervisor.fleet.pidOf(slow.installationId), pid, 'the same process');
+  t.equal(fixture.supervisor.fleet.pidOf(slow.installationId), pid, 'the same process');
 });
 
 t.test('in a tool: the call answers at its deadline, and the next one works', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'looper',
     code: `tools.spin = { description: 'spins', parameters: { type: 'object' }, handler: (args) => { if (args.spin) ${SPIN} return 'ok'; } };`,
   });
-  const path = `/sessions/${await world.session()}/tools/looper__spin`;
+  const path = `/sessions/${await fixture.session()}/tools/looper__spin`;
   const ok = { content: [{ type: 'text', text: 'ok' }], isError: false };
-  t.same((await world.call('POST', path, { arguments: {} })).body, ok);
-  const pid = world.supervisor.fleet.pidOf(made.installationId) ?? 0;
-  const [entry] = (await world.supervisor.rosters.get(made.accountId)).entries;
+  t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
+  const pid = fixture.supervisor.fleet.pidOf(made.installationId) ?? 0;
+  const [entry] = (await fixture.supervisor.rosters.get(made.accountId)).entries;
   // The row gives a tool 60 s; what happens at a deadline does not depend on how far off it was.
   const started = performance.now();
-  const result = await world.supervisor.fleet.invoke(entry as RosterEntry, {
+  const result = await fixture.supervisor.fleet.invoke(entry as RosterEntry, {
     target: { kind: 'tools', name: 'spin' },
     invocationId: 'i1',
     session: null,
@@ -77,12 +77,12 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
   });
   t.match(result, { kind: 'timeout', message: /tools spin took longer than its (1000|9\d\d) ms/ });
   t.ok(performance.now() - started < 1_000 + SLACK_MS);
-  t.same((await world.call('POST', path, { arguments: {} })).body, ok);
+  t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
   t.notOk(await isAlive(pid));
 });
 
 t.test('at load: the call answers within the load budget, and the others of the chain run', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const registrations = {
     hooks: ['middleware.systemPrompt'],
     events: [],
@@ -91,18 +91,18 @@ t.test('at load: the call answers within the load budget, and the others of the 
     providers: {},
     channel: { receive: false, send: false, handshake: false, handshakeOn: null },
   };
-  const stuck = await world.install({ slug: 'stuck', code: SPIN, registrations });
-  await world.install({ slug: 'other', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";' });
-  const path = `/sessions/${await world.session()}/hooks/systemPrompt`;
+  const stuck = await fixture.install({ slug: 'stuck', code: SPIN, registrations });
+  await fixture.install({ slug: 'other', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";' });
+  const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
   const started = performance.now();
-  const answer = await world.call('POST', path, { context });
+  const answer = await fixture.call('POST', path, { context });
   t.ok(performance.now() - started < limits.loadBudgetMs + SLACK_MS);
   t.match(answer.body, {
     context: { systemPrompt: 'a other' },
     trace: [{ outcome: 'skipped_unavailable' }, { outcome: 'changed' }],
   });
   await eventually(async () => {
-    const { rows } = await world.pool.query('SELECT * FROM installation_runtime WHERE installation_id = $1', [
+    const { rows } = await fixture.pool.query('SELECT * FROM installation_runtime WHERE installation_id = $1', [
       stuck.installationId,
     ]);
     return rows[0]?.last_exit && /loading took longer/.test(rows[0].last_exit.reason);

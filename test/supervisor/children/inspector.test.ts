@@ -5,11 +5,17 @@ import t, { type Test } from 'tap';
 import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
 import { DRAFT_SEM_VER } from '../../../db/installations/account-plugins.ts';
 import { readEvents, type ServerSentEvent } from '../../../sdk/session/event-stream.ts';
-import { eventually, type Installed, type PluginSource, type Reply, startWorld } from '../world.ts';
+import {
+  eventually,
+  type Installed,
+  type PluginSource,
+  type Reply,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
 
-const world = await startWorld(t, { inspect: true });
-await world.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = world.app.server.address() as AddressInfo;
+const fixture = await startSupervisorFixture(t, { inspect: true });
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = fixture.app.server.address() as AddressInfo;
 const base = `http://127.0.0.1:${port}`;
 
 const code = `tools.add = {
@@ -23,12 +29,12 @@ const code = `tools.add = {
 };`;
 
 async function installDraft(source: Partial<PluginSource> = {}): Promise<Installed> {
-  const installed = await world.install({ code, ...source });
+  const installed = await fixture.install({ code, ...source });
   await asDraft(installed);
   return installed;
 }
 async function asDraft({ installationId, pluginId }: Installed): Promise<void> {
-  await world.pool.query(
+  await fixture.pool.query(
     `WITH made AS (UPDATE versions SET semver = NULL, status = 'draft' WHERE id = (SELECT current_version_id FROM installations WHERE id = $1 AND plugin_id = $2))
      UPDATE installations SET version_policy = 'Draft', updated_at = clock_timestamp() WHERE id = $1`,
     [installationId, pluginId],
@@ -40,7 +46,7 @@ async function open(test: Test, installationId: string, account = 'ann') {
   test.teardown(() => gone.abort());
   const response = await fetch(`${base}/installations/${installationId}/inspector`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${await world.issuer.issue(account)}` },
+    headers: { authorization: `Bearer ${await fixture.issuer.issue(account)}` },
     signal: gone.signal,
   });
   if (!response.ok || !response.body) throw new Error(`refused: ${await response.text()}`);
@@ -65,7 +71,7 @@ interface Paused {
   readonly callFrames: readonly { readonly callFrameId: string }[];
 }
 const call = async (session: string, { slug }: Installed, args: object) =>
-  world.call('POST', `/sessions/${session}/tools/${slug}__add`, { arguments: args });
+  fixture.call('POST', `/sessions/${session}/tools/${slug}__add`, { arguments: args });
 
 /** What happens first: an answer without a pause says why there is none. */
 async function orRefused<T>(paused: Promise<T>, answer: Promise<Reply>): Promise<T> {
@@ -78,7 +84,7 @@ async function orRefused<T>(paused: Promise<T>, answer: Promise<Reply>): Promise
 
 t.test('a breakpoint is hit, looked at and left, while the deadline stands still', async (t) => {
   const draft = await installDraft();
-  const session = await world.session();
+  const session = await fixture.session();
   const { path } = await open(t, draft.installationId);
   const client = await debug(t, path);
   const scripts: string[] = [];
@@ -99,7 +105,7 @@ t.test('a breakpoint is hit, looked at and left, while the deadline stands still
   await client.Debugger.resume({});
   t.match((await answer).body, { content: [{ type: 'text', text: '42' }], isError: false });
 
-  const { rows } = await world.pool.query<{ inspected: boolean }>(
+  const { rows } = await fixture.pool.query<{ inspected: boolean }>(
     'SELECT inspected FROM installation_runtime WHERE installation_id = $1 AND inspected',
     [draft.installationId],
   );
@@ -110,14 +116,14 @@ t.test('a budget that would be used up is not, until the debugger goes', async (
   const hook = await installDraft({
     code: `middleware.systemPrompt = ({ systemPrompt }) => { debugger; return systemPrompt + '!'; };`,
   });
-  const session = await world.session();
+  const session = await fixture.session();
   const { path, next } = await open(t, hook.installationId);
   const client = await debug(t, path);
   await next('attached');
   await client.Debugger.enable({});
   const paused = new Promise<Paused>((resolve) => client.Debugger.paused(resolve));
   const context = { systemPrompt: 'Hi', model: 'm' };
-  const answer = world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
+  const answer = fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
   await orRefused(paused, answer);
   // Longer than the 3 seconds a prompt hook has.
   await new Promise((resolve) => setTimeout(resolve, 3_300));
@@ -157,12 +163,12 @@ t.test('a saved draft moves it to the new child', async (t) => {
   const client = await debug(t, path);
   const left = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
   // What a saved draft is to the supervisor: another version with the number that no version has.
-  await world.update(draft, { code: code.replace('a + 2', 'a + 3'), semVer: DRAFT_SEM_VER });
+  await fixture.update(draft, { code: code.replace('a + 2', 'a + 3'), semVer: DRAFT_SEM_VER });
   await next('moved');
   await left;
   const again = await debug(t, path);
   await again.Runtime.enable();
-  t.match((await call(await world.session(), draft, { a: 1 })).body, { content: [{ text: '4' }] });
+  t.match((await call(await fixture.session(), draft, { a: 1 })).body, { content: [{ text: '4' }] });
 });
 
 t.test('when its request ends, everything is as before', async (t) => {
@@ -170,15 +176,15 @@ t.test('when its request ends, everything is as before', async (t) => {
   const { path, end } = await open(t, draft.installationId);
   const client = await debug(t, path);
   const left = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
-  const inspected = world.supervisor.fleet.pidOf(draft.installationId);
+  const inspected = fixture.supervisor.fleet.pidOf(draft.installationId);
   end();
   await left;
   await t.rejects(debug(t, path), /404/, 'the address is dead');
-  await eventually(async () => world.supervisor.fleet.pidOf(draft.installationId) !== inspected, 30_000);
-  t.match((await call(await world.session(), draft, { a: 1 })).body, { content: [{ text: '3' }] });
+  await eventually(async () => fixture.supervisor.fleet.pidOf(draft.installationId) !== inspected, 30_000);
+  t.match((await call(await fixture.session(), draft, { a: 1 })).body, { content: [{ text: '3' }] });
   const audit = await eventually(async () => {
-    await world.supervisor.audit.flush();
-    const { rows } = await world.pool.query<{ member: string }>(
+    await fixture.supervisor.audit.flush();
+    const { rows } = await fixture.pool.query<{ member: string }>(
       'SELECT member FROM audit WHERE installation_id = $1 ORDER BY id',
       [draft.installationId],
     );
@@ -210,13 +216,13 @@ t.test('what is no command ends the debugger’s connection, and nothing else', 
 t.test('nobody else, nothing else', async (t) => {
   const draft = await installDraft();
   const post = (id: string, account?: string) =>
-    world.call('POST', `/installations/${id}/inspector`, undefined, account);
+    fixture.call('POST', `/installations/${id}/inspector`, undefined, account);
   t.match(await post(draft.installationId, 'bob'), { status: 404, body: { code: 'not_found' } });
-  await setOperator(world.pool, (await accountOf(world.pool, 'eve')).id, true);
+  await setOperator(fixture.pool, (await accountOf(fixture.pool, 'eve')).id, true);
   t.match(await post(draft.installationId, 'eve'), { status: 404 }, 'an operator of another account');
-  const published = await world.install({ code });
+  const published = await fixture.install({ code });
   t.match(await post(published.installationId), { status: 409, body: { code: 'not_a_draft' } });
-  const foreign = await world.install({ code, account: 'ann', owner: 'bob' });
+  const foreign = await fixture.install({ code, account: 'ann', owner: 'bob' });
   await asDraft(foreign);
   t.match(await post(foreign.installationId), { status: 409, body: { code: 'not_a_draft' } });
   const paused = await installDraft({ status: 'paused' });
@@ -228,15 +234,15 @@ t.test('nobody else, nothing else', async (t) => {
 });
 
 t.test('it is off unless the operator switches it on', async (t) => {
-  const off = await startWorld(t);
+  const off = await startSupervisorFixture(t);
   const { status, body } = await off.call('POST', '/installations/x/inspector');
   t.match({ status, body }, { status: 403, body: { code: 'inspector_off', detail: /INSPECT=on/ } });
 });
 
 t.test('without the whole sandbox it stays off', async (t) => {
-  const degraded = await startWorld(t, {
+  const degraded = await startSupervisorFixture(t, {
     inspect: true,
-    sandbox: { ...world.sandbox, state: 'degraded', missing: 'Install bubblewrap.', inspectable: null },
+    sandbox: { ...fixture.sandbox, state: 'degraded', missing: 'Install bubblewrap.', inspectable: null },
   });
   const { body } = await degraded.call('POST', '/installations/x/inspector');
   t.match(body, { code: 'inspector_off', detail: /Install bubblewrap/ });

@@ -6,7 +6,7 @@ import { announceInstallation } from '../../../db/postgres/notices.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 /** More than the failures that end a child for ten minutes, and a delivery for good. */
@@ -14,52 +14,52 @@ const KILLS = 7;
 const READY = { status: 'ready' } as const;
 
 t.test('a plugin whose process is killed from outside gets its delivery again at once', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const waits = recorder(`if (request.attempt <= ${KILLS}) await new Promise(() => undefined);`);
-  const made = await world.install({ slug: 'victim', capabilities: ['host.storage'], code: waits });
-  const [id = ''] = await deliver(world, made, await connect(world, made), ['x']);
-  const seen = async () => JSON.parse((await readStored(world.pool, made.installationId, 'seen')) ?? '[]').length;
+  const made = await fixture.install({ slug: 'victim', capabilities: ['host.storage'], code: waits });
+  const [id = ''] = await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const seen = async () => JSON.parse((await readStored(fixture.pool, made.installationId, 'seen')) ?? '[]').length;
   for (let kill = 1; kill <= KILLS; kill += 1) {
     await eventually(async () => (await seen()) === kill, 30_000);
-    const pid = world.supervisor.fleet.pidOf(made.installationId);
+    const pid = fixture.supervisor.fleet.pidOf(made.installationId);
     // None, and the signal would go to ourselves.
     if (!pid) throw new Error('there is no process to kill');
     process.kill(pid, 'SIGKILL');
   }
-  await eventually(async () => (await rowOf(world, id)).state === 'delivered', 30_000);
-  t.match(await rowOf(world, id), { attempts: KILLS + 1, interruptions: KILLS });
-  const { rows } = await world.pool.query('SELECT status FROM installations WHERE id = $1', [made.installationId]);
+  await eventually(async () => (await rowOf(fixture, id)).state === 'delivered', 30_000);
+  t.match(await rowOf(fixture, id), { attempts: KILLS + 1, interruptions: KILLS });
+  const { rows } = await fixture.pool.query('SELECT status FROM installations WHERE id = $1', [made.installationId]);
   t.same(rows, [{ status: 'ready' }], 'nor has the plugin failed');
 });
 
 t.test(
   'what a dead supervisor was at is an interruption, and a poison that ends supervisors ends itself',
   async (t) => {
-    const world = await startWorld(t);
-    const made = await world.install({
+    const fixture = await startSupervisorFixture(t);
+    const made = await fixture.install({
       slug: 'poison',
       capabilities: ['host.storage'],
       code: recorder(),
       status: 'paused',
     });
-    const channel = await connect(world, made);
-    const [cut = '', poison = ''] = await deliver(world, made, channel, ['cut', 'poison']);
-    await eventually(async () => (await rowOf(world, cut)).last_error !== null);
+    const channel = await connect(fixture, made);
+    const [cut = '', poison = ''] = await deliver(fixture, made, channel, ['cut', 'poison']);
+    await eventually(async () => (await rowOf(fixture, cut)).last_error !== null);
     const set = (id: string, attempts: number, interruptions: number) =>
-      world.pool.query('UPDATE deliveries SET attempts = $2, interruptions = $3, claimed_by = 1 WHERE id = $1', [
+      fixture.pool.query('UPDATE deliveries SET attempts = $2, interruptions = $3, claimed_by = 1 WHERE id = $1', [
         ...[id, attempts, interruptions],
       ]);
     await set(cut, 3, 1);
     await set(poison, INTERRUPTIONS_MAX + 6, INTERRUPTIONS_MAX);
     const state = { status: 'ready', id: made.installationId };
-    await world.pool.query(
+    await fixture.pool.query(
       `UPDATE installations SET status = $1, updated_at = now() WHERE id = $2`,
       Object.values(state),
     );
-    await announceInstallation(world.pool, made.installationId);
-    await eventually(async () => (await rowOf(world, poison)).state !== 'pending', 30_000);
-    t.match(await rowOf(world, cut), { state: 'delivered', attempts: 4, interruptions: 2 });
-    t.match(await rowOf(world, poison), { state: 'dead', last_error: /the supervisor ended/ });
+    await announceInstallation(fixture.pool, made.installationId);
+    await eventually(async () => (await rowOf(fixture, poison)).state !== 'pending', 30_000);
+    t.match(await rowOf(fixture, cut), { state: 'delivered', attempts: 4, interruptions: 2 });
+    t.match(await rowOf(fixture, poison), { state: 'dead', last_error: /the supervisor ended/ });
   },
 );
 

@@ -13,7 +13,7 @@ import { type Child, startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
 import { findLimiter } from '../../../supervisor/jail/limiter.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { eventually } from '../world.ts';
+import { eventually } from '../supervisor-fixture.ts';
 import { bundleOf, callTool, childProgram, toolOf } from './jailed-child.ts';
 
 const CYCLES = Number(process.env.SPAWN_CYCLES ?? 1_000);

@@ -1,7 +1,7 @@
 /** An attempt that breaks off at any of its steps, as where the database goes away there, is made good by the next. */
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);
@@ -23,14 +23,14 @@ function breakOnce(step: string) {
 for (const step of ['delivery.claimed', 'delivery.answered', 'delivery.taken', 'delivery.finished'])
   t.test(step, async (t) => {
     const fault = breakOnce(step);
-    const world = await startWorld(t, { passes: fault.passes });
-    const made = await world.install({ code: CODE });
-    const channel = await connect(world, made);
-    const ids = await deliver(world, made, channel, ['1', '2', '3']);
-    await eventually(async () => (await rowOf(world, ids[2] ?? '')).state === 'delivered', 20_000);
+    const fixture = await startSupervisorFixture(t, { passes: fault.passes });
+    const made = await fixture.install({ code: CODE });
+    const channel = await connect(fixture, made);
+    const ids = await deliver(fixture, made, channel, ['1', '2', '3']);
+    await eventually(async () => (await rowOf(fixture, ids[2] ?? '')).state === 'delivered', 20_000);
     t.ok(fault.count() > 1);
-    const session = (await world.call('GET', '/sessions')).body.items[0].id;
-    const { items } = (await world.call('GET', `/sessions/${session}/messages`)).body;
+    const session = (await fixture.call('GET', '/sessions')).body.items[0].id;
+    const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
     t.same(
       items.map((item: { text: string }) => item.text),
       ['1', '2', '3'],
@@ -40,14 +40,14 @@ for (const step of ['delivery.claimed', 'delivery.answered', 'delivery.taken', '
 for (const step of ['event.claimed', 'event.answered', 'event.finished'])
   t.test(step, async (t) => {
     const fault = breakOnce(step);
-    const world = await startWorld(t, { passes: fault.passes });
-    const { installationId, accountId, pluginId, versionId } = await world.install({ code: CODE });
-    const id = await recordEvent(world.pool, world.supervisor.queues, {
+    const fixture = await startSupervisorFixture(t, { passes: fault.passes });
+    const { installationId, accountId, pluginId, versionId } = await fixture.install({ code: CODE });
+    const id = await recordEvent(fixture.pool, fixture.supervisor.queues, {
       ...{ installationId, accountId, pluginId, versionId, semVer: '1.0.0' },
       type: 'pluginInstalled',
       data: { reason: 'install' },
     });
-    const state = async () => (await world.pool.query('SELECT state FROM events WHERE id = $1', [id])).rows[0].state;
+    const state = async () => (await fixture.pool.query('SELECT state FROM events WHERE id = $1', [id])).rows[0].state;
     await eventually(async () => (await state()) === 'delivered', 30_000);
     t.ok(fault.count() >= 1);
   });

@@ -4,7 +4,7 @@ import { type Channel, insertChannel } from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { currentTrace } from '../../../service/telemetry/tracing.ts';
-import type { Installed, World } from '../world.ts';
+import type { Installed, SupervisorFixture } from '../supervisor-fixture.ts';
 
 /** Keeps what it was called with in its storage. */
 export const recorder = (answer = '') =>
@@ -15,14 +15,14 @@ export const recorder = (answer = '') =>
   };`;
 
 /** Connects a channel. */
-export const connect = (world: World, made: Installed, name = 'inbox'): Promise<Channel> =>
-  inTransaction(world.pool, (tx) =>
+export const connect = (fixture: SupervisorFixture, made: Installed, name = 'inbox'): Promise<Channel> =>
+  inTransaction(fixture.pool, (tx) =>
     insertChannel(tx, { installationId: made.installationId, accountId: made.accountId, name }),
   );
 
 /** Takes requests in, in order. Answers their ids. */
 export async function deliver(
-  world: World,
+  fixture: SupervisorFixture,
   made: Installed,
   channel: Channel,
   bodies: readonly (string | Uint8Array)[],
@@ -33,12 +33,12 @@ export async function deliver(
     ...{ routingId: channel.routingId, receivedAt: Date.now(), method: 'POST', query: 'a=1', headers },
     ...{ body: Buffer.from(body), traceparent: currentTrace() },
   }));
-  await insertDeliveries(world.pool, rows);
+  await insertDeliveries(fixture.pool, rows);
   return rows.map((row) => row.id);
 }
 
 /** A delivery's row. */
-export async function rowOf(world: World, id: string) {
-  const { rows } = await world.pool.query('SELECT * FROM deliveries WHERE id = $1', [id]);
+export async function rowOf(fixture: SupervisorFixture, id: string) {
+  const { rows } = await fixture.pool.query('SELECT * FROM deliveries WHERE id = $1', [id]);
   return rows[0];
 }

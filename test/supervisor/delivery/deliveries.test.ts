@@ -4,35 +4,38 @@ import t from 'tap';
 import { readStored } from '../../../db/installations/storage.ts';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
-import { eventually, type Installed, startWorld, type World } from '../world.ts';
+import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);
-const seen = async (world: World, made: Installed): Promise<{ id: string; attempt: number; text: string }[]> =>
-  JSON.parse((await readStored(world.pool, made.installationId, 'seen')) ?? '[]');
-const stateOf = async (world: World, id: string) => (await rowOf(world, id)).state;
+const seen = async (
+  fixture: SupervisorFixture,
+  made: Installed,
+): Promise<{ id: string; attempt: number; text: string }[]> =>
+  JSON.parse((await readStored(fixture.pool, made.installationId, 'seen')) ?? '[]');
+const stateOf = async (fixture: SupervisorFixture, id: string) => (await rowOf(fixture, id)).state;
 
 t.test('requests arrive in order, each once', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'inbox', capabilities: ['host.storage'], code: recorder() });
-  const channel = await connect(world, made);
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'inbox', capabilities: ['host.storage'], code: recorder() });
+  const channel = await connect(fixture, made);
   const bodies = Array.from({ length: 30 }, (_, n) => `n${n}`);
-  const ids = await deliver(world, made, channel, bodies);
-  await eventually(async () => (await stateOf(world, ids[29] ?? '')) === 'delivered', 30_000);
+  const ids = await deliver(fixture, made, channel, bodies);
+  await eventually(async () => (await stateOf(fixture, ids[29] ?? '')) === 'delivered', 30_000);
   t.same(
-    (await seen(world, made)).map(({ text }) => text),
+    (await seen(fixture, made)).map(({ text }) => text),
     bodies,
   );
 });
 
 t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const code = `channel.receive = async (r) => {
     const hash = [...new Uint8Array(await crypto.subtle.digest('SHA-256', r.bodyBytes))].map((b) => b.toString(16).padStart(2, '0')).join('');
     await host.storage.set('seen', [{ ...r, bodyBytes: hash, bodyText: r.bodyText.length }]);
   };`;
-  const made = await world.install({ slug: 'exact', capabilities: ['host.storage'], code });
-  const channel = await connect(world, made);
+  const made = await fixture.install({ slug: 'exact', capabilities: ['host.storage'], code });
+  const channel = await connect(fixture, made);
   const body = randomBytes(5 * 1024 * 1024);
   const headers = [
     ['X-Twice', 'a'],
@@ -40,10 +43,10 @@ t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
     ['__proto__', 'x'],
     ['Content-Type', 'application/octet-stream'],
   ] as const;
-  const [id = ''] = await deliver(world, made, channel, [body], headers);
-  await eventually(async () => (await stateOf(world, id)) === 'delivered', 30_000);
+  const [id = ''] = await deliver(fixture, made, channel, [body], headers);
+  await eventually(async () => (await stateOf(fixture, id)) === 'delivered', 30_000);
   const { createHash } = await import('node:crypto');
-  t.match((await seen(world, made))[0], {
+  t.match((await seen(fixture, made))[0], {
     deliveryId: id,
     channelId: channel.id,
     routingId: channel.routingId,
@@ -58,69 +61,69 @@ t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
 });
 
 t.test('a failed one holds its channel, not another, and comes again with the same id', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const code = recorder(`if (request.bodyText === 'bad' && request.attempt < 2) throw new Error('not yet');`);
-  const made = await world.install({ slug: 'order', capabilities: ['host.storage'], code });
-  const [first, second] = [await connect(world, made, 'one'), await connect(world, made, 'two')];
-  const [bad = '', after = ''] = await deliver(world, made, first, ['bad', 'after']);
-  await eventually(async () => (await rowOf(world, bad)).last_error !== null);
-  const [other = ''] = await deliver(world, made, second, ['other']);
-  await eventually(async () => (await stateOf(world, other)) === 'delivered');
-  t.equal(await stateOf(world, after), 'pending');
-  await eventually(async () => (await stateOf(world, after)) === 'delivered', 20_000);
+  const made = await fixture.install({ slug: 'order', capabilities: ['host.storage'], code });
+  const [first, second] = [await connect(fixture, made, 'one'), await connect(fixture, made, 'two')];
+  const [bad = '', after = ''] = await deliver(fixture, made, first, ['bad', 'after']);
+  await eventually(async () => (await rowOf(fixture, bad)).last_error !== null);
+  const [other = ''] = await deliver(fixture, made, second, ['other']);
+  await eventually(async () => (await stateOf(fixture, other)) === 'delivered');
+  t.equal(await stateOf(fixture, after), 'pending');
+  await eventually(async () => (await stateOf(fixture, after)) === 'delivered', 20_000);
   t.same(
-    (await seen(world, made)).map(({ text, attempt }) => `${text} ${attempt}`),
+    (await seen(fixture, made)).map(({ text, attempt }) => `${text} ${attempt}`),
     ['bad 1', 'other 1', 'bad 2', 'after 1'],
   );
 });
 
 t.test('what cannot run now is held, and no attempt is used up', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     ...{ slug: 'held', status: 'paused', capabilities: ['host.storage'], code: recorder() },
   });
-  const channel = await connect(world, made);
-  const [id = ''] = await deliver(world, made, channel, ['x']);
-  await eventually(async () => /not ready: paused/.test((await rowOf(world, id)).last_error ?? ''));
-  t.match(await rowOf(world, id), { state: 'pending', attempts: 0 });
-  await world.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
+  const channel = await connect(fixture, made);
+  const [id = ''] = await deliver(fixture, made, channel, ['x']);
+  await eventually(async () => /not ready: paused/.test((await rowOf(fixture, id)).last_error ?? ''));
+  t.match(await rowOf(fixture, id), { state: 'pending', attempts: 0 });
+  await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
     made.installationId,
   ]);
-  await announceInstallation(world.pool, made.installationId);
-  await eventually(async () => (await stateOf(world, id)) === 'delivered');
-  t.match(await seen(world, made), [{ id, attempt: 1 }]);
+  await announceInstallation(fixture.pool, made.installationId);
+  await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
+  t.match(await seen(fixture, made), [{ id, attempt: 1 }]);
 });
 
 t.test('a version without channel.receive holds what comes until one has it again', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const source = { slug: 'mute', capabilities: ['host.storage'], code: recorder() };
-  const made = await world.install(source);
-  const channel = await connect(world, made);
-  await world.update(made, { ...source, semVer: '1.1.0', code: 'middleware.systemPrompt = () => undefined;' });
-  const [id = ''] = await deliver(world, made, channel, ['x']);
-  await eventually(async () => /no channel.receive/.test((await rowOf(world, id)).last_error ?? ''));
-  await world.update(made, { ...source, semVer: '1.2.0' });
-  await eventually(async () => (await stateOf(world, id)) === 'delivered');
-  t.equal((await seen(world, made)).length, 1);
+  const made = await fixture.install(source);
+  const channel = await connect(fixture, made);
+  await fixture.update(made, { ...source, semVer: '1.1.0', code: 'middleware.systemPrompt = () => undefined;' });
+  const [id = ''] = await deliver(fixture, made, channel, ['x']);
+  await eventually(async () => /no channel.receive/.test((await rowOf(fixture, id)).last_error ?? ''));
+  await fixture.update(made, { ...source, semVer: '1.2.0' });
+  await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
+  t.equal((await seen(fixture, made)).length, 1);
 });
 
 t.test('messages go through inboundMessage into a session of their conversation, once', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const answer = `return { messages: [
     { conversationKey: request.bodyText, from: 'vendor', text: 'hello' },
     { conversationKey: request.bodyText, from: 'vendor', text: 'forbidden' } ] };`;
-  const made = await world.install({ slug: 'talk', capabilities: ['host.storage'], code: recorder(answer) });
-  await world.install({
+  const made = await fixture.install({ slug: 'talk', capabilities: ['host.storage'], code: recorder(answer) });
+  await fixture.install({
     slug: 'guard',
     code: `middleware.inboundMessage = (ctx) => ctx.message.text === 'forbidden' ? ctx.cancel('no') : { message: { text: ctx.message.text + '!' } };`,
   });
-  const channel = await connect(world, made, 'desk');
-  const ids = await deliver(world, made, channel, ['k1', 'k2', 'k1']);
-  await eventually(async () => (await stateOf(world, ids[2] ?? '')) === 'delivered', 20_000);
-  const { items } = (await world.call('GET', '/sessions')).body;
+  const channel = await connect(fixture, made, 'desk');
+  const ids = await deliver(fixture, made, channel, ['k1', 'k2', 'k1']);
+  await eventually(async () => (await stateOf(fixture, ids[2] ?? '')) === 'delivered', 20_000);
+  const { items } = (await fixture.call('GET', '/sessions')).body;
   t.equal(items.length, 2);
   t.match(items[1], { channelId: channel.id, agentId: channel.id, agentName: 'desk' });
-  const transcript = (await world.call('GET', `/sessions/${items[1].id}/messages`)).body.items;
+  const transcript = (await fixture.call('GET', `/sessions/${items[1].id}/messages`)).body.items;
   t.match(transcript, [
     { id: `${ids[0]}:0`, role: 'user', text: 'hello!', data: { from: 'vendor', conversationKey: 'k1' } },
     { role: 'notice', text: /guard stopped it: no/ },
@@ -128,9 +131,9 @@ t.test('messages go through inboundMessage into a session of their conversation,
     { role: 'notice' },
   ]);
   // As after a crash between the last message and the end of the delivery.
-  await world.pool.query(`UPDATE deliveries SET state = 'pending', finished_at = NULL WHERE id = $1`, [ids[0]]);
-  await eventually(async () => (await stateOf(world, ids[0] ?? '')) === 'delivered');
-  t.equal((await world.call('GET', `/sessions/${items[1].id}/messages`)).body.items.length, transcript.length);
+  await fixture.pool.query(`UPDATE deliveries SET state = 'pending', finished_at = NULL WHERE id = $1`, [ids[0]]);
+  await eventually(async () => (await stateOf(fixture, ids[0] ?? '')) === 'delivered');
+  t.equal((await fixture.call('GET', `/sessions/${items[1].id}/messages`)).body.items.length, transcript.length);
 });
 
 t.test('the waits grow from 5 s to an hour, and end', async (t) => {

@@ -4,11 +4,11 @@ import { recordEvent } from '../../../db/installations/events.ts';
 import { readStored } from '../../../db/installations/storage.ts';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
-import { eventually, type Installed, startWorld, type World } from '../world.ts';
+import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
-const seen = async (world: World, made: Installed) =>
-  JSON.parse((await readStored(world.pool, made.installationId, 'seen')) ?? '[]');
+const seen = async (fixture: SupervisorFixture, made: Installed) =>
+  JSON.parse((await readStored(fixture.pool, made.installationId, 'seen')) ?? '[]');
 const recorder = (types: readonly string[], body = '') =>
   `async function note(event) {
     await host.storage.set('seen', [...((await host.storage.get('seen')) ?? []), event]);
@@ -16,9 +16,9 @@ const recorder = (types: readonly string[], body = '') =>
   }
   ${types.map((type) => `events.${type} = note;`).join('\n')}`;
 
-async function installed(world: World, made: Installed): Promise<string> {
+async function installed(fixture: SupervisorFixture, made: Installed): Promise<string> {
   const { installationId, accountId, pluginId, versionId } = made;
-  return recordEvent(world.pool, world.supervisor.queues, {
+  return recordEvent(fixture.pool, fixture.supervisor.queues, {
     ...{ installationId, accountId, pluginId, versionId },
     semVer: '1.0.0',
     type: 'pluginInstalled',
@@ -27,25 +27,25 @@ async function installed(world: World, made: Installed): Promise<string> {
 }
 
 t.test('a session’s start, clear and end are told, each once, in order', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const types = ['sessionStarted', 'sessionCleared', 'sessionDeleted'];
-  const made = await world.install({ slug: 'told', capabilities: ['host.storage'], code: recorder(types) });
-  await world.install({ slug: 'deaf', code: 'middleware.systemPrompt = () => undefined;' });
-  const session = await world.session();
-  await world.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] });
-  const cleared = await world.call('POST', `/sessions/${session}/clear`, { reason: 'fresh' });
+  const made = await fixture.install({ slug: 'told', capabilities: ['host.storage'], code: recorder(types) });
+  await fixture.install({ slug: 'deaf', code: 'middleware.systemPrompt = () => undefined;' });
+  const session = await fixture.session();
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] });
+  const cleared = await fixture.call('POST', `/sessions/${session}/clear`, { reason: 'fresh' });
   t.match(cleared, { status: 200, body: { id: session, clearedAt: /T/ } });
-  t.same((await world.call('GET', `/sessions/${session}/messages`)).body.items, []);
-  t.equal((await world.call('DELETE', `/sessions/${session}`)).status, 204);
-  t.equal((await world.call('GET', `/sessions/${session}`)).status, 404);
-  t.equal((await world.call('DELETE', `/sessions/${session}`)).status, 404);
-  await eventually(async () => (await seen(world, made)).length === 3);
-  t.match(await seen(world, made), [
+  t.same((await fixture.call('GET', `/sessions/${session}/messages`)).body.items, []);
+  t.equal((await fixture.call('DELETE', `/sessions/${session}`)).status, 204);
+  t.equal((await fixture.call('GET', `/sessions/${session}`)).status, 404);
+  t.equal((await fixture.call('DELETE', `/sessions/${session}`)).status, 404);
+  await eventually(async () => (await seen(fixture, made)).length === 3);
+  t.match(await seen(fixture, made), [
     { type: 'sessionStarted', attempt: 1, data: { sessionId: session, agentId: 'agent-1', channelId: null } },
     { type: 'sessionCleared', data: { sessionId: session, messageCount: 1 } },
     { type: 'sessionDeleted', data: { sessionId: session } },
   ]);
-  t.match((await seen(world, made))[0], {
+  t.match((await seen(fixture, made))[0], {
     installationId: made.installationId,
     pluginId: made.pluginId,
     versionId: made.versionId,
@@ -55,84 +55,84 @@ t.test('a session’s start, clear and end are told, each once, in order', async
 });
 
 t.test('a veto keeps the session', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'keeper',
     code: 'middleware.sessionClear = (ctx) => ctx.cancel("keep it: " + ctx.messageCount);',
   });
-  const session = await world.session();
-  await world.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] });
-  const refused = await world.call('POST', `/sessions/${session}/clear`, {});
+  const session = await fixture.session();
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] });
+  const refused = await fixture.call('POST', `/sessions/${session}/clear`, {});
   t.match(refused, { status: 409, body: { code: 'cancelled', detail: /keeper stopped it: keep it: 1/ } });
-  const { items } = (await world.call('GET', `/sessions/${session}/messages`)).body;
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
   t.match(items, [{ text: 'x' }, { role: 'notice' }]);
 });
 
 t.test('a failing handler is asked again with the same id', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const code = recorder(['pluginInstalled'], 'if (event.attempt < 2) throw new Error("not yet");');
-  const made = await world.install({ slug: 'slow', capabilities: ['host.storage'], code });
-  const id = await installed(world, made);
-  await eventually(async () => (await seen(world, made)).length === 2, 30_000);
-  t.match(await seen(world, made), [
+  const made = await fixture.install({ slug: 'slow', capabilities: ['host.storage'], code });
+  const id = await installed(fixture, made);
+  await eventually(async () => (await seen(fixture, made)).length === 2, 30_000);
+  t.match(await seen(fixture, made), [
     { id, attempt: 1 },
     { id, attempt: 2 },
   ]);
   await eventually(async () => {
-    const { rows } = await world.pool.query('SELECT state FROM events WHERE id = $1', [id]);
+    const { rows } = await fixture.pool.query('SELECT state FROM events WHERE id = $1', [id]);
     return rows[0].state === 'delivered';
   });
 });
 
 t.test('an event for a plugin that waits for configuration waits too', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'waiting',
     status: 'needs_configuration',
     capabilities: ['host.storage'],
     code: recorder(['pluginInstalled']),
   });
-  const id = await installed(world, made);
-  const row = async () => (await world.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
+  const id = await installed(fixture, made);
+  const row = async () => (await fixture.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
   await eventually(async () => /not ready/.test((await row()).last_error ?? ''));
   t.match(await row(), { state: 'pending', attempts: 0 });
-  await world.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
+  await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
     made.installationId,
   ]);
-  await announceInstallation(world.pool, made.installationId);
-  await eventually(async () => (await seen(world, made)).length === 1);
-  t.match(await seen(world, made), [{ id, attempt: 1 }]);
+  await announceInstallation(fixture.pool, made.installationId);
+  await eventually(async () => (await seen(fixture, made)).length === 1);
+  t.match(await seen(fixture, made), [{ id, attempt: 1 }]);
 });
 
 t.test('an uninstall says its last word, then everything goes', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'leaving',
     capabilities: ['host.storage'],
     secrets: { key: 'x' },
     code: `events.pluginUninstalled = async (event) => { host.log('bye ' + (await host.secrets.get('key')) + event.data.by); };`,
   });
   const { installationId, accountId, pluginId, versionId } = made;
-  await world.pool.query(`UPDATE installations SET status = 'uninstalling', updated_at = now() WHERE id = $1`, [
+  await fixture.pool.query(`UPDATE installations SET status = 'uninstalling', updated_at = now() WHERE id = $1`, [
     installationId,
   ]);
-  const id = await recordEvent(world.pool, world.supervisor.queues, {
+  const id = await recordEvent(fixture.pool, fixture.supervisor.queues, {
     ...{ installationId, accountId, pluginId, versionId },
     semVer: '1.0.0',
     type: 'pluginUninstalled',
     data: { by: 'user' },
   });
-  await world.supervisor.queues.send(world.pool, 'uninstall', { installationId });
-  await announceInstallation(world.pool, installationId);
+  await fixture.supervisor.queues.send(fixture.pool, 'uninstall', { installationId });
+  await announceInstallation(fixture.pool, installationId);
   await eventually(async () => {
-    const { rows } = await world.pool.query('SELECT 1 FROM installations WHERE id = $1', [installationId]);
+    const { rows } = await fixture.pool.query('SELECT 1 FROM installations WHERE id = $1', [installationId]);
     return rows.length === 0;
   });
-  const { rows } = await world.pool.query('SELECT state FROM events WHERE id = $1', [id]);
+  const { rows } = await fixture.pool.query('SELECT state FROM events WHERE id = $1', [id]);
   t.equal(rows[0].state, 'delivered');
-  t.equal(world.supervisor.fleet.pidOf(installationId), null);
-  await world.supervisor.logs.flush();
-  const lines = await world.pool.query('SELECT message, source FROM plugin_logs WHERE installation_id = $1', [
+  t.equal(fixture.supervisor.fleet.pidOf(installationId), null);
+  await fixture.supervisor.logs.flush();
+  const lines = await fixture.pool.query('SELECT message, source FROM plugin_logs WHERE installation_id = $1', [
     installationId,
   ]);
   t.match(lines.rows, [{ message: 'bye xuser', source: 'events.pluginUninstalled' }]);

@@ -1,24 +1,25 @@
 /** Where a plugin may not run for want of bubblewrap, its deliveries and events wait; none of their attempts is used up. */
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { eventually, openGround, startWorld } from '../world.ts';
+import { eventually, openStorageFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);
-const { sandbox } = await openGround(t);
+const { sandbox } = await openStorageFixture(t);
 
 t.test('a refused plugin’s deliveries and events are held', async (t) => {
   const missing = 'Install bubblewrap.';
-  const world = await startWorld(t, { sandbox: { ...sandbox, state: 'degraded', missing } });
+  const fixture = await startSupervisorFixture(t, { sandbox: { ...sandbox, state: 'degraded', missing } });
   const code = `${recorder()} events.pluginInstalled = () => undefined;`;
-  const made = await world.install({ slug: 'theirs', owner: 'bob', code });
-  const [first = '', second = ''] = await deliver(world, made, await connect(world, made), ['1', '2']);
-  const eventId = await recordEvent(world.pool, world.supervisor.queues, {
+  const made = await fixture.install({ slug: 'theirs', owner: 'bob', code });
+  const [first = '', second = ''] = await deliver(fixture, made, await connect(fixture, made), ['1', '2']);
+  const eventId = await recordEvent(fixture.pool, fixture.supervisor.queues, {
     ...{ ...made, semVer: '1.0.0', type: 'pluginInstalled', data: { reason: 'install' } },
   });
   const eventRow = async () =>
-    (await world.pool.query('SELECT *, next_attempt_at - now() AS wait FROM events WHERE id = $1', [eventId])).rows[0];
-  for (const look of [() => rowOf(world, first), eventRow]) {
+    (await fixture.pool.query('SELECT *, next_attempt_at - now() AS wait FROM events WHERE id = $1', [eventId]))
+      .rows[0];
+  for (const look of [() => rowOf(fixture, first), eventRow]) {
     const row = await eventually(async () => {
       const found = await look();
       return found.last_error !== null && found;
@@ -26,5 +27,9 @@ t.test('a refused plugin’s deliveries and events are held', async (t) => {
     t.match(row, { state: 'pending', attempts: 0, claimed_by: null, last_error: /Install bubblewrap/ });
     t.ok(row.next_attempt_at.getTime() > Date.now(), 'looked at again later');
   }
-  t.match(await rowOf(world, second), { state: 'pending', attempts: 0 }, 'the next one of the channel waits behind it');
+  t.match(
+    await rowOf(fixture, second),
+    { state: 'pending', attempts: 0 },
+    'the next one of the channel waits behind it',
+  );
 });

@@ -7,8 +7,8 @@ import { lockInstallation } from '../../../db/installations/installations.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { maintainLogs } from '../../../db/records/logs.ts';
+import { eventually, type Installed, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
-import { eventually, type Ground, type Installed, openGround } from '../world.ts';
 
 t.setTimeout(300_000);
 
@@ -23,41 +23,41 @@ events.pluginUninstalled = async (event) => {
 `;
 
 interface Leaving extends Installed {
-  readonly ground: Ground;
+  readonly storage: StorageFixture;
 }
 
 async function uninstalled(t: Test, patience: number): Promise<Leaving> {
-  const ground = await openGround(t);
-  await maintainLogs(ground.pool);
-  const made = await ground.install({
+  const storage = await openStorageFixture(t);
+  await maintainLogs(storage.pool);
+  const made = await storage.install({
     ...{ code: LEAVING, capabilities: ['host.storage'], secrets: { key: 'x' } },
     settings: { patience: String(patience) },
   });
-  await ground.pool.query(
+  await storage.pool.query(
     `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'old', '1', 1)`,
     [made.installationId],
   );
-  const queues = await startQueues({ pool: ground.pool, role: 'producer', onError: () => undefined });
-  await inTransaction(ground.pool, async (tx) => {
+  const queues = await startQueues({ pool: storage.pool, role: 'producer', onError: () => undefined });
+  await inTransaction(storage.pool, async (tx) => {
     const installation = await lockInstallation(tx, made.accountId, made.installationId);
     if (installation) await beginRemoval(tx, queues, installation, 'user');
   });
   await queues.stop();
-  return { ...made, ground };
+  return { ...made, storage };
 }
 
-const lastWord = async ({ ground, installationId }: Leaving) =>
-  (await ground.pool.query('SELECT * FROM events WHERE installation_id = $1', [installationId])).rows[0];
-const heard = async ({ ground, installationId }: Leaving) =>
+const lastWord = async ({ storage, installationId }: Leaving) =>
+  (await storage.pool.query('SELECT * FROM events WHERE installation_id = $1', [installationId])).rows[0];
+const heard = async ({ storage, installationId }: Leaving) =>
   (
-    await ground.pool.query(`SELECT 1 FROM installation_storage WHERE installation_id = $1 AND key = 'heard'`, [
+    await storage.pool.query(`SELECT 1 FROM installation_storage WHERE installation_id = $1 AND key = 'heard'`, [
       installationId,
     ])
   ).rows.length > 0;
 /** Whether some statement of another connection waits for a row of ours. */
-const isWaiting = async ({ ground }: Leaving, statement: string) =>
+const isWaiting = async ({ storage }: Leaving, statement: string) =>
   (
-    await ground.pool.query(
+    await storage.pool.query(
       `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ILIKE $1`,
       [`%${statement}%`],
     )
@@ -65,7 +65,7 @@ const isWaiting = async ({ ground }: Leaving, statement: string) =>
 
 /** Keeps rows locked while `work` runs, so that the supervisor stops right there. */
 async function holding(of: Leaving, lock: string, work: (holder: ClientBase) => Promise<void>): Promise<void> {
-  const holder = await of.ground.pool.connect();
+  const holder = await of.storage.pool.connect();
   try {
     await holder.query('BEGIN');
     await holder.query(lock, [of.installationId]);
@@ -78,7 +78,7 @@ async function holding(of: Leaving, lock: string, work: (holder: ClientBase) => 
 
 /** Waits until it is gone, and looks at what it left. */
 async function gone(t: Test, of: Leaving, attempts: number): Promise<void> {
-  const { pool } = of.ground;
+  const { pool } = of.storage;
   const rows = async (table: string, column = 'installation_id') =>
     (await pool.query(`SELECT * FROM ${table} WHERE ${column} = $1`, [of.installationId])).rows;
   await eventually(async () => (await rows('installations', 'id')).length === 0, 60_000);
@@ -99,30 +99,30 @@ async function gone(t: Test, of: Leaving, attempts: number): Promise<void> {
 t.test('killed before anything was done', async (t) => {
   const of = await uninstalled(t, 0);
   // The job is gone as well: the row alone says that the removal was begun.
-  await of.ground.pool.query('DELETE FROM pgboss.job');
-  await startProcess(t, of.ground);
+  await of.storage.pool.query('DELETE FROM pgboss.job');
+  await startProcess(t, of.storage);
   await gone(t, of, 1);
 });
 
 t.test('killed while the plugin has its last word', async (t) => {
   const of = await uninstalled(t, 3_600_000);
-  const first = await startProcess(t, of.ground);
+  const first = await startProcess(t, of.storage);
   await eventually(() => heard(of));
   await first.kill();
   t.match(await lastWord(of), { state: 'pending', attempts: 1 });
-  await startProcess(t, of.ground);
+  await startProcess(t, of.storage);
   await gone(t, of, 2);
 });
 
 t.test('killed when the last word is said and not yet written down', async (t) => {
   const of = await uninstalled(t, 2_000);
-  const first = await startProcess(t, of.ground);
+  const first = await startProcess(t, of.storage);
   await eventually(() => heard(of));
   await holding(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
     await eventually(() => isWaiting(of, 'UPDATE events SET state'));
     await first.kill();
   });
-  await startProcess(t, of.ground);
+  await startProcess(t, of.storage);
   await eventually(async () => (await lastWord(of)).state === 'delivered', 30_000);
   const { attempts } = await lastWord(of);
   t.ok(attempts <= 2, 'written after all, or said again');
@@ -131,36 +131,36 @@ t.test('killed when the last word is said and not yet written down', async (t) =
 
 t.test('killed when the last word is written down and nothing is removed', async (t) => {
   const of = await uninstalled(t, 0);
-  const first = await startProcess(t, of.ground);
+  const first = await startProcess(t, of.storage);
   await holding(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
     await eventually(() => isWaiting(of, '%FROM installations%FOR UPDATE%'));
     // Log and audit are written in batches, a moment later.
-    await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM audit')).rows.length > 0);
-    await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM plugin_logs')).rows.length > 0);
+    await eventually(async () => (await of.storage.pool.query('SELECT 1 FROM audit')).rows.length > 0);
+    await eventually(async () => (await of.storage.pool.query('SELECT 1 FROM plugin_logs')).rows.length > 0);
     await first.kill();
   });
-  const left = await of.ground.pool.query('SELECT status FROM installations');
+  const left = await of.storage.pool.query('SELECT status FROM installations');
   t.same(left.rows, [{ status: 'uninstalling' }], 'a transaction that lost its process left no trace');
-  await startProcess(t, of.ground);
+  await startProcess(t, of.storage);
   await gone(t, of, 1);
 });
 
 t.test('killed right after the removal', async (t) => {
   const of = await uninstalled(t, 0);
-  const first = await startProcess(t, of.ground);
-  await eventually(async () => (await of.ground.pool.query('SELECT 1 FROM audit')).rows.length > 0);
+  const first = await startProcess(t, of.storage);
+  await eventually(async () => (await of.storage.pool.query('SELECT 1 FROM audit')).rows.length > 0);
   await gone(t, of, 1);
   await first.kill();
-  const second = await startProcess(t, of.ground);
+  const second = await startProcess(t, of.storage);
   t.equal((await fetch(`${second.opsUrl}/readyz`)).status, 200, 'the next one starts as usual');
   await gone(t, of, 1);
 });
 
 t.test('the row of a deleted plugin goes with its last installation', async (t) => {
   const of = await uninstalled(t, 0);
-  await inTransaction(of.ground.pool, (tx) => deletePlugin(tx, of.pluginId));
-  await startProcess(t, of.ground);
+  await inTransaction(of.storage.pool, (tx) => deletePlugin(tx, of.pluginId));
+  await startProcess(t, of.storage);
   await gone(t, of, 1);
-  const { rows } = await of.ground.pool.query('SELECT id FROM plugins UNION ALL SELECT id FROM versions');
+  const { rows } = await of.storage.pool.query('SELECT id FROM plugins UNION ALL SELECT id FROM versions');
   t.same(rows, [], 'and its versions with it');
 });

@@ -1,28 +1,36 @@
 /** `host.agents`: kept per account, changed only by who made them, written to through `agentMessage`, gone with their maker. */
 import t from 'tap';
 import { AGENT_MESSAGE_DEPTH } from '../../../supervisor/host/agents.ts';
+import {
+  asCommand,
+  eventually,
+  type Installed,
+  openStorageFixture,
+  runCommand,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
-import { asCommand, eventually, type Installed, openGround, runCommand, startWorld, type World } from '../world.ts';
 
 t.setTimeout(120_000);
 const code = asCommand('return host.agents[args.call](...args.given);');
 const capabilities = ['host.agents'];
 const as =
-  (world: World, slug: string, account = 'ann') =>
+  (fixture: SupervisorFixture, slug: string, account = 'ann') =>
   (call: string, ...given: unknown[]) =>
-    runCommand(world, slug, { call, given }, { account });
-const messages = async (world: World) =>
+    runCommand(fixture, slug, { call, given }, { account });
+const messages = async (fixture: SupervisorFixture) =>
   (
-    await world.pool.query(
+    await fixture.pool.query(
       'SELECT m.*, s.agent_id, s.agent_name FROM session_messages m JOIN sessions s ON s.id = m.session_id ORDER BY position',
     )
   ).rows;
 
 t.test('agents are the account’s; only their maker changes them', async (t) => {
-  const world = await startWorld(t);
-  for (const slug of ['one', 'two']) await world.install({ slug, capabilities, code });
-  await world.install({ slug: 'bobs', account: 'bob', capabilities, code });
-  const [one, two, bobs] = [as(world, 'one'), as(world, 'two'), as(world, 'bobs', 'bob')];
+  const fixture = await startSupervisorFixture(t);
+  for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
+  await fixture.install({ slug: 'bobs', account: 'bob', capabilities, code });
+  const [one, two, bobs] = [as(fixture, 'one'), as(fixture, 'two'), as(fixture, 'bobs', 'bob')];
   const made = await one('create', { name: 'Helper', instructions: 'Help.' });
   t.match(made, { name: 'Helper', instructions: 'Help.', model: null, id: String });
   t.same(await two('list'), [made]);
@@ -38,25 +46,25 @@ t.test('agents are the account’s; only their maker changes them', async (t) =>
   const long = { name: 'Long', instructions: 'x'.repeat(250_000) };
   for (let n = 0; n < 4; n += 1) t.match(await one('create', long), { name: 'Long' });
   t.match(await one('create', long), /no room/, 'a list fits into one answer');
-  t.equal((await world.pool.query('SELECT 1 FROM agents')).rowCount, 5);
+  t.equal((await fixture.pool.query('SELECT 1 FROM agents')).rowCount, 5);
   t.equal(await one('remove', made.id), null);
-  t.equal((await world.pool.query('SELECT 1 FROM agents')).rowCount, 4);
+  t.equal((await fixture.pool.query('SELECT 1 FROM agents')).rowCount, 4);
 });
 
 t.test('a message passes agentMessage, then it is in the agent’s newest session', async (t) => {
-  const world = await startWorld(t);
-  await world.install({ slug: 'one', capabilities, code });
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ slug: 'one', capabilities, code });
+  await fixture.install({
     slug: 'guard',
     code: `middleware.agentMessage = (ctx) => {
       if (ctx.message.text === 'bad') ctx.cancel('not this');
       return { message: { text: ctx.message.text + ' from ' + ctx.fromAgentId + ' to ' + ctx.agent.name } };
     };`,
   });
-  const one = as(world, 'one');
+  const one = as(fixture, 'one');
   const { id } = await one('create', { name: 'Helper' });
   const sent = await one('send', id, 'hello');
-  t.match(await messages(world), [
+  t.match(await messages(fixture), [
     {
       ...{ id: sent.id, role: 'user', text: 'hello from agent-1 to Helper', agent_id: id, agent_name: 'Helper' },
       data: { kind: 'agent_message', fromAgentId: 'agent-1', plugin: 'one' },
@@ -64,7 +72,7 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
   ]);
   t.match(await one('send', id, 'bad'), /guard stopped it: not this/);
   await one('send', id, 'again');
-  const all = await messages(world);
+  const all = await messages(fixture);
   t.match(
     all.map(({ role }) => role),
     ['user', 'notice', 'user'],
@@ -74,26 +82,26 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
 });
 
 t.test('a hook that answers messages with messages comes to an end', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'loop',
     capabilities,
     code: `${code} middleware.agentMessage = async (ctx) => {
       await host.agents.send(ctx.toAgentId, ctx.message.text + '+').catch((error) => host.log('ended', { why: error.message }));
     };`,
   });
-  const loop = as(world, 'loop');
+  const loop = as(fixture, 'loop');
   const { id } = await loop('create', { name: 'Echo' });
   await loop('send', id, 'x');
-  t.same((await messages(world)).map(({ text }) => text).sort(), ['x', 'x+', 'x++'].slice(0, AGENT_MESSAGE_DEPTH));
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query(`SELECT data FROM plugin_logs WHERE message = 'ended'`);
+  t.same((await messages(fixture)).map(({ text }) => text).sort(), ['x', 'x+', 'x++'].slice(0, AGENT_MESSAGE_DEPTH));
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'ended'`);
   t.match(rows, [{ data: { why: /set off messages 3 times already/ } }]);
 });
 
 /** An installation with an agent that has a chat, and another's and the account's own beside it. */
 async function withChats(
-  pool: World['pool'],
+  pool: SupervisorFixture['pool'],
   { accountId, installationId }: Installed,
   other: Installed,
 ): Promise<void> {
@@ -116,7 +124,7 @@ async function withChats(
     [accountId],
   );
 }
-const left = async (pool: World['pool']) =>
+const left = async (pool: SupervisorFixture['pool']) =>
   (
     await pool.query(
       'SELECT id FROM agents UNION ALL SELECT id FROM sessions UNION ALL SELECT id FROM session_messages ORDER BY id',
@@ -124,20 +132,20 @@ const left = async (pool: World['pool']) =>
   ).rows.map(({ id }) => id);
 
 t.test('an uninstall takes its agents and their chats, whole or not at all when killed', async (t) => {
-  const ground = await openGround(t);
-  const leaving = await ground.install({ code: 'middleware.systemPrompt = () => undefined;' });
-  const other = await ground.install({ code: 'middleware.systemPrompt = () => undefined;' });
-  await withChats(ground.pool, leaving, other);
-  await ground.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
-  const first = await startProcess(t, ground);
-  const holder = await ground.pool.connect();
+  const storage = await openStorageFixture(t);
+  const leaving = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });
+  const other = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });
+  await withChats(storage.pool, leaving, other);
+  await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
+  const first = await startProcess(t, storage);
+  const holder = await storage.pool.connect();
   await holder.query('BEGIN');
   // The chats go after the agents: there it is killed.
   await holder.query(`SELECT 1 FROM sessions WHERE id = 's-gone' FOR UPDATE`);
   await eventually(
     async () =>
       (
-        await ground.pool.query(
+        await storage.pool.query(
           `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%DELETE FROM sessions%' AND datname = current_database()`,
         )
       ).rows.length > 0,
@@ -146,9 +154,9 @@ t.test('an uninstall takes its agents and their chats, whole or not at all when 
   await first.kill();
   await holder.query('ROLLBACK');
   holder.release();
-  t.same(await left(ground.pool), ['gone', 'm', 'other', 'own', 's-gone', 's-other', 's-own']);
-  await startProcess(t, ground);
-  await eventually(async () => (await left(ground.pool)).length === 4, 60_000);
-  t.same(await left(ground.pool), ['other', 'own', 's-other', 's-own']);
-  t.equal((await ground.pool.query('SELECT 1 FROM installations')).rows.length, 1);
+  t.same(await left(storage.pool), ['gone', 'm', 'other', 'own', 's-gone', 's-other', 's-own']);
+  await startProcess(t, storage);
+  await eventually(async () => (await left(storage.pool)).length === 4, 60_000);
+  t.same(await left(storage.pool), ['other', 'own', 's-other', 's-own']);
+  t.equal((await storage.pool.query('SELECT 1 FROM installations')).rows.length, 1);
 });

@@ -2,7 +2,7 @@
 import { createServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { eventually } from '../world.ts';
+import { eventually } from '../supervisor-fixture.ts';
 import { listenOn, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
 
 const PUBLIC = '8.8.8.8';

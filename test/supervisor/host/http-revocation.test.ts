@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
-import { eventually, type Installed, startWorld, type World } from '../world.ts';
+import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startDns } from './dns-server.ts';
 import { serve, type Target } from './http-target.ts';
 
@@ -16,7 +16,7 @@ const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
 } };`;
 
 interface Asking extends Installed {
-  readonly world: World;
+  readonly fixture: SupervisorFixture;
   readonly server: Target;
   ask(path: string): Promise<string>;
 }
@@ -28,25 +28,25 @@ async function asking(t: Test): Promise<Asking> {
   const dns = await startDns(t);
   dns.set('api.test', ['127.0.0.1']);
   const http = { dnsServers: [dns.address], allowPrivate: new Set([`api.test:${server.port}`]) };
-  const world = await startWorld(t, { http });
-  const made = await world.install({ slug: 'asking', capabilities: ['host.http:api.test'], code: FETCHING });
-  const session = await world.session();
+  const fixture = await startSupervisorFixture(t, { http });
+  const made = await fixture.install({ slug: 'asking', capabilities: ['host.http:api.test'], code: FETCHING });
+  const session = await fixture.session();
   const ask = async (path: string) => {
     const input = path.includes(':') ? path : `http://api.test:${server.port}${path}`;
-    const { body } = await world.call('POST', `/sessions/${session}/commands/asking__run`, { input });
+    const { body } = await fixture.call('POST', `/sessions/${session}/commands/asking__run`, { input });
     return body.text ?? JSON.stringify(body);
   };
-  return { ...made, world, server, ask };
+  return { ...made, fixture, server, ask };
 }
 
 t.test('a plugin gets an answer with text and bytes, and a sentence for what it may not have', async (t) => {
-  const { ask, server, world, installationId } = await asking(t);
+  const { ask, server, fixture, installationId } = await asking(t);
   t.equal(await ask('/now'), '200 here Uint8Array4');
   t.match(await ask('http://other.test/'), /^failed: host\.http\.fetch: other\.test is not a granted host/);
   t.match(await ask('http://169.254.169.254/'), /^failed: host\.http\.fetch: the address names no host/);
   await eventually(async () => (await server.open()) === 0);
-  await world.supervisor.audit.flush();
-  const { rows } = await world.pool.query('SELECT DISTINCT member, outcome FROM audit WHERE installation_id = $1', [
+  await fixture.supervisor.audit.flush();
+  const { rows } = await fixture.pool.query('SELECT DISTINCT member, outcome FROM audit WHERE installation_id = $1', [
     installationId,
   ]);
   t.same(
@@ -63,18 +63,18 @@ const ends: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; t
   'a pause': { what: (asking) => change(asking, `status = 'paused'`), told: /not granted any more/ },
   'an uninstall': { what: (asking) => change(asking, `status = 'uninstalling'`), told: /not granted any more/ },
   'the death of its child': {
-    what: async ({ world, installationId }) => {
-      killProcess(world.supervisor.fleet.pidOf(installationId));
+    what: async ({ fixture, installationId }) => {
+      killProcess(fixture.supervisor.fleet.pidOf(installationId));
     },
     told: /ended|gone|died|killed|SIGKILL/i,
   },
 };
 
-async function change({ world, installationId }: Asking, what: string): Promise<void> {
-  await world.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
+async function change({ fixture, installationId }: Asking, what: string): Promise<void> {
+  await fixture.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
     installationId,
   ]);
-  await announceInstallation(world.pool, installationId);
+  await announceInstallation(fixture.pool, installationId);
 }
 
 for (const [name, { what, told }] of Object.entries(ends))

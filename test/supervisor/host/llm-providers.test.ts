@@ -1,6 +1,6 @@
 /** `host.models` and `host.llm` with models that other plugins of the account provide. */
 import t from 'tap';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startModelServer } from './model-server.ts';
 
 const tool = (body: string) =>
@@ -19,7 +19,7 @@ const answer = (text: string) =>
 const hello = { messages: [{ role: 'user', text: 'hello' }] };
 
 const server = await startModelServer(t);
-const world = await startWorld(t, {
+const fixture = await startSupervisorFixture(t, {
   models: [
     {
       ...{ name: 'main', kind: 'openai', baseUrl: server.url, structuredOutputs: true },
@@ -28,18 +28,18 @@ const world = await startWorld(t, {
   ],
 });
 async function run(slug: string, args: unknown = {}, account = 'ann') {
-  const session = await world.session(account);
+  const session = await fixture.session(account);
   const path = `/sessions/${session}/tools/${slug}__run`;
   // A first start may be late on a busy machine; the answer says so and asks to come again.
   const said = await eventually(async () => {
-    const { body } = await world.call('POST', path, { arguments: args }, account);
+    const { body } = await fixture.call('POST', path, { arguments: args }, account);
     return /cannot be asked right now/.test(body.content?.[0]?.json?.refused) || body.status === 503 ? null : body;
   });
   return said.content?.[0]?.json ?? said;
 }
-await world.install({ slug: 'asker', capabilities: ['host.llm'], code: ASK });
-await world.install({ slug: 'lister', capabilities: ['host.models:read'], code: LIST });
-await world.install({
+await fixture.install({ slug: 'asker', capabilities: ['host.llm'], code: ASK });
+await fixture.install({ slug: 'lister', capabilities: ['host.models:read'], code: LIST });
+await fixture.install({
   slug: 'maker',
   capabilities: ['host.models', 'host.llm'],
   code: provider(['m/1', 'm2'], answer('"I heard " + request.messages[0].text + " " + Object.keys(ctx).sort()')) + LIST,
@@ -55,8 +55,8 @@ t.test(
       { id: 'maker__acme/m2', name: 'Acme m2', contextWindow: 1000 },
     ]);
     t.same(ids(await run('maker')), ['main/big']);
-    await world.install({ slug: 'far', account: 'eve', capabilities: ['host.models', 'host.llm'], code: LIST });
-    await world.install({ slug: 'far-asker', account: 'eve', capabilities: ['host.llm'], code: ASK });
+    await fixture.install({ slug: 'far', account: 'eve', capabilities: ['host.models', 'host.llm'], code: LIST });
+    await fixture.install({ slug: 'far-asker', account: 'eve', capabilities: ['host.llm'], code: ASK });
     t.same(ids(await run('far', {}, 'eve')), ['main/big']);
     const stolen = await run('far-asker', { ...hello, model: 'maker__acme/m2' }, 'eve');
     t.match(stolen.refused, /there is no model of that id/);
@@ -73,8 +73,8 @@ t.test('a plugin’s model answers, knowing nothing of who asks', async (t) => {
 });
 
 t.test('a provider that fails says so without its own words', async (t) => {
-  await world.install({ slug: 'broken', code: provider(['x'], `throw new Error('my secret');`) });
-  await world.install({ slug: 'liar', code: provider(['x'], `return { text: 7, secret: 'my secret' };`) });
+  await fixture.install({ slug: 'broken', code: provider(['x'], `throw new Error('my secret');`) });
+  await fixture.install({ slug: 'liar', code: provider(['x'], `return { text: 7, secret: 'my secret' };`) });
   for (const slug of ['broken', 'liar']) {
     const { refused } = await run('asker', { ...hello, model: `${slug}__acme/x` });
     t.match(refused, new RegExp(`${slug}__acme failed`));
@@ -83,7 +83,7 @@ t.test('a provider that fails says so without its own words', async (t) => {
 });
 
 t.test('a structured answer of a plugin is checked too', async (t) => {
-  await world.install({
+  await fixture.install({
     slug: 'json',
     code: provider(
       ['good', 'bad'],
@@ -106,24 +106,24 @@ t.test('providers that ask each other come to an end', async (t) => {
          .catch((error) => ({ text: error.message }));
        ${answer('"(" + text + ")"')}`,
     );
-  await world.install({ slug: 'ping', capabilities: ['host.llm'], code: ring('pong') });
-  await world.install({ slug: 'pong', capabilities: ['host.llm'], code: ring('ping') });
+  await fixture.install({ slug: 'ping', capabilities: ['host.llm'], code: ring('pong') });
+  await fixture.install({ slug: 'pong', capabilities: ['host.llm'], code: ring('ping') });
   const { text } = await run('asker', { ...hello, model: 'ping__acme/x' });
   t.match(text, /^\(\(\([^(]*more than 3 plugin providers ask each other[^)]*\)\)\)$/);
   // Over the session API the first provider is asked without host.llm, and counts all the same.
-  const direct = await world.call('POST', `/sessions/${await world.session()}/providers/ping__acme`, {
+  const direct = await fixture.call('POST', `/sessions/${await fixture.session()}/providers/ping__acme`, {
     request: { ...hello, model: 'x' },
   });
   t.match(direct.body.text, /^\(\(\([^(]*more than 3[^)]*\)\)\)$/);
 });
 
 t.test('agent runtimes list and ask them over the session API', async (t) => {
-  const path = `/sessions/${await world.session()}/providers`;
-  const { body } = await world.call('GET', path);
+  const path = `/sessions/${await fixture.session()}/providers`;
+  const { body } = await fixture.call('GET', path);
   const maker = body.items.find(({ slug }: { slug: string }) => slug === 'maker');
   t.match(maker, { name: 'maker__acme', models: [{ id: 'm/1' }, { id: 'm2' }] });
-  const said = await world.call('POST', `${path}/maker__acme`, { request: { ...hello, model: 'm2' } });
+  const said = await fixture.call('POST', `${path}/maker__acme`, { request: { ...hello, model: 'm2' } });
   t.match(said.body, { model: 'm2', text: /I heard hello/ });
-  t.equal((await world.call('POST', `${path}/maker__nobody`, { request: hello })).status, 404);
-  t.equal((await world.call('POST', `${path}/maker__acme`, { request: { messages: [] } })).status, 400);
+  t.equal((await fixture.call('POST', `${path}/maker__nobody`, { request: hello })).status, 404);
+  t.equal((await fixture.call('POST', `${path}/maker__acme`, { request: { messages: [] } })).status, 400);
 });

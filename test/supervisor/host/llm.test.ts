@@ -3,7 +3,7 @@ import t from 'tap';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
-import { eventually, startWorld, type World } from '../world.ts';
+import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import {
   anthropic,
   type ModelServer,
@@ -32,11 +32,11 @@ const ASK = tool(`
 const asker = { slug: 'asker', capabilities: ['host.llm', 'host.models'], code: ASK };
 const hello = { messages: [{ role: 'user', text: 'hello' }] };
 
-async function run(world: World, slug: string, args: unknown = {}) {
-  const path = `/sessions/${await world.session()}/tools/${slug}__run`;
+async function run(fixture: SupervisorFixture, slug: string, args: unknown = {}) {
+  const path = `/sessions/${await fixture.session()}/tools/${slug}__run`;
   // A first start may be late on a busy machine; the answer says so and asks to come again.
   const body = await eventually(async () => {
-    const answer = await world.call('POST', path, { arguments: args });
+    const answer = await fixture.call('POST', path, { arguments: args });
     return answer.status === 503 ? null : answer.body;
   });
   return body.content?.[0]?.json ?? body.content?.[0]?.text ?? body;
@@ -44,13 +44,13 @@ async function run(world: World, slug: string, args: unknown = {}) {
 
 const server = await startModelServer(t);
 const claude = { id: 'claude', name: 'C', contextWindow: undefined, price: undefined };
-const world = await startWorld(t, {
+const fixture = await startSupervisorFixture(t, {
   models: [providerOf(server), providerOf(server, { name: 'other', kind: 'anthropic', models: [claude] })],
 });
-const installed = await world.install(asker);
+const installed = await fixture.install(asker);
 
 t.test('without a model the refusal says what to set', async (t) => {
-  const bare = await startWorld(t);
+  const bare = await startSupervisorFixture(t);
   await bare.install(asker);
   const said = await run(bare, 'asker', hello);
   t.match(said.refused, /no model is configured: set MODELS_FILE/);
@@ -58,7 +58,7 @@ t.test('without a model the refusal says what to set', async (t) => {
 
 t.test('an OpenAI-compatible model is asked by a stream and answers as one', async (t) => {
   server.answers = [openAiInPieces(3, 'Grü', 'ße, ', '世界 🌍')];
-  const said = await run(world, 'asker', {
+  const said = await run(fixture, 'asker', {
     ...{ system: 'Be brief.', maxTokens: 50, temperature: 0.5 },
     messages: [
       { role: 'user', text: 'hi' },
@@ -79,7 +79,7 @@ t.test('an OpenAI-compatible model is asked by a stream and answers as one', asy
     { role: 'assistant', content: 'yes?' },
     { role: 'user', content: 'greet' },
   ]);
-  const metrics = await world.supervisor.metrics.registry.metrics();
+  const metrics = await fixture.supervisor.metrics.registry.metrics();
   t.match(metrics, 'bulkhead_model_tokens_total{slug="asker",provider="main",direction="input"} 11');
   t.match(metrics, 'bulkhead_model_tokens_total{slug="asker",provider="main",direction="output"} 7');
   t.match(metrics, 'bulkhead_model_cost_total{slug="asker",provider="main"} 25');
@@ -87,7 +87,7 @@ t.test('an OpenAI-compatible model is asked by a stream and answers as one', asy
 
 t.test('an Anthropic model too', async (t) => {
   server.answers = [anthropic('Hello ', 'there')];
-  const said = await run(world, 'asker', { ...hello, system: 'Be kind.', model: 'claude' });
+  const said = await run(fixture, 'asker', { ...hello, system: 'Be kind.', model: 'claude' });
   t.same(said, { text: 'Hello there', model: 'other/claude', usage: { inputTokens: 21, outputTokens: 9 } });
   const asked = server.asked.at(-1);
   t.equal(asked?.path, '/v1/messages');
@@ -98,19 +98,19 @@ t.test('an Anthropic model too', async (t) => {
 t.test('a busy model is asked again when it says so; a refused key is not tried twice and not shown', async (t) => {
   server.answers = [refuse(429, 'slow down', { 'retry-after': '1' }), openAi('done')];
   const started = performance.now();
-  t.equal((await run(world, 'asker', hello)).text, 'done');
+  t.equal((await run(fixture, 'asker', hello)).text, 'done');
   t.ok(performance.now() - started >= 950, 'Retry-After was waited for');
   server.answers = [refuse(503, 'overloaded', { 'retry-after-ms': '10' }), openAi('again')];
-  t.equal((await run(world, 'asker', hello)).text, 'again');
+  t.equal((await run(fixture, 'asker', hello)).text, 'again');
   server.asked.length = 0;
   server.answers = [refuse(401, `Incorrect API key provided: ${KEY}`)];
-  const refused = await run(world, 'asker', hello);
+  const refused = await run(fixture, 'asker', hello);
   t.match(refused.refused, /main refuses the operator’s key \(401\)/);
   t.notMatch(JSON.stringify(refused), KEY);
   t.equal(server.asked.length, 1);
   server.answers = [(response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()];
   server.asked.length = 0;
-  t.match((await run(world, 'asker', hello)).refused, /main failed/, 'a redirect is followed by nobody');
+  t.match((await run(fixture, 'asker', hello)).refused, /main failed/, 'a redirect is followed by nobody');
   t.equal(server.asked.length, 1);
 });
 
@@ -123,7 +123,7 @@ t.test('an answer that breaks off is none', async (t) => {
     (response) => void stream(response).end('data: {not json\n\n'),
   ];
   for (const how of ['connection cut', 'no end', 'an error in the stream', 'no JSON']) {
-    const { refused } = await run(world, 'asker', hello);
+    const { refused } = await run(fixture, 'asker', hello);
     t.match(refused, /^host\.llm\.complete: main (failed while it answered|broke off|cannot be reached)/, how);
     t.notMatch(refused, KEY);
   }
@@ -139,7 +139,7 @@ t.test('an answer without end is cut off, and its connection with it', async (t)
       more();
     },
   ];
-  t.match((await run(world, 'asker', hello)).refused, /longer than 262144 characters/);
+  t.match((await run(fixture, 'asker', hello)).refused, /longer than 262144 characters/);
   await eventually(async () => server.sockets.size === 0);
   server.answers = [
     (response) => {
@@ -150,35 +150,35 @@ t.test('an answer without end is cut off, and its connection with it', async (t)
       more();
     },
   ];
-  t.match((await run(world, 'asker', hello)).refused, /main failed|main broke off/, 'one line without end');
+  t.match((await run(fixture, 'asker', hello)).refused, /main failed|main broke off/, 'one line without end');
   await eventually(async () => server.sockets.size === 0);
 });
 
 t.test('a child that dies while a model thinks leaves no connection', async (t) => {
   server.answers = [openAi('warm')];
-  await run(world, 'asker', hello);
+  await run(fixture, 'asker', hello);
   const silent = (response: Parameters<typeof stream>[0]) => void stream(response).write(openAiDelta('and then'));
   server.answers = [silent];
   server.asked.length = 0;
-  const asking = Promise.all([1, 2, 3, 4].map(() => run(world, 'asker', hello)));
+  const asking = Promise.all([1, 2, 3, 4].map(() => run(fixture, 'asker', hello)));
   await eventually(async () => server.asked.length === 4);
-  await world.supervisor.fleet.retire(installed.installationId, 0);
+  await fixture.supervisor.fleet.retire(installed.installationId, 0);
   await asking;
   const port = Number(new URL(server.url).port);
   t.ok(await eventually(async () => server.sockets.size === 0 && connectionEnds(port) === 0), 'at both ends');
 });
 
 t.test('a grant that goes ends the question with its connection', async (t) => {
-  const held = await world.install({ ...asker, slug: 'held' });
+  const held = await fixture.install({ ...asker, slug: 'held' });
   server.answers = [(response) => void stream(response).write(openAiDelta('and then'))];
   server.asked.length = 0;
-  const asking = run(world, 'held', hello);
+  const asking = run(fixture, 'held', hello);
   await eventually(async () => server.asked.length === 1);
-  await world.pool.query(
+  await fixture.pool.query(
     `UPDATE installations SET granted_capabilities = '{tools.run}', updated_at = clock_timestamp() WHERE id = $1`,
     [held.installationId],
   );
-  await announceInstallation(world.pool, held.installationId);
+  await announceInstallation(fixture.pool, held.installationId);
   t.match((await asking).refused, /host\.llm\.complete is not granted any more/);
   await eventually(async () => server.sockets.size === 0);
 });
@@ -186,28 +186,28 @@ t.test('a grant that goes ends the question with its connection', async (t) => {
 t.test('a structured answer is checked against the schema that asked for it', async (t) => {
   const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
   server.answers = [openAi('{"ci', 'ty":"Bern"}')];
-  const said = await run(world, 'asker', { ...hello, schema });
+  const said = await run(fixture, 'asker', { ...hello, schema });
   t.same(said.json, { city: 'Bern' });
   t.same(server.asked.at(-1)?.body.response_format.json_schema.schema, schema);
   server.answers = [openAi('```json\n{"city":"Bern"}\n```')];
-  t.same((await run(world, 'asker', { ...hello, schema })).json, { city: 'Bern' });
+  t.same((await run(fixture, 'asker', { ...hello, schema })).json, { city: 'Bern' });
   server.answers = [openAi('{"city":7}')];
-  t.match((await run(world, 'asker', { ...hello, schema })).refused, /does not fit the schema: city must be string/);
+  t.match((await run(fixture, 'asker', { ...hello, schema })).refused, /does not fit the schema: city must be string/);
   server.answers = [openAi('Bern.')];
-  t.match((await run(world, 'asker', { ...hello, schema })).refused, /is not JSON/);
+  t.match((await run(fixture, 'asker', { ...hello, schema })).refused, /is not JSON/);
   server.asked.length = 0;
   const remote = { $ref: 'http://127.0.0.1:1/schema.json' };
-  t.match((await run(world, 'asker', { ...hello, schema: remote })).refused, /schema cannot be used/);
+  t.match((await run(fixture, 'asker', { ...hello, schema: remote })).refused, /schema cannot be used/);
   t.equal(server.asked.length, 0, 'nobody is asked for what cannot be checked');
   server.answers = [openAi(JSON.stringify(`${'a'.repeat(60)}!`))];
   const started = performance.now();
-  const costly = await run(world, 'asker', { ...hello, schema: { type: 'string', pattern: '^(a+)+$' } });
+  const costly = await run(fixture, 'asker', { ...hello, schema: { type: 'string', pattern: '^(a+)+$' } });
   t.match(costly.refused, /could not be checked in time/);
   t.ok(performance.now() - started < 10_000);
 });
 
 t.test('one installation asks for eight answers at once, no more', async (t) => {
-  await world.install({
+  await fixture.install({
     ...{ ...asker, slug: 'crowd' },
     code: tool(`
       const one = () => host.llm.complete(args).then(() => 'ok', (error) => error.message);
@@ -223,20 +223,20 @@ t.test('one installation asks for eight answers at once, no more', async (t) => 
       if (waiting.size === 8) for (const each of waiting) each();
     },
   ];
-  const outcomes: string[] = await run(world, 'crowd', hello);
+  const outcomes: string[] = await run(fixture, 'crowd', hello);
   t.equal(outcomes.filter((outcome) => outcome === 'ok').length, 8);
   t.equal(outcomes.filter((outcome) => /more than 8 questions at once/.test(outcome)).length, 2);
 });
 
 t.test('waiting for a model does not use up a hook’s time', async (t) => {
-  await world.install({
+  await fixture.install({
     ...{ ...asker, slug: 'thinker' },
     code: `middleware.systemPrompt = async (ctx) =>
       (await host.llm.complete({ messages: [{ role: 'user', text: ctx.systemPrompt }] })).text;`,
   });
   server.answers = [(response) => void setTimeout(() => stream(response).end(openAiEvents(['thought over'])), 3_500)];
-  const session = await world.session();
-  const answer = await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, {
+  const session = await fixture.session();
+  const answer = await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, {
     context: { systemPrompt: 'p', model: 'm' },
   });
   t.match(JSON.stringify(answer.body), 'thought over', 'its budget is three seconds');

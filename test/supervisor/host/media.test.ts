@@ -4,7 +4,7 @@ import { openBlobUpkeep } from '../../../api/plugins/blob-upkeep.ts';
 import { removeInstallation } from '../../../db/installations/removals.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { sniff } from '../../../supervisor/host/media.ts';
-import { asCommand, runCommand, startWorld, type World } from '../world.ts';
+import { asCommand, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 /** Does one call: `put` a text, `get` or `remove` an id. Answers the result or the refusal. */
 t.setTimeout(120_000);
@@ -18,16 +18,16 @@ const code = asCommand(`const { put, name, get, remove, zeros } = args;
   const { content, mediaType } = await host.media.get(get);
   return { text: new TextDecoder().decode(content), mediaType };`);
 const as =
-  (world: World, slug: string, account = 'ann') =>
+  (fixture: SupervisorFixture, slug: string, account = 'ann') =>
   (args: object) =>
-    runCommand(world, slug, args, { account });
+    runCommand(fixture, slug, args, { account });
 const capabilities = ['host.media'];
 
 t.test('the same bytes have one id in an account, which is nobody else’s', async (t) => {
-  const world = await startWorld(t);
-  for (const slug of ['one', 'two']) await world.install({ slug, capabilities, code });
-  await world.install({ slug: 'bobs', account: 'bob', capabilities, code });
-  const [one, two, bobs] = [as(world, 'one'), as(world, 'two'), as(world, 'bobs', 'bob')];
+  const fixture = await startSupervisorFixture(t);
+  for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
+  await fixture.install({ slug: 'bobs', account: 'bob', capabilities, code });
+  const [one, two, bobs] = [as(fixture, 'one'), as(fixture, 'two'), as(fixture, 'bobs', 'bob')];
   const first = await one({ put: 'hello', name: 'a.html' });
   t.match(first, { mediaType: 'text/plain', sizeBytes: 5, id: /^[0-9a-f]{64}$/ });
   t.same(await two({ put: 'hello' }), first);
@@ -45,10 +45,10 @@ t.test('the same bytes have one id in an account, which is nobody else’s', asy
 });
 
 t.test('runtimes get the bytes, and browsers only save them', async (t) => {
-  const world = await startWorld(t);
-  await world.install({ slug: 'one', capabilities, code });
-  const { id } = await as(world, 'one')({ put: '<script>alert(1)</script>', name: 'é"\r\n.html' });
-  const got = await world.call('GET', `/media/${id}`);
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ slug: 'one', capabilities, code });
+  const { id } = await as(fixture, 'one')({ put: '<script>alert(1)</script>', name: 'é"\r\n.html' });
+  const got = await fixture.call('GET', `/media/${id}`);
   t.match(got, { status: 200, body: '<script>alert(1)</script>' });
   t.match(got.headers, {
     'content-type': /^text\/plain/,
@@ -56,8 +56,8 @@ t.test('runtimes get the bytes, and browsers only save them', async (t) => {
     'content-security-policy': "default-src 'none'; sandbox",
     'x-content-type-options': 'nosniff',
   });
-  t.equal((await world.call('GET', `/media/${id}`, undefined, 'bob')).status, 404);
-  t.equal((await world.call('GET', '/media/a%00b')).status, 404);
+  t.equal((await fixture.call('GET', `/media/${id}`, undefined, 'bob')).status, 404);
+  t.equal((await fixture.call('GET', '/media/a%00b')).status, 404);
 });
 
 t.test('types come from the bytes', async (t) => {
@@ -70,10 +70,10 @@ t.test('types come from the bytes', async (t) => {
 });
 
 t.test('an account keeps so much; what is put can be got', async (t) => {
-  const world = await startWorld(t, { mediaQuota: { bytes: 3 * MIB, files: 3 } });
-  for (const slug of ['one', 'two']) await world.install({ slug, capabilities, code });
-  const one = as(world, 'one');
-  const two = as(world, 'two');
+  const fixture = await startSupervisorFixture(t, { mediaQuota: { bytes: 3 * MIB, files: 3 } });
+  for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
+  const one = as(fixture, 'one');
+  const two = as(fixture, 'two');
   t.match(await one({ zeros: 2 * MIB }), { length: 2 * MIB });
   t.match(await one({ zeros: 2 * MIB + 1 }), /2097152 bytes at most/);
   t.match(await two({ zeros: MIB + 1 }), /no room/);
@@ -83,19 +83,19 @@ t.test('an account keeps so much; what is put can be got', async (t) => {
 });
 
 t.test('it goes with its installation, and its bytes with the next sweep', async (t) => {
-  const world = await startWorld(t);
-  const leaving = await world.install({ slug: 'one', capabilities, code });
-  await world.install({ slug: 'two', capabilities, code });
-  const [alone, shared] = [await as(world, 'one')({ put: 'alone' }), await as(world, 'one')({ put: 'shared' })];
-  await as(world, 'two')({ put: 'shared' });
-  const upkeep = openBlobUpkeep({ pool: world.pool, blobs: world.blobs, onError: t.fail }, -60_000);
+  const fixture = await startSupervisorFixture(t);
+  const leaving = await fixture.install({ slug: 'one', capabilities, code });
+  await fixture.install({ slug: 'two', capabilities, code });
+  const [alone, shared] = [await as(fixture, 'one')({ put: 'alone' }), await as(fixture, 'one')({ put: 'shared' })];
+  await as(fixture, 'two')({ put: 'shared' });
+  const upkeep = openBlobUpkeep({ pool: fixture.pool, blobs: fixture.blobs, onError: t.fail }, -60_000);
   t.teardown(() => upkeep.close());
   t.equal(await upkeep.sweep(), 0, 'all of it is used');
-  await world.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
-  await world.supervisor.fleet.retire(leaving.installationId);
-  await removeInstallation(world.pool, world.supervisor.queues, leaving.installationId);
-  t.match(await as(world, 'two')({ get: alone.id }), /no such media file/);
-  t.match(await as(world, 'two')({ get: shared.id }), { text: 'shared' });
+  await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
+  await fixture.supervisor.fleet.retire(leaving.installationId);
+  await removeInstallation(fixture.pool, fixture.supervisor.queues, leaving.installationId);
+  t.match(await as(fixture, 'two')({ get: alone.id }), /no such media file/);
+  t.match(await as(fixture, 'two')({ get: shared.id }), { text: 'shared' });
   t.equal(await upkeep.sweep(), 1);
-  t.match(await as(world, 'two')({ get: shared.id }), { text: 'shared' });
+  t.match(await as(fixture, 'two')({ get: shared.id }), { text: 'shared' });
 });

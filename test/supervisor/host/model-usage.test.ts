@@ -1,7 +1,7 @@
 /** What plugins spend of the operator's models: summed up by installation, model and day, and bounded a day. */
 import t from 'tap';
 import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-usage.ts';
-import { asCommand, eventually, runCommand, startWorld } from '../world.ts';
+import { asCommand, eventually, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { openAi, openAiDelta, refuse, startModelServer, stream } from './model-server.ts';
 
 const CAP = 40;
@@ -21,14 +21,14 @@ const models = [
 ];
 
 t.test('sums by model and by day, each installation’s own', async (t) => {
-  const world = await startWorld(t, { models });
-  const { installationId } = await world.install(asker);
-  const other = await world.install({ ...asker, slug: 'other' });
+  const fixture = await startSupervisorFixture(t, { models });
+  const { installationId } = await fixture.install(asker);
+  const other = await fixture.install({ ...asker, slug: 'other' });
   server.answers = [openAi('hi')];
-  for (const model of ['big', 'free', 'big']) t.equal(await runCommand(world, 'asker', { model }), 'hi');
+  for (const model of ['big', 'free', 'big']) t.equal(await runCommand(fixture, 'asker', { model }), 'hi');
   const one = { answers: 1, inputTokens: 11, outputTokens: 7 };
   const total = { answers: 3, inputTokens: 33, outputTokens: 21, cost: 50 };
-  const { days, ...usage } = await readUsage(world.pool, installationId);
+  const { days, ...usage } = await readUsage(fixture.pool, installationId);
   t.same(usage, {
     ...{ total, today: total },
     models: [
@@ -38,52 +38,52 @@ t.test('sums by model and by day, each installation’s own', async (t) => {
   });
   t.match(days, [{ day: /^\d{4}-\d{2}-\d{2}$/, ...total }]);
   const nothing = { answers: 0, inputTokens: 0, outputTokens: 0, cost: 0 };
-  t.same(await readUsage(world.pool, other.installationId), { total: nothing, today: nothing, models: [], days: [] });
-  await world.pool.query(`UPDATE model_usage_days SET day = day - 1`);
-  await runCommand(world, 'asker', { model: 'free' });
-  const later = await readUsage(world.pool, installationId);
+  t.same(await readUsage(fixture.pool, other.installationId), { total: nothing, today: nothing, models: [], days: [] });
+  await fixture.pool.query(`UPDATE model_usage_days SET day = day - 1`);
+  await runCommand(fixture, 'asker', { model: 'free' });
+  const later = await readUsage(fixture.pool, installationId);
   t.same([later.total.answers, later.today.answers, later.days.map(({ answers }) => answers)], [4, 1, [1, 3]]);
-  await world.pool.query(`UPDATE model_usage_days SET day = day - ${USAGE_DAYS - 1}`);
-  t.same((await readUsage(world.pool, installationId)).days.length, 1);
-  await sweepUsage(world.pool);
-  t.equal((await world.pool.query('SELECT 1 FROM model_usage_days')).rowCount, 1, 'old days are forgotten');
-  t.equal((await readUsage(world.pool, installationId)).total.answers, 4, 'the sums are not');
+  await fixture.pool.query(`UPDATE model_usage_days SET day = day - ${USAGE_DAYS - 1}`);
+  t.same((await readUsage(fixture.pool, installationId)).days.length, 1);
+  await sweepUsage(fixture.pool);
+  t.equal((await fixture.pool.query('SELECT 1 FROM model_usage_days')).rowCount, 1, 'old days are forgotten');
+  t.equal((await readUsage(fixture.pool, installationId)).total.answers, 4, 'the sums are not');
 });
 
 t.test('a cap a day: the refusal says when to come again, another installation has its own', async (t) => {
-  const world = await startWorld(t, { models, modelTokensPerDay: CAP });
-  await world.install(asker);
-  await world.install({ ...asker, slug: 'other' });
+  const fixture = await startSupervisorFixture(t, { models, modelTokensPerDay: CAP });
+  await fixture.install(asker);
+  await fixture.install({ ...asker, slug: 'other' });
   server.answers = [openAi('hi')];
   server.asked.length = 0;
-  for (let used = 0; used < CAP; used += 18) t.equal(await runCommand(world, 'asker'), 'hi');
+  for (let used = 0; used < CAP; used += 18) t.equal(await runCommand(fixture, 'asker'), 'hi');
   t.equal(
-    await runCommand(world, 'asker'),
+    await runCommand(fixture, 'asker'),
     'host.llm.complete: this installation has used 54 of its 40 model tokens of today; it may ask again after midnight UTC, or when the operator raises MODEL_TOKENS_PER_DAY',
   );
   t.equal(server.asked.length, 3, 'nobody is paid for a refusal');
-  t.equal(await runCommand(world, 'other'), 'hi');
-  await world.pool.query(`UPDATE model_usage_days SET day = day - 1`);
-  t.equal(await runCommand(world, 'asker'), 'hi', 'the next day it may ask again');
+  t.equal(await runCommand(fixture, 'other'), 'hi');
+  await fixture.pool.query(`UPDATE model_usage_days SET day = day - 1`);
+  t.equal(await runCommand(fixture, 'asker'), 'hi', 'the next day it may ask again');
 });
 
 t.test('an answer that breaks off is not free, one that never came is', async (t) => {
-  const world = await startWorld(t, { models });
-  const { installationId } = await world.install(asker);
+  const fixture = await startSupervisorFixture(t, { models });
+  const { installationId } = await fixture.install(asker);
   server.answers = [
     (response) => void stream(response).write(openAiDelta('x'.repeat(400)), () => response.socket?.destroy()),
   ];
-  t.match(await runCommand(world, 'asker'), /main failed|main broke off/);
+  t.match(await runCommand(fixture, 'asker'), /main failed|main broke off/);
   const usage = await eventually(async () => {
-    const { total } = await readUsage(world.pool, installationId);
+    const { total } = await readUsage(fixture.pool, installationId);
     return total.outputTokens > 0 && total;
   });
   t.same(usage, { answers: 0, inputTokens: 2, outputTokens: 100, cost: 202 });
   server.answers = [refuse(429, 'slow down', { 'retry-after-ms': '1' })];
   t.equal(
-    await runCommand(world, 'asker'),
+    await runCommand(fixture, 'asker'),
     'host.llm.complete: main takes no more requests for now (429); try again later',
     'said when it stays busy',
   );
-  t.same((await readUsage(world.pool, installationId)).total, usage);
+  t.same((await readUsage(fixture.pool, installationId)).total, usage);
 });

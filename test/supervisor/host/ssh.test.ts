@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
-import { eventually, type Installed, startWorld, type World } from '../world.ts';
+import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { noSshd, type Sshd, startSshd } from './sshd.ts';
 
 t.setTimeout(180_000);
@@ -21,7 +21,7 @@ const RUNNER = `tools.run = { description: 'd', parameters: { type: 'object' }, 
 tools.hosts = { description: 'd', parameters: { type: 'object' }, handler: async () => JSON.stringify(await host.ssh.hosts()) };`;
 
 interface Bench {
-  readonly world: World;
+  readonly fixture: SupervisorFixture;
   readonly sshd: Sshd;
   readonly runner: Installed;
   readonly session: string;
@@ -35,23 +35,23 @@ async function bench(
   options: Partial<SupervisorOptions> = {},
 ): Promise<Bench> {
   const sshd = await startSshd(t);
-  const world = await startWorld(t, { sshTargets: await sshd.targets(changes), ...options });
-  const runner = await world.install({ slug: 'runner', capabilities: ['host.ssh'], code: RUNNER });
-  const session = await world.session();
+  const fixture = await startSupervisorFixture(t, { sshTargets: await sshd.targets(changes), ...options });
+  const runner = await fixture.install({ slug: 'runner', capabilities: ['host.ssh'], code: RUNNER });
+  const session = await fixture.session();
   const run: Bench['run'] = async (command, options, hostId) => {
     const given = { arguments: { command, options, hostId } };
-    const { body } = await world.call('POST', `/sessions/${session}/tools/runner__run`, given);
+    const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, given);
     const [part] = body.content ?? [];
     return part?.json ?? part?.text ?? body;
   };
-  return { world, sshd, runner, session, run };
+  return { fixture, sshd, runner, session, run };
 }
 
-const guard = (world: World, code: string, slug = 'guard', capabilities: string[] = []) =>
-  world.install({ slug, capabilities, code });
+const guard = (fixture: SupervisorFixture, code: string, slug = 'guard', capabilities: string[] = []) =>
+  fixture.install({ slug, capabilities, code });
 
 t.test('a command', { skip: noSshd }, async (t) => {
-  const { run, sshd, world, session } = await bench(t);
+  const { run, sshd, fixture, session } = await bench(t);
   await t.test('answers with code and both outputs', async (t) => {
     t.same(await run('echo out; echo err >&2; exit 3'), { exitCode: 3, stdout: 'out\n', stderr: 'err\n' });
   });
@@ -70,7 +70,7 @@ t.test('a command', { skip: noSshd }, async (t) => {
   });
   await t.test('that writes much is cut off, and says so', async (t) => {
     const arguments_ = { command: 'yes | head -c 5000000', brief: true };
-    const { body } = await world.call('POST', `/sessions/${session}/tools/runner__run`, { arguments: arguments_ });
+    const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, { arguments: arguments_ });
     t.equal(body.content[0].text, JSON.stringify([0, 262_144 + 13, '\ny\ny\ny\n\n[truncated]\n']));
   });
   await t.test('uses the connection of the one before', async (t) => {
@@ -91,8 +91,8 @@ t.test('a command', { skip: noSshd }, async (t) => {
     t.equal((await run('echo again')).stdout, 'again\n');
   });
   await t.test('is logged without its text', async (t) => {
-    await world.supervisor.logs.flush();
-    const { rows } = await world.pool.query('SELECT message, data, session_id FROM plugin_logs');
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query('SELECT message, data, session_id FROM plugin_logs');
     const lines = rows.filter(({ message }) => message.startsWith('host.ssh.run on Web server: exit 0'));
     t.ok(lines.length > 0);
     t.equal(lines[0]?.session_id, session);
@@ -102,18 +102,18 @@ t.test('a command', { skip: noSshd }, async (t) => {
 
 t.test('hosts', { skip: noSshd }, async (t) => {
   await t.test('are those of the account, and others are as if they were not there', async (t) => {
-    const { world, run } = await bench(t);
-    const listed = await world.call('POST', `/sessions/${await world.session()}/tools/runner__hosts`, {
+    const { fixture, run } = await bench(t);
+    const listed = await fixture.call('POST', `/sessions/${await fixture.session()}/tools/runner__hosts`, {
       arguments: {},
     });
     t.equal(listed.body.content[0].text, '[{"id":"web","name":"Web server"}]');
     t.match(await run('id', {}, 'elsewhere'), /there is no such SSH host for this account/);
-    await world.install({ slug: 'runner2', account: 'bob', capabilities: ['host.ssh'], code: RUNNER });
-    const bobs = await world.session('bob');
-    const none = await world.call('POST', `/sessions/${bobs}/tools/runner2__hosts`, { arguments: {} }, 'bob');
+    await fixture.install({ slug: 'runner2', account: 'bob', capabilities: ['host.ssh'], code: RUNNER });
+    const bobs = await fixture.session('bob');
+    const none = await fixture.call('POST', `/sessions/${bobs}/tools/runner2__hosts`, { arguments: {} }, 'bob');
     t.equal(none.body.content[0].text, '[]');
     const given = { arguments: { command: 'id' } };
-    const refused = await world.call('POST', `/sessions/${bobs}/tools/runner2__run`, given, 'bob');
+    const refused = await fixture.call('POST', `/sessions/${bobs}/tools/runner2__run`, given, 'bob');
     t.match(refused.body.content[0].text, /there is no such SSH host for this account/);
   });
   await t.test('that show another key are sent nothing', async (t) => {
@@ -145,9 +145,9 @@ t.test('hosts', { skip: noSshd }, async (t) => {
 
 t.test('the SSH hooks', { skip: noSshd }, async (t) => {
   await t.test('change command, input and output', async (t) => {
-    const { world, run } = await bench(t);
+    const { fixture, run } = await bench(t);
     await guard(
-      world,
+      fixture,
       `middleware.sshCommand = ({ command, trigger }) => ({ command: command + '; echo "$WHO"', env: { WHO: 'guard of a ' + trigger } });
        middleware.sshCommandInput = ({ data }) => ({ data: data.toUpperCase() });
        middleware.sshCommandOutput = ({ stdout }) => ({ stdout: stdout.replaceAll('SECRET', '[redacted]') });`,
@@ -155,9 +155,9 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
     t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard of a tool\n');
   });
   await t.test('stop a command before anything is sent, and the transcript says so', async (t) => {
-    const { world, run, sshd, session } = await bench(t);
+    const { fixture, run, sshd, session } = await bench(t);
     await guard(
-      world,
+      fixture,
       `middleware.sshCommand = ({ command, cancel }) => { if (command.includes('rm')) cancel('no rm'); };
       middleware.sshCommandInput = ({ data, cancel }) => { if (data.includes('yes')) cancel('no yes'); };`,
     );
@@ -165,31 +165,31 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
     t.match(await run('cat', { input: 'yes\n' }), /guard stopped it: no yes/);
     t.equal(sshd.total(), 0);
     t.equal((await run('echo fine')).stdout, 'fine\n');
-    const transcript = await world.call('GET', `/sessions/${session}/messages`);
+    const transcript = await fixture.call('GET', `/sessions/${session}/messages`);
     t.match(JSON.stringify(transcript.body), /guard stopped it: no rm/);
   });
   await t.test('that fail stop it too', async (t) => {
-    const { world, run, sshd } = await bench(t);
-    await guard(world, `middleware.sshCommand = () => { throw new Error('x'); };`);
+    const { fixture, run, sshd } = await bench(t);
+    await guard(fixture, `middleware.sshCommand = () => { throw new Error('x'); };`);
     t.match(await run('id'), /guard could not check it, so it is stopped/);
     t.equal(sshd.total(), 0);
   });
   await t.test('may run commands, and are not asked about those themselves', async (t) => {
-    const { world, run } = await bench(t);
+    const { fixture, run } = await bench(t);
     const asking = `middleware.sshCommand = async ({ host: { id }, command }) => {
       const { stdout } = await host.ssh.run(id, 'echo checked'); return { command: command + '; echo ' + stdout.trim() }; };`;
-    await guard(world, asking, 'guard', ['host.ssh']);
+    await guard(fixture, asking, 'guard', ['host.ssh']);
     t.equal((await run('echo first')).stdout, 'first\nchecked\n');
   });
   await t.test('of two plugins cannot ask each other for ever', async (t) => {
-    const { world, run } = await bench(t);
+    const { fixture, run } = await bench(t);
     const asking = `middleware.sshCommand = async ({ host: { id } }) => {
       try { await host.ssh.run(id, 'true'); } catch (error) { console.log('NESTED ' + error.message); } };`;
-    await guard(world, asking, 'one', ['host.ssh']);
-    await guard(world, asking, 'two', ['host.ssh']);
+    await guard(fixture, asking, 'one', ['host.ssh']);
+    await guard(fixture, asking, 'two', ['host.ssh']);
     t.equal((await run('echo done')).stdout, 'done\n');
-    await world.supervisor.logs.flush();
-    const { rows } = await world.pool.query(`SELECT message FROM plugin_logs WHERE message LIKE 'NESTED %'`);
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE message LIKE 'NESTED %'`);
     t.match(JSON.stringify(rows), /inside each other more than 3 deep/);
   });
 });
@@ -200,22 +200,22 @@ const changes = {
 };
 for (const [name, what] of Object.entries(changes))
   t.test(`${name} while a command runs leaves no connection`, { skip: noSshd }, async (t) => {
-    const { world, run, sshd, runner } = await bench(t);
+    const { fixture, run, sshd, runner } = await bench(t);
     const told = run('while echo x; do sleep 0.05; done');
-    await eventually(async () => world.supervisor.ssh.size === 1);
-    await world.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
+    await eventually(async () => fixture.supervisor.ssh.size === 1);
+    await fixture.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
       runner.installationId,
     ]);
-    await announceInstallation(world.pool, runner.installationId);
+    await announceInstallation(fixture.pool, runner.installationId);
     await told;
-    await eventually(async () => sshd.open() === 0 && world.supervisor.ssh.size === 0);
+    await eventually(async () => sshd.open() === 0 && fixture.supervisor.ssh.size === 0);
   });
 
 t.test('connections', { skip: noSshd }, async (t) => {
   await t.test('are bounded per installation', async (t) => {
-    const { run, world } = await bench(t, {}, { sshBounds: { total: 10, perInstallation: 2, idleMs: 60_000 } });
+    const { run, fixture } = await bench(t, {}, { sshBounds: { total: 10, perInstallation: 2, idleMs: 60_000 } });
     const two = [run('sleep 2'), run('sleep 2')];
-    await eventually(async () => world.supervisor.ssh.size === 2);
+    await eventually(async () => fixture.supervisor.ssh.size === 2);
     t.match(await run('id'), /2 SSH commands are running already/);
     t.match(await Promise.all(two), [{ exitCode: 0 }, { exitCode: 0 }]);
   });
@@ -226,7 +226,7 @@ t.test('connections', { skip: noSshd }, async (t) => {
     const other = await bench(t);
     t.equal((await other.run('echo x')).stdout, 'x\n');
     t.equal(other.sshd.open(), 1);
-    await announceInstallation(other.world.pool, other.runner.installationId);
+    await announceInstallation(other.fixture.pool, other.runner.installationId);
     await eventually(async () => other.sshd.open() === 0);
   });
 });

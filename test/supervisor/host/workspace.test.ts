@@ -8,7 +8,7 @@ import { MIB } from '../../../sdk/contract/limits.ts';
 import { Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
-import { asCommand, runCommand, startWorld } from '../world.ts';
+import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 const ACCOUNT = 'account-1';
@@ -171,7 +171,7 @@ t.test('a write that is given up leaves nothing, and left-overs of a kill are sw
 });
 
 t.test('a plugin reads and writes its account’s files', async (t) => {
-  const world = await startWorld(t, { workspaceQuota: { bytes: 4 * MIB, files: 100 } });
+  const fixture = await startSupervisorFixture(t, { workspaceQuota: { bytes: 4 * MIB, files: 100 } });
   const code = asCommand(`
     const bytes = new Uint8Array([0, 255, 128]);
     await host.workspace.write('bin/x', bytes);
@@ -186,8 +186,8 @@ t.test('a plugin reads and writes its account’s files', async (t) => {
       large: await said(host.workspace.write('large', new Uint8Array(${MIB + 1}))),
       largest: await said(host.workspace.write('largest', 'x'.repeat(${MIB})).then(() => host.workspace.readText('largest'))),
     };`);
-  await world.install({ slug: 'files', capabilities: ['host.workspace'], code });
-  t.match(await runCommand(world, 'files'), {
+  await fixture.install({ slug: 'files', capabilities: ['host.workspace'], code });
+  t.match(await runCommand(fixture, 'files'), {
     back: [0, 255, 128],
     text: 'grüß',
     names: ['bin/x', 'greeting.txt'],
@@ -197,8 +197,8 @@ t.test('a plugin reads and writes its account’s files', async (t) => {
     largest: 'fine',
   });
   const reader = asCommand(`return [Object.keys(host.workspace).sort().join(), (await host.workspace.list()).length];`);
-  await world.install({ slug: 'reader', capabilities: ['host.workspace:read'], code: reader });
-  t.same(await runCommand(world, 'reader'), ['list,read,readText', 3]);
-  await world.install({ slug: 'others', account: 'bob', capabilities: ['host.workspace:read'], code: reader });
-  t.same(await runCommand(world, 'others', {}, { account: 'bob' }), ['list,read,readText', 0]);
+  await fixture.install({ slug: 'reader', capabilities: ['host.workspace:read'], code: reader });
+  t.same(await runCommand(fixture, 'reader'), ['list,read,readText', 3]);
+  await fixture.install({ slug: 'others', account: 'bob', capabilities: ['host.workspace:read'], code: reader });
+  t.same(await runCommand(fixture, 'others', {}, { account: 'bob' }), ['list,read,readText', 0]);
 });

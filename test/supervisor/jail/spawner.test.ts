@@ -4,7 +4,7 @@ import t from 'tap';
 import { endings } from '../../plugins/hostile-programs.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
-import { eventually } from '../world.ts';
+import { eventually } from '../supervisor-fixture.ts';
 
 const NAME = 'bulkhead-spawner'.slice(0, 15);
 const AT_ONCE = 8;

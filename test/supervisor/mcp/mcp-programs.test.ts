@@ -9,15 +9,15 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { startWorld } from '../world.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const run = promisify(execFile);
 const { resolve } = createRequire(import.meta.url);
 const PROGRAM_MS = 240_000;
 t.setTimeout(2 * PROGRAM_MS);
 
-const world = await startWorld(t);
-await world.app.listen({ port: 0, host: '127.0.0.1' });
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const schema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -36,15 +36,15 @@ const code = `
   commands.test_simple_prompt = { description: 'Prompt', handler: () => 'This is a simple prompt for testing.' };
 `;
 const skill = '---\nname: text\ndescription: A text\n---\nThis is the content of the static text resource.';
-await world.install({
+await fixture.install({
   slug: 'kit',
   code,
   files: { 'skills/text/SKILL.md': skill, 'skills/text/pixel.png': Buffer.from(PIXEL, 'base64') },
   discovered: { skills: [{ name: 'text', description: 'A text' }], commands: [] },
 });
-const { port } = world.app.server.address() as AddressInfo;
-const url = `http://127.0.0.1:${port}/sessions/${await world.session()}/mcp`;
-const authorization = `Bearer ${await world.issuer.issue('ann')}`;
+const { port } = fixture.app.server.address() as AddressInfo;
+const url = `http://127.0.0.1:${port}/sessions/${await fixture.session()}/mcp`;
+const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
 
 t.test('the Inspector’s command line lists and calls', async (t) => {
   const home = await temporaryFolder(t);

@@ -8,11 +8,11 @@ import {
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import t, { type Test } from 'tap';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-const world = await startWorld(t);
-await world.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = world.app.server.address() as AddressInfo;
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const { port } = fixture.app.server.address() as AddressInfo;
 
 const code = `
   tools.add = {
@@ -28,7 +28,7 @@ const code = `
   };
   commands.greet = { description: 'Greets', handler: (input) => 'Greet ' + input };
 `;
-const installed = await world.install({
+const installed = await fixture.install({
   slug: 'kit',
   code,
   capabilities: ['host.http:api.example.com'],
@@ -42,13 +42,13 @@ const installed = await world.install({
 async function connect(test: Test, session: string, account = 'ann') {
   const client = new Client({ name: 'test', version: '1.0.0' });
   const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`), {
-    requestInit: { headers: { authorization: `Bearer ${await world.issuer.issue(account)}` } },
+    requestInit: { headers: { authorization: `Bearer ${await fixture.issuer.issue(account)}` } },
   });
   test.teardown(() => client.close());
   await client.connect(transport as never);
   return { client, transport };
 }
-const session = await world.session();
+const session = await fixture.session();
 
 t.test('tools are listed with their schemas and called', async (t) => {
   const { client } = await connect(t, session);
@@ -121,8 +121,8 @@ t.test('a call that is cancelled ends in the plugin; one that asks for progress 
   await t.rejects(call);
   t.ok(heard > 0);
   await eventually(async () => {
-    await world.supervisor.logs.flush();
-    const lines = await world.pool.query(`SELECT FROM plugin_logs WHERE message = 'given up'`);
+    await fixture.supervisor.logs.flush();
+    const lines = await fixture.pool.query(`SELECT FROM plugin_logs WHERE message = 'given up'`);
     return lines.rowCount === 1;
   });
   t.match(await client.callTool({ name: 'kit__add', arguments: { a: 1 } }), { isError: false }, 'the plugin goes on');
@@ -135,8 +135,11 @@ t.test('lists that change are told, and only those', async (t) => {
   client.setNotificationHandler(PromptListChangedNotificationSchema, () => void told.push('prompts'));
   client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void told.push('resources'));
   await client.listTools();
-  await world.install({ slug: 'quiet', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;' });
-  await world.install({ slug: 'more', code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` });
+  await fixture.install({ slug: 'quiet', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;' });
+  await fixture.install({
+    slug: 'more',
+    code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
+  });
   await eventually(async () => told.includes('tools'));
   t.ok((await client.listTools()).tools.some(({ name }) => name === 'more__one'));
   t.same([...new Set(told)], ['tools']);
@@ -149,13 +152,13 @@ t.test('a connection is of its account and session, and ends when it is told to'
   const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
   const ask = async (path: string, account: string) =>
     (
-      await world.app.inject({
+      await fixture.app.inject({
         ...{ method: 'POST', url: path, payload: list },
-        headers: { ...headers, authorization: `Bearer ${await world.issuer.issue(account)}` },
+        headers: { ...headers, authorization: `Bearer ${await fixture.issuer.issue(account)}` },
       })
     ).statusCode;
-  t.equal(await ask(`/sessions/${await world.session()}/mcp`, 'ann'), 404, 'another session');
-  t.equal(await ask(`/sessions/${await world.session('bob')}/mcp`, 'bob'), 404, 'another account');
+  t.equal(await ask(`/sessions/${await fixture.session()}/mcp`, 'ann'), 404, 'another session');
+  t.equal(await ask(`/sessions/${await fixture.session('bob')}/mcp`, 'bob'), 404, 'another account');
   t.equal(await ask(`/sessions/${session}/mcp`, 'bob'), 404, 'another account’s session');
   await transport.terminateSession();
   t.equal(await ask(`/sessions/${session}/mcp`, 'ann'), 404, 'ended');
@@ -164,10 +167,10 @@ t.test('a connection is of its account and session, and ends when it is told to'
 
 t.test('what is no protocol is refused and leaves nothing', async (t) => {
   const path = `/sessions/${session}/mcp`;
-  const authorization = `Bearer ${await world.issuer.issue('ann')}`;
+  const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
   const send = async (payload: unknown, accept = 'application/json, text/event-stream') =>
     (
-      await world.app.inject({
+      await fixture.app.inject({
         method: 'POST',
         url: path,
         payload: payload as object,
@@ -177,7 +180,7 @@ t.test('what is no protocol is refused and leaves nothing', async (t) => {
   t.equal(await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }), 400, 'before it introduced itself');
   t.equal(await send({ hello: 1 }), 400);
   t.equal(await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, 'text/html'), 406);
-  t.equal((await world.app.inject({ method: 'POST', url: path, payload: {} })).statusCode, 401);
-  t.equal((await world.app.inject({ method: 'PUT', url: path, headers: { authorization } })).statusCode, 404);
+  t.equal((await fixture.app.inject({ method: 'POST', url: path, payload: {} })).statusCode, 401);
+  t.equal((await fixture.app.inject({ method: 'PUT', url: path, headers: { authorization } })).statusCode, 404);
   t.ok(installed.installationId);
 });

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
 import { supervisorMetrics } from '../../../supervisor/records/metric-table.ts';
-import { eventually, runCommand, startWorld, type World } from '../world.ts';
+import { eventually, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const HOSTILE = 'a"} 1\nbulkhead_evil{x="';
 const BUSY = `
@@ -18,15 +18,15 @@ const BUSY = `
   } };
   tools.counter_of_my_own = { description: 'd', parameters: { type: 'object' }, handler: () => 'ok' };`;
 
-const scrape = (world: World): Promise<string> => world.supervisor.metrics.registry.metrics();
+const scrape = (fixture: SupervisorFixture): Promise<string> => fixture.supervisor.metrics.registry.metrics();
 
-async function traffic(world: World, slug: string): Promise<string> {
-  const session = await world.session();
+async function traffic(fixture: SupervisorFixture, slug: string): Promise<string> {
+  const session = await fixture.session();
   for (const systemPrompt of ['one', 'two', 'fail']) {
-    await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt, model: 'm' } });
+    await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt, model: 'm' } });
   }
-  await runCommand(world, slug, {}, { session });
-  await world.call('POST', `/sessions/${session}/tools/${slug}__counter_of_my_own`, {
+  await runCommand(fixture, slug, {}, { session });
+  await fixture.call('POST', `/sessions/${session}/tools/${slug}__counter_of_my_own`, {
     callId: randomUUID(),
     arguments: {},
   });
@@ -34,11 +34,11 @@ async function traffic(world: World, slug: string): Promise<string> {
 }
 
 t.test('after traffic every metric is there, with the figures of that traffic', async (t) => {
-  const world = await startWorld(t);
-  await world.install({ code: BUSY, slug: 'busy', capabilities: ['host.storage'] });
-  await traffic(world, 'busy');
-  await world.supervisor.logs.flush();
-  const text = await scrape(world);
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ code: BUSY, slug: 'busy', capabilities: ['host.storage'] });
+  await traffic(fixture, 'busy');
+  await fixture.supervisor.logs.flush();
+  const text = await scrape(fixture);
   for (const [name, { type, help }] of Object.entries(supervisorMetrics)) {
     t.match(text, `# HELP ${name} ${help}`, name);
     t.match(text, `# TYPE ${name} ${type}`, name);
@@ -64,36 +64,36 @@ t.test('after traffic every metric is there, with the figures of that traffic', 
 });
 
 t.test('what waits and what is dead is counted in PostgreSQL', async (t) => {
-  const world = await startWorld(t);
-  const { installationId, accountId, pluginId } = await world.install({ code: BUSY, slug: 'busy' });
-  await world.pool.query(
+  const fixture = await startSupervisorFixture(t);
+  const { installationId, accountId, pluginId } = await fixture.install({ code: BUSY, slug: 'busy' });
+  await fixture.pool.query(
     `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, next_attempt_at, occurred_at)
      VALUES ('d', $1, $2, $3, 'pluginUpdated', '{}', 'dead', now(), now()),
             ('w', $1, $2, $3, 'pluginUpdated', '{}', 'pending', now() + interval '1 h', now() - interval '90 s'),
             ('h', $1, $2, $3, 'pluginUpdated', '{}', 'pending', 'infinity', now() - interval '9 h')`,
     [installationId, accountId, pluginId],
   );
-  const text = await scrape(world);
+  const text = await scrape(fixture);
   t.match(text, 'bulkhead_queue_depth{queue="events"} 1', 'not the one that waits for its user');
   t.match(text, 'bulkhead_dead_letters{queue="events"} 1');
   t.match(text, /bulkhead_queue_age_seconds\{queue="events"\} (9\d|1\d\d)/);
 });
 
 t.test('no name that somebody chose becomes a label, and slugs are bounded', async (t) => {
-  const world = await startWorld(t, { metricSlugs: 1 });
-  await world.install({ code: BUSY, slug: 'first' });
-  await world.install({ code: BUSY, slug: 'second' });
-  const session = await traffic(world, 'first');
-  await world.call('POST', `/sessions/${session}/hooks/${encodeURIComponent(HOSTILE)}`, { context: {} });
-  await world.call('POST', `/sessions/${session}/tools/${encodeURIComponent(HOSTILE)}`, {
+  const fixture = await startSupervisorFixture(t, { metricSlugs: 1 });
+  await fixture.install({ code: BUSY, slug: 'first' });
+  await fixture.install({ code: BUSY, slug: 'second' });
+  const session = await traffic(fixture, 'first');
+  await fixture.call('POST', `/sessions/${session}/hooks/${encodeURIComponent(HOSTILE)}`, { context: {} });
+  await fixture.call('POST', `/sessions/${session}/tools/${encodeURIComponent(HOSTILE)}`, {
     callId: randomUUID(),
     arguments: {},
   });
-  await world.call('GET', `/${encodeURIComponent(HOSTILE)}`);
-  const { metrics } = world.supervisor;
+  await fixture.call('GET', `/${encodeURIComponent(HOSTILE)}`);
+  const { metrics } = fixture.supervisor;
   const stranger = { installationId: 'x', slug: 'third' };
   metrics.targetRan({ kind: 'tools', name: HOSTILE }, stranger, HOSTILE, 1);
-  const text = await scrape(world);
+  const text = await scrape(fixture);
   t.notMatch(text, 'evil');
   t.notMatch(text, 'slug="second"');
   t.notMatch(text, 'slug="third"');
@@ -102,14 +102,14 @@ t.test('no name that somebody chose becomes a label, and slugs are bounded', asy
 });
 
 t.test('minutes are summed by handler in PostgreSQL, and summed again by a second flush', async (t) => {
-  const world = await startWorld(t, { rollupsMs: 3_600_000 });
-  const { installationId } = await world.install({ code: BUSY, slug: 'busy', capabilities: ['host.storage'] });
+  const fixture = await startSupervisorFixture(t, { rollupsMs: 3_600_000 });
+  const { installationId } = await fixture.install({ code: BUSY, slug: 'busy', capabilities: ['host.storage'] });
   for (const _ of [1, 2]) {
-    await traffic(world, 'busy');
-    await world.supervisor.rollups.flush();
+    await traffic(fixture, 'busy');
+    await fixture.supervisor.rollups.flush();
   }
   const hour = { from: Date.now() - 3_600_000, to: Date.now() + 60_000 };
-  const handlers = await readHandlers(world.pool, installationId, hour);
+  const handlers = await readHandlers(fixture.pool, installationId, hour);
   t.match(handlers, [
     { kind: 'commands', name: 'run', calls: 2, errors: 0 },
     { kind: 'hook', name: 'middleware.systemPrompt', calls: 6, errors: 2, timeouts: 0 },
@@ -119,7 +119,7 @@ t.test('minutes are summed by handler in PostgreSQL, and summed again by a secon
     t.ok(p50Ms !== null && p95Ms !== null && p50Ms <= p95Ms);
     t.ok(Date.parse(lastAt) > hour.from);
   }
-  const points = await readPoints(world.pool, installationId, { ...hour, stepMs: 3_600_000 });
+  const points = await readPoints(fixture.pool, installationId, { ...hour, stepMs: 3_600_000 });
   const sum = (pick: (point: (typeof points)[number]) => number) => points.reduce((all, point) => all + pick(point), 0);
   t.equal(
     sum(({ calls }) => calls),
@@ -140,24 +140,24 @@ t.test('minutes are summed by handler in PostgreSQL, and summed again by a secon
 });
 
 t.test('sums of an installation that is gone are left out, and hold up no others', async (t) => {
-  const world = await startWorld(t, { rollupsMs: 3_600_000 });
-  const { installationId } = await world.install({ code: BUSY, slug: 'busy' });
-  const { rollups } = world.supervisor;
+  const fixture = await startSupervisorFixture(t, { rollupsMs: 3_600_000 });
+  const { installationId } = await fixture.install({ code: BUSY, slug: 'busy' });
+  const { rollups } = fixture.supervisor;
   rollups.called('gone', 'tools', 'x', 'ok', 1);
   rollups.called(installationId, 'tools', 'x', 'ok', 1);
   rollups.used('gone', 'hostCalls');
   await rollups.flush();
-  const { rows } = await world.pool.query('SELECT installation_id, calls FROM call_minutes');
+  const { rows } = await fixture.pool.query('SELECT installation_id, calls FROM call_minutes');
   t.same(rows, [{ installation_id: installationId, calls: 1 }]);
 });
 
 t.test('a supervisor that stops writes what it has', async (t) => {
-  const world = await startWorld(t, { rollupsMs: 3_600_000 });
-  await world.install({ code: BUSY, slug: 'busy' });
-  await traffic(world, 'busy');
-  await world.supervisor.stop();
+  const fixture = await startSupervisorFixture(t, { rollupsMs: 3_600_000 });
+  await fixture.install({ code: BUSY, slug: 'busy' });
+  await traffic(fixture, 'busy');
+  await fixture.supervisor.stop();
   await eventually(async () => {
-    const { rows } = await world.pool.query('SELECT sum(calls)::int AS calls FROM call_minutes');
+    const { rows } = await fixture.pool.query('SELECT sum(calls)::int AS calls FROM call_minutes');
     return rows[0]?.calls === 5;
   });
 });

@@ -6,7 +6,7 @@ import t from 'tap';
 import { build } from '../../../api/package/bundler-worker.ts';
 import { mapFrames } from '../../../db/records/source-maps.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const INDEX = `import { deep } from './deep/cause.ts';
 
@@ -50,18 +50,19 @@ async function bundle(files: Readonly<Record<string, string>>): Promise<{ code: 
 }
 
 t.test('what fails and what is logged names the author’s lines', async (t) => {
-  const world = await startWorld(t);
-  const plugin = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const plugin = await fixture.install({
     slug: 'failing',
     ...(await bundle({ 'index.ts': INDEX, 'deep/cause.ts': CAUSE })),
   });
-  const session = await world.session();
-  const call = (how: string) => world.call('POST', `/sessions/${session}/tools/failing__fail`, { arguments: { how } });
+  const session = await fixture.session();
+  const call = (how: string) =>
+    fixture.call('POST', `/sessions/${session}/tools/failing__fail`, { arguments: { how } });
   for (const how of ['console', 'log', 'throw', 'forge', 'later']) t.equal((await call(how)).status, 200, how);
-  await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt: 'x', model: 'm' } });
+  await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt: 'x', model: 'm' } });
   const rows = await eventually(async () => {
-    await world.supervisor.logs.flush();
-    const found = await world.pool.query<{ message: string; data: { stack?: string } | null }>(
+    await fixture.supervisor.logs.flush();
+    const found = await fixture.pool.query<{ message: string; data: { stack?: string } | null }>(
       'SELECT message, data FROM plugin_logs WHERE installation_id = $1 ORDER BY id',
       [plugin.installationId],
     );
@@ -101,16 +102,19 @@ t.test('hostile stacks and maps', async (t) => {
 });
 
 t.test('a map that is gone or broken costs the mapping, not the line', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const code = "tools.a = { description: 'x', parameters: {}, handler: () => { throw new Error('still here'); } };";
-  await world.install({ slug: 'broken', code, sourceMap: 'no JSON' });
-  const gone = await world.install({ slug: 'gone', code });
-  await world.pool.query('UPDATE versions SET source_map_sha256 = $2 WHERE id = $1', [gone.versionId, 'f'.repeat(64)]);
-  const session = await world.session();
+  await fixture.install({ slug: 'broken', code, sourceMap: 'no JSON' });
+  const gone = await fixture.install({ slug: 'gone', code });
+  await fixture.pool.query('UPDATE versions SET source_map_sha256 = $2 WHERE id = $1', [
+    gone.versionId,
+    'f'.repeat(64),
+  ]);
+  const session = await fixture.session();
   for (const slug of ['broken', 'gone']) {
-    await world.call('POST', `/sessions/${session}/tools/${slug}__a`, { arguments: {} });
+    await fixture.call('POST', `/sessions/${session}/tools/${slug}__a`, { arguments: {} });
   }
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query("SELECT data FROM plugin_logs WHERE source = 'system' ORDER BY id");
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query("SELECT data FROM plugin_logs WHERE source = 'system' ORDER BY id");
   t.match(rows, [{ data: { stack: /broken@1\.0\.0:1/ } }, { data: { stack: /gone@1\.0\.0:1/ } }]);
 });

@@ -1,11 +1,11 @@
 /** What the host did with a plugin is in the plugin's own log, as `system`, with what and why. */
 import t from 'tap';
-import { eventually, startWorld, type World } from '../world.ts';
+import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-async function systemLines(world: World, installationId: string, wanted: RegExp) {
+async function systemLines(fixture: SupervisorFixture, installationId: string, wanted: RegExp) {
   return eventually(async () => {
-    await world.supervisor.logs.flush();
-    const { rows } = await world.pool.query(
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query(
       "SELECT level, message, data, session_id FROM plugin_logs WHERE installation_id = $1 AND source = 'system' ORDER BY id",
       [installationId],
     );
@@ -14,8 +14,8 @@ async function systemLines(world: World, installationId: string, wanted: RegExp)
 }
 
 t.test('a denial names the call that is not granted', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'asks',
     capabilities: ['host.storage:read', 'host.session'],
     code: `tools.run = { description: 'd', parameters: {}, handler: async () => {
@@ -23,27 +23,27 @@ t.test('a denial names the call that is not granted', async (t) => {
       return 'ok'; } };
       tools.use = { description: 'd', parameters: {}, handler: async () => globalThis.kept.post('x').then(() => 'done', (e) => e.message) };`,
   });
-  const session = await world.session();
-  await world.call('POST', `/sessions/${session}/tools/asks__run`, { arguments: {} });
-  await world.pool.query(
+  const session = await fixture.session();
+  await fixture.call('POST', `/sessions/${session}/tools/asks__run`, { arguments: {} });
+  await fixture.pool.query(
     "UPDATE installations SET granted_capabilities = array_remove(granted_capabilities, 'host.session') WHERE id = $1",
     [made.installationId],
   );
-  world.supervisor.rosters.dropAll();
-  const answer = await world.call('POST', `/sessions/${session}/tools/asks__use`, { arguments: {} });
+  fixture.supervisor.rosters.dropAll();
+  const answer = await fixture.call('POST', `/sessions/${session}/tools/asks__use`, { arguments: {} });
   t.match(answer.body.content[0].text, /not granted/);
-  const line = await systemLines(world, made.installationId, /^Denied/);
+  const line = await systemLines(fixture, made.installationId, /^Denied/);
   t.match(line, { level: 'warn', message: /host\.session\.post is not granted/, session_id: session });
 });
 
 t.test('a timeout says the handler, its budget and how long it took', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'slow', code: 'middleware.systemPrompt = () => new Promise(() => {});' });
-  const session = await world.session();
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'slow', code: 'middleware.systemPrompt = () => new Promise(() => {});' });
+  const session = await fixture.session();
   const context = { systemPrompt: 'a', model: 'm' };
-  const answer = await world.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
+  const answer = await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
   t.match(answer.body, { action: 'continue', trace: [{ outcome: 'skipped_timeout' }] });
-  const line = await systemLines(world, made.installationId, /skipped_timeout/);
+  const line = await systemLines(fixture, made.installationId, /skipped_timeout/);
   t.match(line, {
     level: 'error',
     message: /middleware\.systemPrompt took longer than its \d{4} ms/,
@@ -53,27 +53,27 @@ t.test('a timeout says the handler, its budget and how long it took', async (t) 
 });
 
 t.test('a crash says how the process ended', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'hungry',
     code: "tools.eat = { description: 'd', parameters: {}, handler: () => { const all = []; for (;;) all.push(new Array(1e5).fill('x')); } };",
   });
-  const session = await world.session();
-  const answer = await world.call('POST', `/sessions/${session}/tools/hungry__eat`, { arguments: {} });
+  const session = await fixture.session();
+  const answer = await fixture.call('POST', `/sessions/${session}/tools/hungry__eat`, { arguments: {} });
   t.not(answer.body.content?.[0]?.text, 'ok');
-  const line = await systemLines(world, made.installationId, /process ended/);
+  const line = await systemLines(fixture, made.installationId, /process ended/);
   t.match(line, { level: 'error', message: /memory|signal|exit/i });
-  t.match(await systemLines(world, made.installationId, /^tools\.eat/), { level: 'error', session_id: session });
+  t.match(await systemLines(fixture, made.installationId, /^tools\.eat/), { level: 'error', session_id: session });
 });
 
 t.test('a veto of a tool says why', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
     slug: 'no',
     code: "tools.a = { description: 'd', parameters: {}, handler: (args, ctx) => ctx.cancel('not today') };",
   });
-  const session = await world.session();
-  const answer = await world.call('POST', `/sessions/${session}/tools/no__a`, { arguments: {} });
+  const session = await fixture.session();
+  const answer = await fixture.call('POST', `/sessions/${session}/tools/no__a`, { arguments: {} });
   t.match(answer.body, { isError: true, content: [{ text: 'not today' }] });
-  t.match(await systemLines(world, made.installationId, /cancelled: not today/), { level: 'info' });
+  t.match(await systemLines(fixture, made.installationId, /cancelled: not today/), { level: 'info' });
 });

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { startTracing, traced, wantsTraces } from '../../../service/telemetry/tracing.ts';
 import { connect, deliver } from '../delivery/channels.ts';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 interface Received {
   readonly name: string;
@@ -52,23 +52,23 @@ t.test('a session call and a webhook, down to what plugins call', async (t) => {
   t.teardown(collector.close);
   process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
   const end = await startTracing('bulkhead-test', process.env);
-  const world = await startWorld(t);
-  const installed = await world.install({ code: PLUGIN, slug: 'tracked', capabilities: ['host.storage'] });
-  const session = await world.session();
-  const answer = await world.app.inject({
+  const fixture = await startSupervisorFixture(t);
+  const installed = await fixture.install({ code: PLUGIN, slug: 'tracked', capabilities: ['host.storage'] });
+  const session = await fixture.session();
+  const answer = await fixture.app.inject({
     method: 'POST',
     url: `/sessions/${session}/hooks/systemPrompt`,
-    headers: { authorization: `Bearer ${await world.issuer.issue('ann')}`, traceparent: CALLER },
+    headers: { authorization: `Bearer ${await fixture.issuer.issue('ann')}`, traceparent: CALLER },
     payload: { context: { systemPrompt: 'one', model: 'm' } },
   });
   t.equal(answer.json().context.systemPrompt, 'one!');
-  const channel = await connect(world, installed);
-  await traced('webhook', { kind: 'server', parent: null }, () => deliver(world, installed, channel, ['x']));
+  const channel = await connect(fixture, installed);
+  await traced('webhook', { kind: 'server', parent: null }, () => deliver(fixture, installed, channel, ['x']));
   await eventually(async () => {
-    const { rows } = await world.pool.query("SELECT 1 FROM deliveries WHERE state = 'delivered'");
+    const { rows } = await fixture.pool.query("SELECT 1 FROM deliveries WHERE state = 'delivered'");
     return rows.length === 1;
   });
-  await world.supervisor.stop();
+  await fixture.supervisor.stop();
   await end();
   delete process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
 

@@ -1,11 +1,11 @@
 /** Commands and providers of a session, and its transcript. */
 import t from 'tap';
-import { startWorld } from '../world.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 // A publish refuses a command that is there twice; a version of before that rule may have one.
 t.test('commands as code and as prompts', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'kit',
     code: `commands.hello = { description: 'greets', handler: (input) => ({ text: 'hello ' + input }) };
       commands.broken = { description: 'breaks', handler: () => { throw new Error('no'); } };`,
@@ -16,8 +16,8 @@ t.test('commands as code and as prompts', async (t) => {
     },
     discovered: { commands: [{ name: 'review', description: 'reviews' }] },
   });
-  const at = `/sessions/${await world.session()}/commands`;
-  const list = await world.call('GET', at);
+  const at = `/sessions/${await fixture.session()}/commands`;
+  const list = await fixture.call('GET', at);
   t.match(list.body.items.map((item: { name: string; kind: string }) => [item.name, item.kind]).sort(), [
     ['kit__broken', 'code'],
     ['kit__hello', 'code'],
@@ -25,25 +25,25 @@ t.test('commands as code and as prompts', async (t) => {
     ['kit__review', 'prompt'],
   ]);
   t.equal(list.body.items.find((item: { name: string }) => item.name === 'kit__review').description, 'reviews');
-  t.same((await world.call('POST', `${at}/kit__hello`, { input: 'you' })).body, { text: 'hello you' });
-  t.same((await world.call('POST', `${at}/kit__review`, { input: '$& this' })).body, {
+  t.same((await fixture.call('POST', `${at}/kit__hello`, { input: 'you' })).body, { text: 'hello you' });
+  t.same((await fixture.call('POST', `${at}/kit__review`, { input: '$& this' })).body, {
     text: 'Review this: $& this please',
   });
-  t.same((await world.call('POST', `${at}/kit__plain`, { input: 'now' })).body, { text: 'Just do it\n\nnow' });
-  t.match(await world.call('POST', `${at}/kit__broken`, {}), { status: 502, body: { code: 'plugin_failed' } });
-  t.match(await world.call('POST', `${at}/kit__none`, {}), { status: 404 });
-  t.match(await world.call('POST', `${at}/kit__hello`, { input: 3 }), { status: 400 });
+  t.same((await fixture.call('POST', `${at}/kit__plain`, { input: 'now' })).body, { text: 'Just do it\n\nnow' });
+  t.match(await fixture.call('POST', `${at}/kit__broken`, {}), { status: 502, body: { code: 'plugin_failed' } });
+  t.match(await fixture.call('POST', `${at}/kit__none`, {}), { status: 404 });
+  t.match(await fixture.call('POST', `${at}/kit__hello`, { input: 3 }), { status: 400 });
 });
 
 t.test('providers', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'kit',
     code: `providers.acme = { models: [{ id: 'm1', name: 'One' }, { id: 'm2', name: 'Two', contextWindow: 9 }], chat: (request, ctx) => request.messages[0].text === 'bad' ? 'nothing' :
       ({ text: 'echo ' + request.messages[0].text + (ctx.session ? ' session' : ''), model: request.model, usage: { inputTokens: 1, outputTokens: 1 } }) };`,
   });
-  const at = `/sessions/${await world.session()}/providers`;
-  t.match((await world.call('GET', at)).body, {
+  const at = `/sessions/${await fixture.session()}/providers`;
+  t.match((await fixture.call('GET', at)).body, {
     items: [
       {
         name: 'kit__acme',
@@ -55,20 +55,20 @@ t.test('providers', async (t) => {
     ],
   });
   const ask = (text: string, model?: string) =>
-    world.call('POST', `${at}/kit__acme`, { request: { messages: [{ role: 'user', text }], model } });
+    fixture.call('POST', `${at}/kit__acme`, { request: { messages: [{ role: 'user', text }], model } });
   t.match(await ask('hi'), { status: 200, body: { text: 'echo hi', model: 'm1' } });
   t.match(await ask('hi', 'm2'), { status: 200, body: { text: 'echo hi', model: 'm2' } });
   t.match(await ask('hi', 'm3'), {
     ...{ status: 422, body: { code: 'invalid_arguments', detail: 'kit__acme has no such model; it has m1, m2.' } },
   });
   t.match(await ask('bad'), { status: 502 });
-  t.match(await world.call('POST', `${at}/kit__acme`, { request: {} }), { status: 400 });
-  t.match(await world.call('POST', `${at}/kit__none`, {}), { status: 404 });
+  t.match(await fixture.call('POST', `${at}/kit__acme`, { request: {} }), { status: 400 });
+  t.match(await fixture.call('POST', `${at}/kit__none`, {}), { status: 404 });
 });
 
 t.test('transcripts: pages, ids that come twice, lists of sessions', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
   const at = `/sessions/${session}/messages`;
   const messages = Array.from({ length: 5 }, (_, n) => ({
     id: `m${n}`,
@@ -76,27 +76,27 @@ t.test('transcripts: pages, ids that come twice, lists of sessions', async (t) =
     text: String(n),
     data: { n, odd: 'a\0b' },
   }));
-  t.equal((await world.call('POST', at, { messages })).status, 200);
-  await world.call('POST', at, { messages: [{ id: 'm0', role: 'user', text: 'again' }] });
-  const first = (await world.call('GET', `${at}?limit=3`)).body;
+  t.equal((await fixture.call('POST', at, { messages })).status, 200);
+  await fixture.call('POST', at, { messages: [{ id: 'm0', role: 'user', text: 'again' }] });
+  const first = (await fixture.call('GET', `${at}?limit=3`)).body;
   t.strictSame(
     first.items.map((item: { text: string }) => item.text),
     ['0', '1', '2'],
   );
   t.same(first.items[0].data, { n: 0, odd: 'a\0b' });
-  const second = (await world.call('GET', `${at}?limit=3&cursor=${first.nextCursor}`)).body;
+  const second = (await fixture.call('GET', `${at}?limit=3&cursor=${first.nextCursor}`)).body;
   t.strictSame(
     second.items.map((item: { text: string }) => item.text),
     ['3', '4'],
   );
   t.equal(second.nextCursor, null);
-  const other = await world.session();
-  await world.call('POST', `/sessions/${other}/messages`, { messages: [{ id: 'm0', role: 'user', text: 'mine' }] });
-  t.match((await world.call('GET', `/sessions/${other}/messages`)).body.items, [{ id: 'm0', text: 'mine' }]);
-  await world.session('bob');
-  const page = (await world.call('GET', '/sessions?limit=1')).body;
+  const other = await fixture.session();
+  await fixture.call('POST', `/sessions/${other}/messages`, { messages: [{ id: 'm0', role: 'user', text: 'mine' }] });
+  t.match((await fixture.call('GET', `/sessions/${other}/messages`)).body.items, [{ id: 'm0', text: 'mine' }]);
+  await fixture.session('bob');
+  const page = (await fixture.call('GET', '/sessions?limit=1')).body;
   t.match(page.items, [{ id: other, agentId: 'agent-1', agentName: 'agent-1', channelId: null }]);
-  t.match((await world.call('GET', `/sessions?limit=1&cursor=${page.nextCursor}`)).body, {
+  t.match((await fixture.call('GET', `/sessions?limit=1&cursor=${page.nextCursor}`)).body, {
     items: [{ id: session }],
     nextCursor: null,
   });

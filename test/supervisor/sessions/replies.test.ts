@@ -2,7 +2,7 @@
 import t from 'tap';
 import { readStored } from '../../../db/installations/storage.ts';
 import { connect, deliver } from '../delivery/channels.ts';
-import { eventually, startWorld } from '../world.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
 const CODE = `
@@ -14,33 +14,35 @@ channel.send = async (message) => {
 };`;
 
 t.test('a reply is kept, sent in order, and sent again where the vendor was away', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await fixture.install({
     slug: 'polite',
     code: `middleware.outboundMessage = (ctx) => ctx.message.text === 'rude' ? ctx.cancel('be kind') : { message: { text: ctx.message.text + '!' } };`,
   });
-  const channel = await connect(world, made);
-  await deliver(world, made, channel, ['x']);
-  const session = await eventually(async () => (await world.call('GET', '/sessions')).body.items[0]?.id);
+  const channel = await connect(fixture, made);
+  await deliver(fixture, made, channel, ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
   const at = `/sessions/${session}/replies`;
-  t.match(await world.call('POST', at, { text: 'first', id: 'r1' }), { status: 202, body: { id: 'r1' } });
-  t.match(await world.call('POST', at, { text: 'first', id: 'r1' }), { status: 202, body: { id: 'r1' } });
-  t.match(await world.call('POST', at, { text: 'rude' }), { status: 409, body: { code: 'cancelled' } });
-  t.equal((await world.call('POST', at, { text: 'second' })).status, 202);
-  t.equal((await world.call('POST', at, { text: 'third' })).status, 202);
-  const sent = async () => JSON.parse((await readStored(world.pool, made.installationId, 'sent')) ?? '[]');
+  t.match(await fixture.call('POST', at, { text: 'first', id: 'r1' }), { status: 202, body: { id: 'r1' } });
+  t.match(await fixture.call('POST', at, { text: 'first', id: 'r1' }), { status: 202, body: { id: 'r1' } });
+  t.match(await fixture.call('POST', at, { text: 'rude' }), { status: 409, body: { code: 'cancelled' } });
+  t.equal((await fixture.call('POST', at, { text: 'second' })).status, 202);
+  t.equal((await fixture.call('POST', at, { text: 'third' })).status, 202);
+  const sent = async () => JSON.parse((await readStored(fixture.pool, made.installationId, 'sent')) ?? '[]');
   await eventually(async () => (await sent()).length === 4, 20_000);
   t.match(
     await sent(),
     ['first!', 'second!', 'second!', 'third!'].map((text) => ({ conversationKey: 'k', text, attachments: [] })),
   );
-  const { rows } = await world.pool.query(`SELECT attempts FROM deliveries WHERE direction = 'out' ORDER BY position`);
+  const { rows } = await fixture.pool.query(
+    `SELECT attempts FROM deliveries WHERE direction = 'out' ORDER BY position`,
+  );
   t.same(
     rows.map((row) => row.attempts),
     [1, 2, 1],
   );
-  const transcript = (await world.call('GET', `/sessions/${session}/messages`)).body.items;
+  const transcript = (await fixture.call('GET', `/sessions/${session}/messages`)).body.items;
   t.match(transcript.slice(0, 2), [
     { role: 'user', text: 'hello' },
     { id: 'r1', role: 'assistant', text: 'first!' },
@@ -48,8 +50,8 @@ t.test('a reply is kept, sent in order, and sent again where the vendor was away
 });
 
 t.test('a session that is no conversation has nobody to reply to', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
-  const answer = await world.call('POST', `/sessions/${session}/replies`, { text: 'x' });
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  const answer = await fixture.call('POST', `/sessions/${session}/replies`, { text: 'x' });
   t.match(answer, { status: 409, body: { code: 'no_channel' } });
 });

@@ -1,13 +1,13 @@
 /** Bad input at every endpoint of the session API: problem+json with the right code, never a 500. */
 import t from 'tap';
 import { hooks } from '../../../sdk/contract/protocol.ts';
-import { startWorld } from '../world.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.test('who is not signed in, and whose session it is', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session('ann');
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session('ann');
   for (const authorization of [undefined, '', 'Bearer', 'Bearer x', 'Basic abc', 'Bearer a.b.c']) {
-    const reply = await world.app.inject({
+    const reply = await fixture.app.inject({
       url: `/sessions/${session}`,
       headers: authorization === undefined ? {} : { authorization },
     });
@@ -38,7 +38,7 @@ t.test('who is not signed in, and whose session it is', async (t) => {
       ['%00', 'ann'],
       ['x'.repeat(400), 'ann'],
     ] as const) {
-      const reply = await world.call(method as 'GET', `/sessions/${id}${path}`, body, account);
+      const reply = await fixture.call(method as 'GET', `/sessions/${id}${path}`, body, account);
       t.match(
         reply,
         { status: 404, body: { code: 'not_found' } },
@@ -46,12 +46,12 @@ t.test('who is not signed in, and whose session it is', async (t) => {
       );
     }
   }
-  t.equal((await world.call('GET', `/sessions/${session}`, undefined, 'ann')).status, 200, 'it is still there');
+  t.equal((await fixture.call('GET', `/sessions/${session}`, undefined, 'ann')).status, 200, 'it is still there');
 });
 
 t.test('bodies and queries', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
   const at = (path: string) => `/sessions/${session}${path}`;
   const cases: [string, string, unknown][] = [
     ['POST', '/sessions', {}],
@@ -81,7 +81,7 @@ t.test('bodies and queries', async (t) => {
     ['GET', at('/messages?cursor=!!'), undefined],
   ];
   for (const [method, path, body] of cases) {
-    const reply = await world.call(method as 'GET', path, body);
+    const reply = await fixture.call(method as 'GET', path, body);
     t.match(
       reply,
       { status: 400, body: { code: 'bad_request' } },
@@ -91,27 +91,27 @@ t.test('bodies and queries', async (t) => {
   for (const name of Object.keys(hooks).filter((hook) => hook.startsWith('middleware.'))) {
     const path = at(`/hooks/${name.slice('middleware.'.length)}`);
     t.match(
-      await world.call('POST', path, { context: {} }),
+      await fixture.call('POST', path, { context: {} }),
       { status: 400, body: { errors: [{ field: /^context\./ }] } },
       name,
     );
-    const good = await world.call('POST', path, { context: hooks[name as keyof typeof hooks].example.context });
+    const good = await fixture.call('POST', path, { context: hooks[name as keyof typeof hooks].example.context });
     t.match(good, { status: 200, body: { action: 'continue', trace: [] } }, name);
   }
 });
 
 t.test('what is not there, and what is no JSON', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
-  const unknown = await world.call('POST', `/sessions/${session}/hooks/systemPromt`, { context: {} });
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  const unknown = await fixture.call('POST', `/sessions/${session}/hooks/systemPromt`, { context: {} });
   t.match(unknown, { status: 404, body: { code: 'not_found', detail: /systemPrompt/ } });
   for (const hook of ['__proto__', 'constructor', 'compaction.summarize', 'middleware.systemPrompt', 'toString'])
-    t.match(await world.call('POST', `/sessions/${session}/hooks/${hook}`, { context: {} }), { status: 404 }, hook);
-  t.match(await world.call('POST', `/sessions/${session}/tools/nope__nope`, {}), { status: 404 });
-  t.match(await world.call('GET', '/nowhere'), { status: 404, body: { code: 'not_found' } });
+    t.match(await fixture.call('POST', `/sessions/${session}/hooks/${hook}`, { context: {} }), { status: 404 }, hook);
+  t.match(await fixture.call('POST', `/sessions/${session}/tools/nope__nope`, {}), { status: 404 });
+  t.match(await fixture.call('GET', '/nowhere'), { status: 404, body: { code: 'not_found' } });
   const raw = (payload: string | Buffer, type: string) =>
-    world.call('GET', '/sessions').then(() =>
-      world.app.inject({
+    fixture.call('GET', '/sessions').then(() =>
+      fixture.app.inject({
         method: 'POST',
         url: '/sessions',
         payload,

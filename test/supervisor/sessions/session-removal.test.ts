@@ -7,7 +7,14 @@ import { inTransaction } from '../../../db/postgres/pool.ts';
 import { bindConversation, deleteConversations, lockChannelAgent } from '../../../db/sessions/conversations.ts';
 import { lockChats } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
-import { asCommand, eventually, type Installed, runCommand, startWorld, type World } from '../world.ts';
+import {
+  asCommand,
+  eventually,
+  type Installed,
+  runCommand,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
 
 const ROUNDS = 100;
 const capabilities = ['host.agents'];
@@ -23,13 +30,13 @@ interface Heard {
   readonly type: string;
   readonly data: { readonly sessionId: string; readonly agentId: string };
 }
-const toldOf = async ({ pool }: World, { installationId }: Installed): Promise<Heard[]> =>
+const toldOf = async ({ pool }: SupervisorFixture, { installationId }: Installed): Promise<Heard[]> =>
   (await pool.query('SELECT type, data FROM events WHERE installation_id = $1 ORDER BY id', [installationId])).rows;
-const sessionIds = async ({ pool }: World): Promise<string[]> =>
+const sessionIds = async ({ pool }: SupervisorFixture): Promise<string[]> =>
   (await pool.query('SELECT id FROM sessions ORDER BY id')).rows.map(({ id }) => id);
 
 /** Another installation of the same version, as a row that is being uninstalled. */
-async function addLeaving({ pool }: World, like: Installed): Promise<string> {
+async function addLeaving({ pool }: SupervisorFixture, like: Installed): Promise<string> {
   const id = randomUUIDv7();
   await pool.query(
     `INSERT INTO installations (id, account_id, plugin_id, version_policy, current_version_id, granted_capabilities,
@@ -38,7 +45,7 @@ async function addLeaving({ pool }: World, like: Installed): Promise<string> {
   );
   return id;
 }
-async function addAgent({ pool }: World, accountId: string, madeBy: string): Promise<string> {
+async function addAgent({ pool }: SupervisorFixture, accountId: string, madeBy: string): Promise<string> {
   const id = randomUUIDv7();
   await pool.query(
     `INSERT INTO agents (id, account_id, name, instructions, made_by, size_bytes) VALUES ($1, $2, 'A', '', $3, 1)`,
@@ -48,76 +55,76 @@ async function addAgent({ pool }: World, accountId: string, madeBy: string): Pro
 }
 
 t.test('a first message starts a session, a removed agent ends it, and plugins hear of both', async (t) => {
-  const world = await startWorld(t);
-  const ears = await world.install({ slug: 'ears', code: EARS });
-  const bobs = await world.install({ slug: 'bobs', account: 'bob', code: EARS });
-  await world.install({ slug: 'one', capabilities, code });
-  const session = await world.session();
-  const one = (call: string, ...given: unknown[]) => runCommand(world, 'one', { call, given }, { session });
+  const fixture = await startSupervisorFixture(t);
+  const ears = await fixture.install({ slug: 'ears', code: EARS });
+  const bobs = await fixture.install({ slug: 'bobs', account: 'bob', code: EARS });
+  await fixture.install({ slug: 'one', capabilities, code });
+  const session = await fixture.session();
+  const one = (call: string, ...given: unknown[]) => runCommand(fixture, 'one', { call, given }, { session });
   const { id: agentId } = await one('create', { name: 'Helper' });
   await Promise.all([one('send', agentId, 'hi'), one('send', agentId, 'you')]);
-  const [own, started, ...more] = await toldOf(world, ears);
+  const [own, started, ...more] = await toldOf(fixture, ears);
   t.same(more, [], 'two first messages start one session');
   t.match(own, { type: 'sessionStarted', data: { sessionId: session } });
   t.match(started, { type: 'sessionStarted', data: { agentId, channelId: null } });
   const chat = started?.data.sessionId ?? '';
-  t.equal((await world.call('GET', `/sessions/${chat}`)).status, 200, 'it is in memory now');
+  t.equal((await fixture.call('GET', `/sessions/${chat}`)).status, 200, 'it is in memory now');
   await one('remove', agentId);
-  t.match((await toldOf(world, ears)).slice(2), [{ type: 'sessionDeleted', data: { sessionId: chat, agentId } }]);
-  await eventually(async () => (await world.call('GET', `/sessions/${chat}`)).status === 404);
+  t.match((await toldOf(fixture, ears)).slice(2), [{ type: 'sessionDeleted', data: { sessionId: chat, agentId } }]);
+  await eventually(async () => (await fixture.call('GET', `/sessions/${chat}`)).status === 404);
   const delivered = async () =>
     (
-      await world.pool.query(`SELECT 1 FROM events WHERE state = 'delivered' AND installation_id = $1`, [
+      await fixture.pool.query(`SELECT 1 FROM events WHERE state = 'delivered' AND installation_id = $1`, [
         ears.installationId,
       ])
     ).rowCount === 3;
   await eventually(delivered, 30_000);
-  t.same(await toldOf(world, bobs), [], 'another account’s plugin hears nothing');
+  t.same(await toldOf(fixture, bobs), [], 'another account’s plugin hears nothing');
 });
 
 t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
-  const world = await startWorld(t);
-  const ears = await world.install({ slug: 'ears', code: EARS });
-  await world.install({ slug: 'paused', code: EARS, status: 'paused' });
-  const leaving = await world.install({ slug: 'leaving', code: EARS });
+  const fixture = await startSupervisorFixture(t);
+  const ears = await fixture.install({ slug: 'ears', code: EARS });
+  await fixture.install({ slug: 'paused', code: EARS, status: 'paused' });
+  const leaving = await fixture.install({ slug: 'leaving', code: EARS });
   const { accountId, installationId } = leaving;
-  await world.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
-  const agentId = await addAgent(world, accountId, installationId);
+  await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
+  const agentId = await addAgent(fixture, accountId, installationId);
   const of = { accountId, agentName: 'A', channelId: null };
   const [chat, kept] = [
-    await createSession(world.pool, { ...of, agentId }),
-    await createSession(world.pool, { ...of, agentId: 'x' }),
+    await createSession(fixture.pool, { ...of, agentId }),
+    await createSession(fixture.pool, { ...of, agentId: 'x' }),
   ];
-  await world.pool.query(
+  await fixture.pool.query(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', $1, $2, 'c', 'r')`,
     [installationId, accountId],
   );
   // More than one statement takes.
   const COUNT = 2_500;
-  await world.pool.query(
+  await fixture.pool.query(
     `WITH made AS (INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id)
        SELECT 'k' || n, $1, 'c', 'c', 'c' FROM generate_series(1, $2) n RETURNING id)
      INSERT INTO conversations (channel_id, conversation_key, session_id) SELECT 'c', id, id FROM made`,
     [accountId, COUNT],
   );
-  await removeInstallation(world.pool, world.supervisor.queues, installationId);
-  t.same(await sessionIds(world), [kept.id]);
-  const told = await toldOf(world, ears);
+  await removeInstallation(fixture.pool, fixture.supervisor.queues, installationId);
+  t.same(await sessionIds(fixture), [kept.id]);
+  const told = await toldOf(fixture, ears);
   t.equal(told.length, COUNT + 1);
   t.equal(new Set(told.map(({ data }) => data.sessionId)).size, COUNT + 1);
   t.match(
     told.find(({ data }) => data.sessionId === chat.id),
     { type: 'sessionDeleted', data: { agentId } },
   );
-  const others = await world.pool.query('SELECT 1 FROM events WHERE installation_id <> $1', [ears.installationId]);
+  const others = await fixture.pool.query('SELECT 1 FROM events WHERE installation_id <> $1', [ears.installationId]);
   t.equal(others.rowCount, 0, 'neither the one that left nor one that is paused is told');
 });
 
 t.test('a conversation that starts while its channel goes is not left behind', async (t) => {
-  const world = await startWorld(t);
-  const of = await world.install({ slug: 'desk', code: EARS });
+  const fixture = await startSupervisorFixture(t);
+  const of = await fixture.install({ slug: 'desk', code: EARS });
   const { accountId, installationId } = of;
-  const { pool, supervisor } = world;
+  const { pool, supervisor } = fixture;
   await pool.query(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', $1, $2, 'c', 'r')`,
     [installationId, accountId],
@@ -146,24 +153,24 @@ t.test('a conversation that starts while its channel goes is not left behind', a
   await eventually(waits);
   goOn();
   await Promise.all([starting, ending]);
-  t.same(await sessionIds(world), []);
+  t.same(await sessionIds(fixture), []);
   t.equal(await inTransaction(pool, (tx) => lockChannelAgent(tx, 'c')), null);
 });
 
 t.test('messages, removed agents and uninstalls at once leave no chat without its agent', async (t) => {
-  const world = await startWorld(t);
-  const ears = await world.install({ slug: 'ears', code: EARS });
-  await world.install({ slug: 'one', capabilities, code });
-  const { pool, supervisor } = world;
+  const fixture = await startSupervisorFixture(t);
+  const ears = await fixture.install({ slug: 'ears', code: EARS });
+  await fixture.install({ slug: 'one', capabilities, code });
+  const { pool, supervisor } = fixture;
   const { accountId } = ears;
-  const session = await world.session();
+  const session = await fixture.session();
   const outcomes = new Map<string, number>();
   for (let round = 0; round < ROUNDS; round += 1) {
-    const installationId = await addLeaving(world, ears);
-    const agentId = await addAgent(world, accountId, installationId);
+    const installationId = await addLeaving(fixture, ears);
+    const agentId = await addAgent(fixture, accountId, installationId);
     const remove = () => removeAgent(pool, supervisor.queues, { accountId }, agentId);
     const uninstall = () => removeInstallation(pool, supervisor.queues, installationId);
-    const send = () => runCommand(world, 'one', { call: 'send', given: [agentId, 'hi'] }, { session });
+    const send = () => runCommand(fixture, 'one', { call: 'send', given: [agentId, 'hi'] }, { session });
     const turns = [send, ...(round % 3 === 0 ? [remove] : round % 3 === 1 ? [uninstall] : [remove, uninstall])];
     const [sent] = await Promise.all(
       round % 2 === 0
@@ -177,7 +184,7 @@ t.test('messages, removed agents and uninstalls at once leave no chat without it
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     await uninstall();
   }
-  t.same(await sessionIds(world), [session]);
+  t.same(await sessionIds(fixture), [session]);
   t.equal((await pool.query('SELECT 1 FROM agents')).rowCount, 0);
   const fine = [
     'id',
@@ -190,7 +197,7 @@ t.test('messages, removed agents and uninstalls at once leave no chat without it
     'no answer is a fault of ours',
   );
   t.comment(Object.fromEntries(outcomes));
-  const told = await toldOf(world, ears);
+  const told = await toldOf(fixture, ears);
   const of = (type: string) =>
     told
       .filter((one) => one.type === type)

@@ -7,7 +7,7 @@ import { openSessionTail } from '../../../db/sessions/session-tail.ts';
 import { appendMessages } from '../../../db/sessions/sessions.ts';
 import { openSessionStreams } from '../../../supervisor/sessions/stream.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
-import { startWorld, type World } from '../world.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 interface Event {
   readonly id: string;
@@ -67,59 +67,63 @@ class Reader {
   }
 }
 
-async function open(world: World, account = 'ann', headers: Record<string, string> = {}): Promise<Reader> {
-  const { app } = world.supervisor;
+async function open(
+  fixture: SupervisorFixture,
+  account = 'ann',
+  headers: Record<string, string> = {},
+): Promise<Reader> {
+  const { app } = fixture.supervisor;
   if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
   const address = app.server.address();
   const port = typeof address === 'object' && address ? address.port : 0;
-  const authorization = `Bearer ${await world.issuer.issue(account)}`;
+  const authorization = `Bearer ${await fixture.issuer.issue(account)}`;
   const request = get({ port, host: '127.0.0.1', path: '/sessions/stream', headers: { ...headers, authorization } });
   const [answer] = (await once(request, 'response')) as [IncomingMessage];
   return new Reader(answer);
 }
 
 t.test('messages and notices as they are added, the account’s own, in order', async (t) => {
-  const world = await startWorld(t);
-  await world.install({
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
     slug: 'guard',
     code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text === "no") ctx.cancel("not that"); };',
   });
-  const session = await world.session();
-  const other = await world.session('bob');
+  const session = await fixture.session();
+  const other = await fixture.session('bob');
   const say = (text: string, id = session, account = 'ann') =>
-    world.call('POST', `/sessions/${id}/messages`, { messages: [{ role: 'user', text }] }, account);
+    fixture.call('POST', `/sessions/${id}/messages`, { messages: [{ role: 'user', text }] }, account);
   await say('before');
-  const reader = await open(world);
+  const reader = await open(fixture);
   t.equal(reader.status, 200);
   await say('none of yours', other, 'bob');
   await say('one');
   const first = await reader.next();
   t.match(first, { type: 'message', data: { sessionId: session, message: { role: 'user', text: 'one' } } });
   const context = { message: { id: 'm', from: 'x', text: 'no', attachments: [] } };
-  await world.call('POST', `/sessions/${session}/hooks/inboundMessage`, { context });
+  await fixture.call('POST', `/sessions/${session}/hooks/inboundMessage`, { context });
   t.match(await reader.next(), { type: 'notice', data: { message: { role: 'notice', text: /not that/ } } });
   reader.close();
   await say('two');
-  await world.call('POST', `/sessions/${session}/messages`, {
+  await fixture.call('POST', `/sessions/${session}/messages`, {
     messages: Array.from({ length: 25 }, (_, n) => ({ role: 'user', text: `many ${n}` })),
   });
-  const again = await open(world, 'ann', { 'last-event-id': first?.id ?? '' });
+  const again = await open(fixture, 'ann', { 'last-event-id': first?.id ?? '' });
   t.match(await again.next(), { type: 'notice' });
   t.match(await again.next(), { data: { message: { text: 'two' } } });
   for (let n = 0; n < 25; n++) t.match(await again.next(), { data: { message: { text: `many ${n}` } } });
   again.close();
-  t.equal((await open(world, 'ann', { 'last-event-id': 'nonsense' })).status, 400);
+  t.equal((await open(fixture, 'ann', { 'last-event-id': 'nonsense' })).status, 400);
 });
 
 t.test('a message that commits late is not passed over', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
-  const reader = await open(world);
-  const slow = await world.pool.connect();
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  const reader = await open(fixture);
+  const slow = await fixture.pool.connect();
   t.teardown(() => slow.release());
   await slow.query('BEGIN');
   await appendMessages(slow, session, [{ role: 'user', text: 'slow' }]);
-  await appendMessages(world.pool, session, [{ role: 'user', text: 'quick' }]);
+  await appendMessages(fixture.pool, session, [{ role: 'user', text: 'quick' }]);
   const next = reader.next();
   await slow.query('COMMIT');
   t.match(
@@ -130,8 +134,8 @@ t.test('a message that commits late is not passed over', async (t) => {
 });
 
 t.test('what another supervisor adds, clears and deletes', async (t) => {
-  const world = await startWorld(t);
-  const { pool, blobs, keys, verifier, sandbox, dataDir } = world;
+  const fixture = await startSupervisorFixture(t);
+  const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
   const second = await startSupervisor({
     ...{
       pool,
@@ -146,37 +150,37 @@ t.test('what another supervisor adds, clears and deletes', async (t) => {
     },
   });
   t.teardown(() => second.stop());
-  const session = await world.session();
-  const reader = await open(world);
-  const authorization = `Bearer ${await world.issuer.issue('ann')}`;
+  const session = await fixture.session();
+  const reader = await open(fixture);
+  const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
   const there = (method: 'POST' | 'GET' | 'DELETE', url: string, payload?: object) =>
     second.app.inject({ method, url, headers: { authorization }, ...(payload ? { payload } : {}) });
   await there('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'from there' }] });
   t.match(await reader.next(), { data: { message: { text: 'from there' } } });
-  t.equal((await world.call('GET', `/sessions/${session}`)).body.clearedAt, null);
+  t.equal((await fixture.call('GET', `/sessions/${session}`)).body.clearedAt, null);
   t.equal((await there('POST', `/sessions/${session}/clear`, {})).statusCode, 200);
   const until = Date.now() + 5_000;
   const wait = async (look: () => Promise<boolean>) => {
     while (!(await look()) && Date.now() < until) await new Promise((resolve) => setImmediate(resolve));
   };
-  await wait(async () => (await world.call('GET', `/sessions/${session}`)).body.clearedAt !== null);
-  t.ok((await world.call('GET', `/sessions/${session}`)).body.clearedAt, 'cleared here as well');
+  await wait(async () => (await fixture.call('GET', `/sessions/${session}`)).body.clearedAt !== null);
+  t.ok((await fixture.call('GET', `/sessions/${session}`)).body.clearedAt, 'cleared here as well');
   t.equal((await there('DELETE', `/sessions/${session}`)).statusCode, 204);
-  await wait(async () => (await world.call('GET', `/sessions/${session}`)).status === 404);
+  await wait(async () => (await fixture.call('GET', `/sessions/${session}`)).status === 404);
   t.equal(
-    (await world.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] })).status,
+    (await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] })).status,
     404,
   );
   reader.close();
 });
 
 t.test('a reader that takes nothing costs a page of messages, and too many readers are refused', async (t) => {
-  const world = await startWorld(t);
-  const session = await world.session();
-  const { pool } = world;
-  const { listener } = world.supervisor;
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  const { pool } = fixture;
+  const { listener } = fixture.supervisor;
   const streams = openSessionStreams(listener, { heartbeatMs: 60_000 });
-  const accountId = (await world.pool.query('SELECT account_id FROM sessions LIMIT 1')).rows[0].account_id;
+  const accountId = (await fixture.pool.query('SELECT account_id FROM sessions LIMIT 1')).rows[0].account_id;
   const request = {
     accountId,
     key: accountId,
@@ -185,7 +189,7 @@ t.test('a reader that takes nothing costs a page of messages, and too many reade
   };
   const stream = await streams.open(request);
   const messages = Array.from({ length: 200 }, () => ({ role: 'user' as const, text: 'x'.repeat(100_000) }));
-  await appendMessages(world.pool, session, messages);
+  await appendMessages(fixture.pool, session, messages);
   stream.read(1);
   await once(stream, 'readable');
   t.ok(stream.readableLength < 3_000_000, `${stream.readableLength} bytes wait`);

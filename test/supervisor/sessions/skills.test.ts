@@ -1,11 +1,11 @@
 /** Skills of a session: listed, their text read, and every file beside it in the answer or by its link. */
 import t from 'tap';
 import { SKILL_FILE_BYTES } from '../../../supervisor/sessions/skill-files.ts';
-import { startWorld } from '../world.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex');
-const world = await startWorld(t);
-const kit = await world.install({
+const fixture = await startSupervisorFixture(t);
+const kit = await fixture.install({
   slug: 'kit',
   code: 'middleware.systemPrompt = () => undefined;',
   files: {
@@ -19,8 +19,8 @@ const kit = await world.install({
 });
 /** Bytes, as only a zip brings them. */
 async function addFile(path: string, bytes: Buffer): Promise<void> {
-  const { sha256 } = await world.blobs.put(bytes);
-  await world.pool.query('INSERT INTO version_files (version_id, path, sha256, size_bytes) VALUES ($1, $2, $3, $4)', [
+  const { sha256 } = await fixture.blobs.put(bytes);
+  await fixture.pool.query('INSERT INTO version_files (version_id, path, sha256, size_bytes) VALUES ($1, $2, $3, $4)', [
     ...[kit.versionId, path, sha256, bytes.byteLength],
   ]);
 }
@@ -28,13 +28,13 @@ const large = Buffer.alloc(SKILL_FILE_BYTES + 1, 'ä');
 await addFile('skills/pdf/logo.png', PNG);
 await addFile('skills/pdf/große Tabelle.txt', large);
 await addFile('skills/pdf/nul', Buffer.from('a\0b'));
-const at = `/sessions/${await world.session()}/skills`;
-const readFile = (path?: string) => world.call('POST', `${at}/kit__pdf`, path === undefined ? {} : { path });
+const at = `/sessions/${await fixture.session()}/skills`;
+const readFile = (path?: string) => fixture.call('POST', `${at}/kit__pdf`, path === undefined ? {} : { path });
 const raw = async (url: string) =>
-  world.app.inject({ url, headers: { authorization: `Bearer ${await world.issuer.issue('ann')}` } });
+  fixture.app.inject({ url, headers: { authorization: `Bearer ${await fixture.issuer.issue('ann')}` } });
 
 t.test('listed with their descriptions', async (t) => {
-  const { items } = (await world.call('GET', at)).body;
+  const { items } = (await fixture.call('GET', at)).body;
   t.match(items, [
     { name: 'kit__pdf', description: 'PDFs', slug: 'kit', installationId: kit.installationId },
     { name: 'kit__pdf-other' },
@@ -49,7 +49,7 @@ t.test('the text without its frontmatter, and what lies beside it', async (t) =>
     { path: 'nul', sizeBytes: 3 },
     { path: 'scripts/run_.py', sizeBytes: 1 },
   ];
-  const skill = (await world.call('GET', `${at}/kit__pdf`)).body;
+  const skill = (await fixture.call('GET', `${at}/kit__pdf`)).body;
   t.match(skill, { name: 'kit__pdf', text: '# How\n---\ndo' });
   t.same(skill.resources, resources);
   const { status, body } = await readFile();
@@ -96,10 +96,10 @@ t.test('nothing outside the skill’s folder, and nobody else’s', async (t) =>
     t.match(await readFile(path as string), { status: 400 });
   }
   t.equal((await raw(`${at}/kit__pdf/files`)).statusCode, 400);
-  t.equal((await world.call('GET', `${at}/kit__none`)).status, 404);
-  t.equal((await world.call('POST', `${at}/kit__none`, {})).status, 404);
-  t.equal((await world.call('POST', `${at}/kit__pdf`, {}, 'eve')).status, 404, 'another account’s session');
-  const eves = await world.session('eve');
-  t.same((await world.call('GET', `/sessions/${eves}/skills`, undefined, 'eve')).body.items, []);
-  t.equal((await world.call('POST', `/sessions/${eves}/skills/kit__pdf`, {}, 'eve')).status, 404);
+  t.equal((await fixture.call('GET', `${at}/kit__none`)).status, 404);
+  t.equal((await fixture.call('POST', `${at}/kit__none`, {})).status, 404);
+  t.equal((await fixture.call('POST', `${at}/kit__pdf`, {}, 'eve')).status, 404, 'another account’s session');
+  const eves = await fixture.session('eve');
+  t.same((await fixture.call('GET', `/sessions/${eves}/skills`, undefined, 'eve')).body.items, []);
+  t.equal((await fixture.call('POST', `/sessions/${eves}/skills/kit__pdf`, {}, 'eve')).status, 404);
 });

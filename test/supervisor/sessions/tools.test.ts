@@ -1,6 +1,6 @@
 /** Tools: listed, checked before the child sees anything, answered. */
 import t from 'tap';
-import { startWorld } from '../world.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const dice = `tools.roll = {
   description: 'Rolls dice',
@@ -15,29 +15,29 @@ const dice = `tools.roll = {
 };`;
 
 t.test('tools are listed by slug and name, and called', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'dice', code: dice });
-  const session = await world.session();
-  const list = await world.call('GET', `/sessions/${session}/tools`);
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'dice', code: dice });
+  const session = await fixture.session();
+  const list = await fixture.call('GET', `/sessions/${session}/tools`);
   t.match(list.body, {
     items: [{ name: 'dice__roll', description: 'Rolls dice', parameters: { required: ['sides'] }, slug: 'dice' }],
     nextCursor: null,
   });
   const path = `/sessions/${session}/tools/dice__roll`;
-  const answer = await world.call('POST', path, { callId: 'c1', arguments: { sides: 6 } });
+  const answer = await fixture.call('POST', path, { callId: 'c1', arguments: { sides: 6 } });
   t.same(answer.body, { content: [{ type: 'json', json: { sides: 6 } }], isError: false });
-  const thrown = await world.call('POST', path, { arguments: { sides: 13 } });
+  const thrown = await fixture.call('POST', path, { arguments: { sides: 13 } });
   t.match(thrown, { status: 200, body: { isError: true, content: [{ type: 'text', text: /unlucky/ }] } });
-  t.match(await world.call('POST', path, { arguments: { sides: 14 } }), {
+  t.match(await fixture.call('POST', path, { arguments: { sides: 14 } }), {
     status: 502,
     body: { code: 'plugin_failed' },
   });
-  t.match(await world.call('POST', path, { arguments: { sides: 15 } }), {
+  t.match(await fixture.call('POST', path, { arguments: { sides: 15 } }), {
     status: 502,
     body: { code: 'plugin_failed' },
   });
-  await world.supervisor.logs.flush();
-  const { rows } = await world.pool.query(
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
     `SELECT * FROM plugin_logs WHERE installation_id = $1 AND level = 'info' ORDER BY id`,
     [made.installationId],
   );
@@ -45,25 +45,25 @@ t.test('tools are listed by slug and name, and called', async (t) => {
 });
 
 t.test('arguments that do not fit never reach the child', async (t) => {
-  const world = await startWorld(t);
-  const made = await world.install({ slug: 'dice', code: dice });
-  const path = `/sessions/${await world.session()}/tools/dice__roll`;
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'dice', code: dice });
+  const path = `/sessions/${await fixture.session()}/tools/dice__roll`;
   for (const bad of [{}, { sides: 'six' }, { sides: 1 }, { sides: 6, more: 1 }, null, [], 'x', { sides: 1.5 }]) {
-    const answer = await world.call('POST', path, { arguments: bad });
+    const answer = await fixture.call('POST', path, { arguments: bad });
     t.match(
       answer,
       { status: 422, body: { code: 'invalid_arguments', errors: [{ field: /^arguments/ }] } },
       JSON.stringify(bad),
     );
   }
-  t.equal(world.supervisor.fleet.pidOf(made.installationId), null, 'no child was started');
-  t.match(await world.call('POST', path, {}), { status: 422 });
+  t.equal(fixture.supervisor.fleet.pidOf(made.installationId), null, 'no child was started');
+  t.match(await fixture.call('POST', path, {}), { status: 422 });
 });
 
 t.test('a hostile schema costs its plugin, not the supervisor', async (t) => {
-  const world = await startWorld(t);
+  const fixture = await startSupervisorFixture(t);
   const deep = `(() => { const top = {}; let at = top; for (let i = 0; i < 50; i++) { at.properties = { a: {} }; at = at.properties.a; } return top; })()`;
-  await world.install({
+  await fixture.install({
     slug: 'hostile',
     code: `const tool = (parameters) => ({ description: 'd', parameters, handler: () => 'ok' });
       tools.redos = tool({ type: 'object', properties: { s: { type: 'string', pattern: '^(a+)+$' } } });
@@ -73,9 +73,9 @@ t.test('a hostile schema costs its plugin, not the supervisor', async (t) => {
       tools.deep = tool(${deep});
       tools.proto = tool({ type: 'object', properties: { ['__proto__']: { type: 'string' } }, additionalProperties: false });`,
   });
-  const session = await world.session();
+  const session = await fixture.session();
   const call = (tool: string, args: unknown) =>
-    world.call('POST', `/sessions/${session}/tools/hostile__${tool}`, { arguments: args });
+    fixture.call('POST', `/sessions/${session}/tools/hostile__${tool}`, { arguments: args });
   for (let strike = 0; strike < 5; strike++) {
     const started = performance.now();
     t.match(await call('redos', { s: `${'a'.repeat(40)}!` }), { status: 502, body: { code: 'plugin_failed' } });

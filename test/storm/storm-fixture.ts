@@ -5,7 +5,7 @@ import { insertChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type ForkedProcess, forkProcess, freePort } from '../fixtures/forked-process.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
-import { eventually, type Ground, openGround } from '../supervisor/world.ts';
+import { eventually, openStorageFixture, type StorageFixture } from '../supervisor/supervisor-fixture.ts';
 import { type Gate, openGate } from './database-gate.ts';
 import { Ledger } from './ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from './recorder.ts';
@@ -18,8 +18,8 @@ const MAINS = {
 /** What was acknowledged arrives within this time of the last blow, milliseconds. */
 const ARRIVAL_MS = 60_000;
 
-export interface Scene {
-  readonly ground: Ground;
+export interface StormFixture {
+  readonly storage: StorageFixture;
   /** Between the database and the API, and the supervisor. */
   readonly gate: Gate;
   readonly supervisorGate: Gate;
@@ -33,29 +33,29 @@ export interface Scene {
   arrived(): Promise<void>;
 }
 
-export async function openScene(t: Teardown): Promise<Scene> {
-  const ground = await openGround(t);
+export async function startStormFixture(t: Teardown): Promise<StormFixture> {
+  const storage = await openStorageFixture(t);
   const ledger = new Ledger(await temporaryFolder(t));
   let arrival: () => void = () => undefined;
   const models = await startRecorder(t, ledger, () => arrival());
-  const gate = await openGate(t, ground.url);
-  const supervisorGate = await openGate(t, ground.url);
-  const { installationId, accountId } = await ground.install({
+  const gate = await openGate(t, storage.url);
+  const supervisorGate = await openGate(t, storage.url);
+  const { installationId, accountId } = await storage.install({
     ...{ slug: 'storm', code: REPORTING, capabilities: CAPABILITIES },
   });
   const connect = (name: string) =>
-    inTransaction(ground.pool, (tx) => insertChannel(tx, { installationId, accountId, name }));
+    inTransaction(storage.pool, (tx) => insertChannel(tx, { installationId, accountId, name }));
   const ports = { PORT: String(await freePort()), SUPERVISOR_PORT: String(await freePort()) };
   const vendor = new Vendor({
     ledger,
     ...{ url: `http://127.0.0.1:${ports.PORT}`, sessionUrl: `http://127.0.0.1:${ports.SUPERVISOR_PORT}` },
     routingIds: [(await connect('a')).routingId, (await connect('b')).routingId],
-    token: await ground.issuer.issue('ann', 3_600),
+    token: await storage.issuer.issue('ann', 3_600),
     installationId,
   });
-  const shared = { DATA_DIR: ground.dataDir, LOG_LEVEL: 'error', WRITES_PER_MINUTE: '1000000', MODELS_FILE: models };
+  const shared = { DATA_DIR: storage.dataDir, LOG_LEVEL: 'error', WRITES_PER_MINUTE: '1000000', MODELS_FILE: models };
   return {
-    ...{ ground, gate, supervisorGate, ledger, vendor },
+    ...{ storage, gate, supervisorGate, ledger, vendor },
     onArrival: (work) => {
       arrival = work;
     },

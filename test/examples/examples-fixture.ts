@@ -2,11 +2,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
-import { type Client, startApi } from '../api/api-service.ts';
+import { type Client, startApiFixture } from '../api/api-fixture.ts';
 import { type Files, upload, zipOf } from '../api/package/packages.ts';
 import { root } from '../house/source-files.ts';
 import type { Teardown } from '../runner/harness.ts';
-import { eventually, type Reply, startWorld, type World } from '../supervisor/world.ts';
+import {
+  eventually,
+  type Reply,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor/supervisor-fixture.ts';
 
 type Texts = Readonly<Record<string, string>>;
 export interface Published {
@@ -15,7 +20,7 @@ export interface Published {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into what was discovered
   readonly discovered: any;
 }
-export interface Service extends World {
+export interface ExamplesFixture extends SupervisorFixture {
   readonly ann: Client;
   /** Publishes an example as a zip, installs it for ann, and waits until its hooks and tools are hers. */
   publish(slug: string, settings?: Texts, secrets?: Texts): Promise<Published>;
@@ -29,21 +34,24 @@ export interface Service extends World {
   transcript(session: string): Promise<string[]>;
 }
 
-export async function startService(test: Teardown, options: Partial<SupervisorOptions> = {}): Promise<Service> {
-  const world = await startWorld(test, options);
-  const ann = await (await startApi(test, { beside: world })).user('ann');
+export async function startExamplesFixture(
+  test: Teardown,
+  options: Partial<SupervisorOptions> = {},
+): Promise<ExamplesFixture> {
+  const fixture = await startSupervisorFixture(test, options);
+  const ann = await (await startApiFixture(test, { beside: fixture })).user('ann');
   const configure = async (installationId: string, settings: Texts) => {
     const { status, body } = await ann.post(`/installations/${installationId}/configure`, { settings });
     if (status !== 200) throw new Error(JSON.stringify(body));
-    await isHeld(world, installationId, settings);
+    await isHeld(fixture, installationId, settings);
   };
   return {
-    ...{ ...world, ann, configure },
-    publish: (slug, settings = {}, secrets = {}) => publish(world, ann, slug, { settings, secrets }),
-    hook: (session, hook, context) => runHook(world, session, hook, context),
-    tool: (session, name, args = {}) => callTool(world, session, name, args),
+    ...{ ...fixture, ann, configure },
+    publish: (slug, settings = {}, secrets = {}) => publish(fixture, ann, slug, { settings, secrets }),
+    hook: (session, hook, context) => runHook(fixture, session, hook, context),
+    tool: (session, name, args = {}) => callTool(fixture, session, name, args),
     transcript: async (session) => {
-      const { body } = await world.call('GET', `/sessions/${session}/messages`);
+      const { body } = await fixture.call('GET', `/sessions/${session}/messages`);
       return body.items.map(({ text }: { text: string }) => text);
     },
   };
@@ -58,7 +66,7 @@ export function filesOf(slug: string): Files {
 }
 
 type Given = { readonly settings: Texts; readonly secrets: Texts };
-async function publish(world: World, ann: Client, slug: string, given: Given) {
+async function publish(fixture: SupervisorFixture, ann: Client, slug: string, given: Given) {
   const made = await ann.post('/plugins', { slug, displayName: slug });
   const { id: pluginId } = expected(made, 201);
   const url = `/api/plugins/${pluginId}/versions/zip`;
@@ -68,7 +76,7 @@ async function publish(world: World, ann: Client, slug: string, given: Given) {
   const { id: installationId } = expected(installed, 201);
   if (Object.keys({ ...given.settings, ...given.secrets }).length > 0)
     expected(await ann.post(`/installations/${installationId}/configure`, given), 200);
-  await isHeld(world, installationId, given.settings);
+  await isHeld(fixture, installationId, given.settings);
   return { installationId, pluginId, discovered };
 }
 
@@ -78,27 +86,37 @@ function expected({ status, body }: { status: number; body: Reply['body'] }, wan
 }
 
 /** The supervisor hears of changes by notices. */
-async function isHeld(world: World, installationId: string, settings: Texts): Promise<void> {
-  const { rows } = await world.pool.query('SELECT account_id FROM installations WHERE id = $1', [installationId]);
+async function isHeld(fixture: SupervisorFixture, installationId: string, settings: Texts): Promise<void> {
+  const { rows } = await fixture.pool.query('SELECT account_id FROM installations WHERE id = $1', [installationId]);
   await eventually(async () => {
-    const { entries } = await world.supervisor.rosters.get(rows[0].account_id);
+    const { entries } = await fixture.supervisor.rosters.get(rows[0].account_id);
     const entry = entries.find((candidate) => candidate.installationId === installationId);
     return entry && Object.entries(settings).every(([name, value]) => entry.settings[name] === value);
   });
 }
 
-async function runHook(world: World, session: string, hook: string, context: object): Promise<Reply['body']> {
+async function runHook(
+  fixture: SupervisorFixture,
+  session: string,
+  hook: string,
+  context: object,
+): Promise<Reply['body']> {
   return eventually(async () => {
-    const { status, body } = await world.call('POST', `/sessions/${session}/hooks/${hook}`, { context });
+    const { status, body } = await fixture.call('POST', `/sessions/${session}/hooks/${hook}`, { context });
     const late = body.trace?.some(({ outcome }: { outcome: string }) => outcome === 'skipped_unavailable');
     if (status !== 200) throw new Error(JSON.stringify(body));
     return late ? null : body;
   }, 30_000);
 }
 
-async function callTool(world: World, session: string, name: string, args: object): Promise<Reply['body']> {
+async function callTool(
+  fixture: SupervisorFixture,
+  session: string,
+  name: string,
+  args: object,
+): Promise<Reply['body']> {
   return eventually(async () => {
-    const { status, body } = await world.call('POST', `/sessions/${session}/tools/${name}`, { arguments: args });
+    const { status, body } = await fixture.call('POST', `/sessions/${session}/tools/${name}`, { arguments: args });
     if (status === 503) return null;
     const [content] = body.content ?? [];
     return content?.json ?? content?.text ?? content ?? body;

@@ -1,10 +1,10 @@
-/** The story that the parity test tells on pages, and the gestures it is told with. */
+/** What the actions of the parity test work on, and the clicks they share. */
 import type { Page } from 'playwright-core';
-import type { RunningService } from '../deploy/running-service.ts';
+import type { ServiceFixture } from '../deploy/service-fixture.ts';
 
-export interface Story {
+export interface ConsoleFixture {
   readonly page: Page;
-  readonly service: RunningService;
+  readonly service: ServiceFixture;
   /** A package as a folder, and the same zipped. */
   readonly folder: string;
   readonly zip: string;
@@ -14,7 +14,7 @@ export interface PageAction {
   readonly operation: string;
   /** Page, and what the user does there. */
   readonly where: string;
-  readonly does: (story: Story) => Promise<unknown>;
+  readonly does: (fixture: ConsoleFixture) => Promise<unknown>;
 }
 
 export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click();

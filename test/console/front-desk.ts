@@ -1,6 +1,6 @@
 /** What the console shows in its tests: a plugin that uses everything, by an author who tries tricks. */
 import assert from 'node:assert/strict';
-import { type Answer, eventually, type RunningService } from '../deploy/running-service.ts';
+import { type Answer, eventually, type ServiceFixture } from '../deploy/service-fixture.ts';
 
 /** Right-to-left override, a terminal's escape, a script: none may do anything. */
 export const TRICKS = '\u202Egnp.exe \u001b[31mred\u001b[0m <script>alert(1)</script>';
@@ -54,7 +54,7 @@ const FRONT_DESK = { slug: 'front-desk', displayName: 'Front desk' };
 
 /** Publishes version 1.0.0 of the plugin and lists it. @returns its id */
 export async function publishFrontDesk(
-  service: RunningService,
+  service: ServiceFixture,
   capabilities = 'host.storage',
   named = FRONT_DESK,
 ): Promise<string> {
@@ -64,7 +64,7 @@ export async function publishFrontDesk(
   return plugin;
 }
 
-export async function publish(service: RunningService, plugin: string, semVer: string, capabilities: string) {
+export async function publish(service: ServiceFixture, plugin: string, semVer: string, capabilities: string) {
   await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer, files: packageFiles(capabilities) }));
 }
 
@@ -75,7 +75,7 @@ async function made(answer: Promise<Answer>): Promise<string> {
 }
 
 /** The account's one installation, as soon as it is as wished. */
-export const installationThat = (service: RunningService, isWished: (of: Answer['body']) => boolean) =>
+export const installationThat = (service: ServiceFixture, isWished: (of: Answer['body']) => boolean) =>
   eventually<Answer['body']>(async () => {
     const { body } = await service.call('GET', '/api/installations');
     return body.items.find(isWished) ?? false;

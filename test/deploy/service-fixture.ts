@@ -42,7 +42,7 @@ export interface StartedService {
   kill(signal: NodeJS.Signals): void;
   readonly exited: Promise<Exit>;
 }
-export interface RunningService extends StartedService {
+export interface ServiceFixture extends StartedService {
   /** Everything it was started with that is not the machine's own. */
   readonly env: Environment & Ports;
   readonly url: string;
@@ -75,7 +75,10 @@ export async function freePorts(): Promise<Ports> {
 }
 
 /** Starts it and waits until it is ready. It is stopped with the test. */
-export async function startService(t: Teardown, env: Environment & { DATA_DIR: string }): Promise<RunningService> {
+export async function startServiceFixture(
+  t: Teardown,
+  env: Environment & { DATA_DIR: string },
+): Promise<ServiceFixture> {
   const full = { ...(await freePorts()), ...env };
   const started = launch(full);
   t.teardown(async () => {

@@ -22,7 +22,7 @@ import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type AnswerCheck, checkAnswers } from './http/declared-answers.ts';
 
-export interface ApiService {
+export interface ApiFixture {
   readonly app: FastifyInstance;
   readonly pool: Pool;
   readonly services: Services;
@@ -67,7 +67,7 @@ export interface ApiOptions {
   readonly prepare?: (services: Services) => Services;
 }
 
-export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<ApiService> {
+export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Promise<ApiFixture> {
   const { pool } = options.beside ?? (await testDatabase(t));
   const dataDir = options.beside?.dataDir ?? (await temporaryFolder(t));
   const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
@@ -124,7 +124,7 @@ export async function startApi(t: Teardown, options: ApiOptions = {}): Promise<A
 }
 
 /** Lets it be called over a real socket. @returns the port */
-export async function listen({ app }: ApiService): Promise<number> {
+export async function listen({ app }: ApiFixture): Promise<number> {
   await app.listen({ port: 0, host: '127.0.0.1' });
   return (app.server.address() as AddressInfo).port;
 }

@@ -14,7 +14,7 @@ export interface Answered {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
   readonly body: any;
 }
-export interface Ground {
+export interface WebhookFixture {
   readonly pool: Pool;
   readonly dataDir: string;
   readonly port: number;
@@ -22,14 +22,14 @@ export interface Ground {
   connect(): Promise<Channel>;
   send(path: string, options?: RequestOptions & { body?: Buffer | string }): Promise<Answered>;
 }
-export interface GroundOptions {
+export interface WebhookFixtureOptions {
   readonly config?: Partial<WebhookDeps['config']>;
   readonly registrations?: unknown;
   /** In place of the test's database, where it is to be away. */
   readonly pool?: Pool;
 }
 
-export async function openGround(t: Teardown, options: GroundOptions = {}): Promise<Ground> {
+export async function openWebhookFixture(t: Teardown, options: WebhookFixtureOptions = {}): Promise<WebhookFixture> {
   const { pool } = await testDatabase(t);
   const dataDir = await temporaryFolder(t);
   const errors: Error[] = [];

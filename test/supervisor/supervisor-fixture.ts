@@ -45,7 +45,7 @@ export interface Installed {
   readonly slug: string;
 }
 /** Everything at rest, and no supervisor. */
-export interface Ground {
+export interface StorageFixture {
   readonly url: string;
   readonly pool: Pool;
   readonly dataDir: string;
@@ -58,7 +58,7 @@ export interface Ground {
   /** Publishes another version and moves the installation to it. */
   update(installed: Installed, source: PluginSource): Promise<string>;
 }
-export interface World extends Ground {
+export interface SupervisorFixture extends StorageFixture {
   readonly supervisor: Supervisor;
   readonly app: FastifyInstance;
   call(method: InjectOptions['method'], path: string, body?: unknown, account?: string): Promise<Reply>;
@@ -72,7 +72,7 @@ export interface Reply {
 }
 
 let sandbox: Promise<Sandbox> | undefined;
-/** One jail for all worlds of a file, as a supervisor has one. */
+/** One jail for all supervisors of a file, as a supervisor has one. */
 function theSandbox(): Promise<Sandbox> {
   sandbox ??= (async () => {
     const directory = join(await temporaryFolder(t), 'sandbox');
@@ -85,7 +85,7 @@ function theSandbox(): Promise<Sandbox> {
 }
 
 /** Makes a database, a data directory and the jail. */
-export async function openGround(test: Teardown): Promise<Ground> {
+export async function openStorageFixture(test: Teardown): Promise<StorageFixture> {
   const { pool, url } = await testDatabase(test);
   const dataDir = await temporaryFolder(test);
   const sandbox = await theSandbox();
@@ -99,29 +99,33 @@ export async function openGround(test: Teardown): Promise<Ground> {
   };
 }
 
-/** Starts a world; it ends with the test. */
-export async function startWorld(test: Teardown, options: Partial<SupervisorOptions> = {}): Promise<World> {
-  const ground = await openGround(test);
-  const { pool, blobs, keys, verifier, sandbox, dataDir } = ground;
+/** Starts a fixture; it ends with the test. */
+export async function startSupervisorFixture(
+  test: Teardown,
+  options: Partial<SupervisorOptions> = {},
+): Promise<SupervisorFixture> {
+  const storage = await openStorageFixture(test);
+  const { pool, blobs, keys, verifier, sandbox, dataDir } = storage;
   const logger = pino({ level: process.env.TEST_LOG ?? 'silent' });
   const supervisor = await startSupervisor({
     ...{ pool, blobs, keys, verifier, sandbox, dataDir, logger, childrenMax: 50, idleStopMs: 60_000 },
     ...options,
   });
   test.teardown(() => supervisor.stop());
-  const world: World = {
-    ...ground,
+  const fixture: SupervisorFixture = {
+    ...storage,
     ...{ supervisor, app: supervisor.app },
-    call: (method, path, body, account = 'ann') => call(supervisor.app, ground.issuer, { method, path, body, account }),
+    call: (method, path, body, account = 'ann') =>
+      call(supervisor.app, storage.issuer, { method, path, body, account }),
     session: async (account = 'ann') => {
-      const made = await world.call('POST', '/sessions', { agentId: 'agent-1' }, account);
+      const made = await fixture.call('POST', '/sessions', { agentId: 'agent-1' }, account);
       return made.body.id;
     },
   };
-  return world;
+  return fixture;
 }
 
-type Base = Pick<World, 'pool' | 'blobs' | 'keys' | 'sandbox'>;
+type Base = Pick<SupervisorFixture, 'pool' | 'blobs' | 'keys' | 'sandbox'>;
 
 async function install(base: Base, source: PluginSource): Promise<Installed> {
   const { pool } = base;
@@ -241,13 +245,13 @@ export const asCommand = (body: string): string =>
 
 /** Runs such a command, in a new session if none is given. */
 export async function runCommand(
-  world: World,
+  fixture: SupervisorFixture,
   slug: string,
   args: object = {},
   { account = 'ann', session }: { account?: string; session?: string } = {},
 ): Promise<Reply['body']> {
-  const path = `/sessions/${session ?? (await world.session(account))}/commands/${slug}__run`;
-  const { body } = await world.call('POST', path, { input: JSON.stringify(args) }, account);
+  const path = `/sessions/${session ?? (await fixture.session(account))}/commands/${slug}__run`;
+  const { body } = await fixture.call('POST', path, { input: JSON.stringify(args) }, account);
   return typeof body.text === 'string' ? JSON.parse(body.text) : body;
 }
 
