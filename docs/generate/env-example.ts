@@ -1,4 +1,4 @@
-/** What `.env.example` has to say, from the settings themselves. Renew it: `node docs/generate/env-example.ts > .env.example`. */
+/** The text of `.env.example`, made from the settings. */
 import { apiSettings } from '../../api/config.ts';
 import { describeSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
@@ -27,5 +27,3 @@ function range({ unit, values }: SettingDoc): string {
   const said = [unit, values].filter((part) => part !== null).join(', ');
   return said === '' ? '' : `# (${said})\n`;
 }
-
-if (import.meta.main) process.stdout.write(envExample());

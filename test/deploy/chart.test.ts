@@ -7,11 +7,11 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
 import { apiSettings } from '../../api/config.ts';
+import { valuesSchema } from '../../docs/generate/helm-values-schema.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { CHART, type Helm, type Labels, type Manifest, ROOT, unpackHelm } from './chart.ts';
-import { valuesSchema } from './values-schema.ts';
 
 // Programs of others: Helm, and the type checker.
 t.setTimeout(180_000);

@@ -36,7 +36,7 @@ const bin = (name: string): string => join('node_modules', '.bin', name);
 export const checks: readonly Check[] = [
   { name: 'lint and format', command: [bin('biome'), 'check', '--error-on-warnings', '.'] },
   { name: 'types', command: [bin('tsc'), '--noEmit'] },
-  { name: 'generated files', command: [process.execPath, 'sdk/generate/generate.ts', '--check'] },
+  { name: 'generated files', command: [process.execPath, 'docs/generate/generate.ts', '--check'] },
 ];
 
 /** Runs a check. One whose script does not exist yet is skipped, saying so. */

@@ -13,7 +13,7 @@ import { referenceText } from '../../sdk/generate/reference.ts';
 const file = (name: string): URL => new URL(`../../${name}`, import.meta.url);
 
 t.test('--check agrees with what is committed', async (t) => {
-  const script = fileURLToPath(file('sdk/generate/generate.ts'));
+  const script = fileURLToPath(file('docs/generate/generate.ts'));
   await t.resolves(promisify(execFile)(process.execPath, [script, '--check']));
   t.equal(await readFile(file('sdk/globals.d.ts'), 'utf8'), globalsText());
   t.equal(referenceText(), referenceText());

@@ -1,4 +1,4 @@
-/** Prints `console/rest/schema.d.ts`: the console's types, made of the OpenAPI document. Opens nothing and asks nothing. */
+/** The text of `console/rest/schema.d.ts`: the console's types, made from the OpenAPI document of the REST interface. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { type AppDeps, buildApp } from '../../api/app.ts';
 
 const GENERATOR = fileURLToPath(new URL('../../console/node_modules/openapi-typescript/bin/cli.js', import.meta.url));
 
-/** Stands for what a route works with when it is called, which none is. */
+/** A stand-in for dependencies that no route uses, because none is called. */
 const unused = <T extends object>(): T => new Proxy({}, {}) as T;
 
 async function readDocument(): Promise<string> {
@@ -27,8 +27,8 @@ async function readDocument(): Promise<string> {
   return answer.body;
 }
 
-/** The file's text as it should be. */
-export async function consoleSchema(): Promise<string> {
+/** The text of the file. */
+export async function consoleTypes(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'bulkhead-schema-'));
   try {
     const [from, to] = [join(folder, 'openapi.json'), join(folder, 'schema.d.ts')];
@@ -39,5 +39,3 @@ export async function consoleSchema(): Promise<string> {
     rmSync(folder, { recursive: true });
   }
 }
-
-if (import.meta.main) process.stdout.write(await consoleSchema());

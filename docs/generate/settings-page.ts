@@ -1,11 +1,11 @@
-/** Prints docs/settings.md from the settings themselves: `node docs/generate/settings-list.ts > docs/settings.md`. */
+/** The text of docs/settings.md, made from the settings. */
 import { apiSettings } from '../../api/config.ts';
 import { describeSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 
 const HEAD = `# Settings
 
-Generated from \`service/settings/settings.ts\`, \`api/config.ts\` and \`supervisor/config.ts\` by \`node docs/generate/settings-list.ts > docs/settings.md\`.
+Generated from \`service/settings/settings.ts\`, \`api/config.ts\` and \`supervisor/config.ts\` by \`npm run -s generate\`.
 
 Settings are environment variables, or lines of a file \`.env\` in the folder the service is started in; a variable that is set wins over the file.
 An empty one counts as not set. A bad one stops start-up with one sentence that names it. \`.env.example\` is the same list, to copy.
@@ -42,5 +42,3 @@ export function settingsPage(): string {
     section('Supervisor', own(supervisorSettings)),
   ].join('');
 }
-
-if (import.meta.main) process.stdout.write(settingsPage());

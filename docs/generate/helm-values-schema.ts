@@ -1,7 +1,4 @@
-/**
- * What the chart's values may be, with the settings by their names. Renew it:
- * `node test/deploy/values-schema.ts > deploy/helm/bulkhead/values.schema.json`.
- */
+/** The JSON Schema of the Helm chart's values, which lists every setting by name. */
 import { apiSettings } from '../../api/config.ts';
 import { sharedSettings } from '../../service/settings/settings.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
@@ -75,4 +72,5 @@ export function valuesSchema(): Schema {
   return { $schema: 'http://json-schema.org/draft-07/schema#', ...closed(properties) };
 }
 
-if (import.meta.main) process.stdout.write(`${JSON.stringify(valuesSchema(), null, 2)}\n`);
+/** The text of `deploy/helm/bulkhead/values.schema.json`. */
+export const helmValuesSchema = (): string => `${JSON.stringify(valuesSchema(), null, 2)}\n`;

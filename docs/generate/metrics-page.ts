@@ -1,4 +1,4 @@
-/** Prints docs/metrics.md from the declarations: `node docs/generate/metrics-list.ts > docs/metrics.md`. */
+/** The text of docs/metrics.md, made from the metrics that both processes declare. */
 import { apiMetrics } from '../../api/telemetry/metric-table.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { supervisorMetrics } from '../../supervisor/records/metric-table.ts';
@@ -18,7 +18,7 @@ export function metricsPage(): string {
   return [
     '# Metrics',
     '',
-    'Generated from `supervisor/records/metric-table.ts` and `api/telemetry/metric-table.ts` by `node docs/generate/metrics-list.ts > docs/metrics.md`.',
+    'Generated from `supervisor/records/metric-table.ts` and `api/telemetry/metric-table.ts` by `npm run -s generate`.',
     '',
     'Labels hold the protocol’s keys, route patterns and slugs. The first `METRICS_SLUGS` plugins are told apart, the rest',
     'counts as `other`. Tools, commands and providers have the name `any`: their own names, and everything by installation,',
@@ -30,5 +30,3 @@ export function metricsPage(): string {
     ...section('API: `API_OPS_PORT`, `/metrics`', apiMetrics),
   ].join('\n');
 }
-
-if (import.meta.main) process.stdout.write(metricsPage());
