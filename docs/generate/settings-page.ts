@@ -13,7 +13,7 @@ An empty one counts as not set. A bad one stops start-up with one sentence that 
 **Each is read once, when its process starts: a change needs a restart of the processes that read it.** Under \`npm start\` that is a stop
 and a start: \`SIGUSR2\` replaces API and supervisor with the settings that \`npm start\` had. What a setting names (\`MODELS_FILE\`,
 \`SSH_HOSTS_FILE\`) is read with it, so a changed file needs \`SIGUSR2\` only. Quotas count for each process. The standard variables of
-OpenTelemetry are in [operating.md](operating.md#what-it-tells-of-itself).
+OpenTelemetry are in [operating.md](operating.md#monitoring).
 `;
 
 function section(title: string, settings: readonly SettingDoc[]): string {

@@ -30,6 +30,7 @@ const spawners: Readonly<Record<string, string>> = {
   'db/postgres/': 'PostgreSQL',
   'deploy/': 'API and supervisor',
   'pack/build-package.ts': 'the compiler',
+  'docs/generate/console-types.ts': 'the generator of the console’s types',
   'examples/demo-service.ts': 'the token command',
 };
 
