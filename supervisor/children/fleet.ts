@@ -10,12 +10,12 @@ import type { Child, ChildHandlers } from './child.ts';
 import { Courtesy, LOOK_MS, type Neighbour } from './cpu-scheduler.ts';
 import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
 import { Slot } from './installation-runner.ts';
-import type { Tenancy, TenancyDeps } from './loaded-child.ts';
+import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
 import type { Inspector, SlotDeps } from './runner-deps.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { NoRoomError } from './start-failure.ts';
 
-export interface FleetOptions extends TenancyDeps {
+export interface FleetOptions extends LoadedChildDeps {
   readonly pool: Pool;
   /** This supervisor's number. */
   readonly lease: number;
@@ -61,7 +61,10 @@ export class Fleet implements Plugins {
     this.#options = options;
     this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
-    this.#courtesyTimer = setInterval(() => this.#courtesy.look(this.#tenancies(), performance.now()), LOOK_MS).unref();
+    this.#courtesyTimer = setInterval(
+      () => this.#courtesy.look(this.#loadedChildren(), performance.now()),
+      LOOK_MS,
+    ).unref();
     this.#deps = {
       saidBytesPerSecond: options.saidBytesPerSecond ?? limits.saidBytesPerSecond,
       now: options.now ?? Date.now,
@@ -178,7 +181,8 @@ export class Fleet implements Plugins {
   /** Resident bytes of running children by slug, for the metrics. */
   memory(): Map<string, number> {
     const held = new Map<string, number>();
-    for (const { entry, child } of this.#tenancies()) held.set(entry.slug, (held.get(entry.slug) ?? 0) + child.rss());
+    for (const { entry, child } of this.#loadedChildren())
+      held.set(entry.slug, (held.get(entry.slug) ?? 0) + child.rss());
     return held;
   }
 
@@ -235,8 +239,8 @@ export class Fleet implements Plugins {
     return spare;
   }
 
-  *#tenancies(): Generator<Neighbour & Tenancy> {
-    for (const slot of this.#slots.values()) yield* slot.tenancies();
+  *#loadedChildren(): Generator<Neighbour & LoadedChild> {
+    for (const slot of this.#slots.values()) yield* slot.loadedChildren();
   }
 
   #children(): number {
@@ -253,9 +257,9 @@ export class Fleet implements Plugins {
   }
 
   #sweep(): void {
-    for (const tenancy of this.#tenancies()) {
-      const sample = { residentBytes: tenancy.child.rss(), processorMs: tenancy.takeProcessorMs() };
-      this.#options.metrics.sampled(tenancy.entry, sample);
+    for (const loadedChild of this.#loadedChildren()) {
+      const sample = { residentBytes: loadedChild.child.rss(), processorMs: loadedChild.takeProcessorMs() };
+      this.#options.metrics.sampled(loadedChild.entry, sample);
     }
     const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
     for (const slot of this.#slots.values()) {

@@ -8,14 +8,14 @@ import type { PluginCall } from '../calls/plugin-call.ts';
 import { Standing } from '../host/live-installation.ts';
 import type { ChildEnd } from './child-end.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
-import { Tenancy, type TenancyHandlers } from './loaded-child.ts';
+import { LoadedChild, type LoadedChildHandlers } from './loaded-child.ts';
 import { Allowance } from './output-token-bucket.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
 import type { Inspector, SlotDeps } from './runner-deps.ts';
 import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
-type Acquired = { readonly tenancy: Tenancy } | { readonly refusal: string };
+type Acquired = { readonly loadedChild: LoadedChild } | { readonly refusal: string };
 const PERCENT = 100;
 
 export class Slot {
@@ -23,9 +23,9 @@ export class Slot {
   retired = false;
   readonly #standing: Standing;
   readonly #deps: SlotDeps;
-  readonly #handlers: TenancyHandlers;
-  #serving: Tenancy | null = null;
-  readonly #draining = new Set<Tenancy>();
+  readonly #handlers: LoadedChildHandlers;
+  #serving: LoadedChild | null = null;
+  readonly #draining = new Set<LoadedChild>();
   #starting: Promise<string | null> | null = null;
   #policy: RestartState = fresh;
   #chance = 0.5;
@@ -42,7 +42,7 @@ export class Slot {
     this.#handlers = {
       standing: this.#standing,
       allowance: new Allowance(deps.saidBytesPerSecond),
-      onExit: (tenancy, end) => this.#ended(tenancy, end),
+      onExit: (loadedChild, end) => this.#ended(loadedChild, end),
     };
     this.installationId = entry.installationId;
     this.#failedShown = entry.status === 'failed';
@@ -68,7 +68,7 @@ export class Slot {
   }
 
   /** Everything of it that runs. */
-  *tenancies(): Generator<Tenancy> {
+  *loadedChildren(): Generator<LoadedChild> {
     if (this.#serving) yield this.#serving;
     yield* this.#draining;
   }
@@ -90,13 +90,17 @@ export class Slot {
     // Killed, but not gone yet: what comes now waits for its successor.
     if (serving?.child.state === 'dead') await within(serving.child.ended, call.deadlineAt - Date.now());
     const acquired = await this.#acquire(call);
-    return 'refusal' in acquired ? { kind: 'unavailable', message: acquired.refusal } : acquired.tenancy.invoke(call);
+    return 'refusal' in acquired
+      ? { kind: 'unavailable', message: acquired.refusal }
+      : acquired.loadedChild.invoke(call);
   }
 
   /** Whether it is well and runs what the row wants. */
-  #serves(tenancy: Tenancy): boolean {
+  #serves(loadedChild: LoadedChild): boolean {
     return (
-      this.#serving === tenancy && isWell(tenancy) && startKey(tenancy.entry, tenancy.inspectable) === this.#wanted
+      this.#serving === loadedChild &&
+      isWell(loadedChild) &&
+      startKey(loadedChild.entry, loadedChild.inspectable) === this.#wanted
     );
   }
 
@@ -171,7 +175,7 @@ export class Slot {
     const serving = this.#serving;
     this.#serving = null;
     if (serving) await this.#drain(serving, graceMs);
-    await Promise.all([...this.#draining].map((tenancy) => tenancy.leave(graceMs)));
+    await Promise.all([...this.#draining].map((loadedChild) => loadedChild.leave(graceMs)));
     this.#deps.onChange(this);
   }
 
@@ -207,7 +211,7 @@ export class Slot {
     const serving = this.#serving;
     if (serving) {
       this.#replace();
-      if (serving.registers(call)) return { tenancy: serving };
+      if (serving.registers(call)) return { loadedChild: serving };
     } else {
       const refusal = await this.#mayStart(call.deadlineAt);
       if (refusal !== null) return { refusal };
@@ -215,7 +219,7 @@ export class Slot {
     const started = await within(this.#start(), call.deadlineAt - Date.now());
     if (started === undefined) return { refusal: 'it is still starting' };
     if (started !== null) return { refusal: started };
-    return this.#serving ? { tenancy: this.#serving } : { refusal: 'it stopped right after its start' };
+    return this.#serving ? { loadedChild: this.#serving } : { refusal: 'it stopped right after its start' };
   }
 
   /** Null: yes. A short pause is waited out; a longer one fails at once, with the reason. */
@@ -254,28 +258,28 @@ export class Slot {
     this.#policy = afterStart(this.#policy);
     try {
       const spare = await this.#deps.takeChild(entry.installationId, inspector !== null);
-      const tenancy = await Tenancy.start(this.#deps, entry, spare, this.#handlers);
+      const loadedChild = await LoadedChild.start(this.#deps, entry, spare, this.#handlers);
       this.#deps.onChildStart((performance.now() - started) / 1000);
-      this.#serve(tenancy);
+      this.#serve(loadedChild);
       return null;
     } catch (error) {
       return this.#notStarted(entry, inspector !== null, error);
     }
   }
 
-  #serve(tenancy: Tenancy): void {
+  #serve(loadedChild: LoadedChild): void {
     const old = this.#serving;
     const before = this.effective;
-    this.#serving = tenancy;
+    this.#serving = loadedChild;
     if (this.retired) void this.stop(0);
     else if (old) {
-      if (versionKey(old.entry) !== versionKey(tenancy.entry)) this.#tellSuccession(old, tenancy);
+      if (versionKey(old.entry) !== versionKey(loadedChild.entry)) this.#tellSuccession(old, loadedChild);
       void this.#drain(old, DRAIN_MS);
     }
-    if (tenancy.inspectable) this.#inspector?.serve(tenancy.child);
+    if (loadedChild.inspectable) this.#inspector?.serve(loadedChild.child);
     // Changed while it started.
-    if (versionKey(tenancy.entry) === versionKey(this.entry) && !sameConfiguration(tenancy.entry, this.entry))
-      tenancy.configure(this.entry);
+    if (versionKey(loadedChild.entry) === versionKey(this.entry) && !sameConfiguration(loadedChild.entry, this.entry))
+      loadedChild.configure(this.entry);
     if (this.#failedShown) {
       this.#failedShown = false;
       this.#deps.onFailed(this, null);
@@ -283,15 +287,15 @@ export class Slot {
     if (before.versionId !== this.effective.versionId) this.#deps.onServing(this);
   }
 
-  #tellSuccession(old: Tenancy, { entry }: Tenancy): void {
+  #tellSuccession(old: LoadedChild, { entry }: LoadedChild): void {
     this.#deps.logs.system(entry, 'info', `${entry.semVer} is ready and takes over from ${old.entry.semVer}`);
   }
 
-  async #drain(tenancy: Tenancy, graceMs: number): Promise<void> {
-    this.#draining.add(tenancy);
+  async #drain(loadedChild: LoadedChild, graceMs: number): Promise<void> {
+    this.#draining.add(loadedChild);
     this.#deps.onChange(this);
-    await tenancy.leave(graceMs);
-    this.#draining.delete(tenancy);
+    await loadedChild.leave(graceMs);
+    this.#draining.delete(loadedChild);
     this.#deps.onChange(this);
   }
 
@@ -311,14 +315,14 @@ export class Slot {
     return reason;
   }
 
-  #ended(tenancy: Tenancy, end: ChildEnd): void {
-    const kind = tenancy.leaving ? 'stopped' : end.outOfMemory ? 'memory' : end.asked ? 'killed' : 'crashed';
+  #ended(loadedChild: LoadedChild, end: ChildEnd): void {
+    const kind = loadedChild.leaving ? 'stopped' : end.outOfMemory ? 'memory' : end.asked ? 'killed' : 'crashed';
     this.#deps.onChildEnd(kind);
-    if (tenancy.leaving) return;
+    if (loadedChild.leaving) return;
     this.#deps.onRestart(this, kind);
-    if (this.#serving === tenancy) this.#serving = null;
+    if (this.#serving === loadedChild) this.#serving = null;
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
-    this.#deps.logs.system(tenancy.entry, 'error', `The plugin's process ended: ${end.reason}`, {
+    this.#deps.logs.system(loadedChild.entry, 'error', `The plugin's process ended: ${end.reason}`, {
       data: {
         code: end.code,
         signal: end.signal,
@@ -346,4 +350,5 @@ export class Slot {
 /** Stderr shown in a log line's data, characters. */
 const STDERR_MAX_CHARS = 4_000;
 
-const isWell = (tenancy: Tenancy): boolean => tenancy.doubt === null && tenancy.child.state === 'loaded';
+const isWell = (loadedChild: LoadedChild): boolean =>
+  loadedChild.doubt === null && loadedChild.child.state === 'loaded';

@@ -18,18 +18,18 @@ import { DOUBT_MS } from './fleet-bounds.ts';
 import type { Allowance } from './output-token-bucket.ts';
 import type { Spare } from './spare-children.ts';
 
-export interface TenancyDeps {
+export interface LoadedChildDeps {
   readonly blobs: Blobs;
   readonly dispatch: Dispatch;
   readonly invocations: Invocations;
   readonly logs: LogSink;
 }
-export interface TenancyHandlers {
+export interface LoadedChildHandlers {
   /** The installation as it stands now: grants and settings may have changed since the load. */
   readonly standing: Standing;
   /** What the installation may say, whichever child speaks for it. */
   readonly allowance: Allowance;
-  onExit(tenancy: Tenancy, end: ChildEnd): void;
+  onExit(loadedChild: LoadedChild, end: ChildEnd): void;
 }
 
 /** Why a handler's own host calls end. One object: making an exception for each would cost more than the call. */
@@ -38,7 +38,7 @@ const OVER = 'the handler is over';
 /** The source of what a plugin says outside any handler: while it loads, from timers, after its answer. */
 const BACKGROUND = 'background';
 
-export class Tenancy {
+export class LoadedChild {
   /** As it was loaded. */
   readonly entry: RosterEntry;
   readonly child: Child;
@@ -54,10 +54,10 @@ export class Tenancy {
   get inspectable(): boolean {
     return this.child.inspector !== null;
   }
-  readonly #deps: TenancyDeps;
+  readonly #deps: LoadedChildDeps;
   readonly #gone = new AbortController();
 
-  private constructor(deps: TenancyDeps, entry: RosterEntry, spare: Spare, handlers: TenancyHandlers) {
+  private constructor(deps: LoadedChildDeps, entry: RosterEntry, spare: Spare, handlers: LoadedChildHandlers) {
     this.#deps = deps;
     this.entry = entry;
     this.child = spare.child;
@@ -80,25 +80,30 @@ export class Tenancy {
    *
    * @throws ChildError when the bundle does not load; Error when it cannot be read or does not match its hash
    */
-  static async start(deps: TenancyDeps, entry: RosterEntry, spare: Spare, handlers: TenancyHandlers): Promise<Tenancy> {
-    const tenancy = new Tenancy(deps, entry, spare, handlers);
+  static async start(
+    deps: LoadedChildDeps,
+    entry: RosterEntry,
+    spare: Spare,
+    handlers: LoadedChildHandlers,
+  ): Promise<LoadedChild> {
+    const loadedChild = new LoadedChild(deps, entry, spare, handlers);
     try {
       // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
       const bundle = await deps.blobs.read(entry.bundleSha256);
-      await tenancy.child.ready;
-      tenancy.child.allow(handlers.allowance);
-      await tenancy.child.load({
-        bundle: bundle.toString('utf8') + (tenancy.inspectable ? await sourceMapComment(deps.blobs, entry) : ''),
+      await loadedChild.child.ready;
+      loadedChild.child.allow(handlers.allowance);
+      await loadedChild.child.load({
+        bundle: bundle.toString('utf8') + (loadedChild.inspectable ? await sourceMapComment(deps.blobs, entry) : ''),
         sourceName: sourceNameOf(entry),
         members: deps.dispatch.members(entry.granted),
         settings: entry.settings,
         secretNames: entry.secretNames,
         expected: entry.registrations,
       });
-      return tenancy;
+      return loadedChild;
     } catch (error) {
-      tenancy.leaving = true;
-      await tenancy.child.kill('it did not start');
+      loadedChild.leaving = true;
+      await loadedChild.child.kill('it did not start');
       throw error;
     }
   }

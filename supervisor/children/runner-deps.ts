@@ -1,10 +1,10 @@
 /** What a slot needs of its fleet, and whom it tells. */
 import type { Child } from './child.ts';
 import type { Slot } from './installation-runner.ts';
-import type { TenancyDeps } from './loaded-child.ts';
+import type { LoadedChildDeps } from './loaded-child.ts';
 import type { Spare } from './spare-children.ts';
 
-export interface SlotDeps extends TenancyDeps {
+export interface SlotDeps extends LoadedChildDeps {
   /** What an installation may say: see `Allowance`. */
   readonly saidBytesPerSecond: number;
   /** What the restart policy reckons with, milliseconds since the epoch. */
