@@ -9,9 +9,9 @@ import type { Metrics } from '../records/metrics.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import { Courtesy, LOOK_MS, type Neighbour } from './cpu-scheduler.ts';
 import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
-import { Slot } from './installation-runner.ts';
+import { InstallationRunner } from './installation-runner.ts';
 import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
-import type { Inspector, SlotDeps } from './runner-deps.ts';
+import type { Inspector, RunnerDeps } from './runner-deps.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { NoRoomError } from './start-failure.ts';
 
@@ -40,19 +40,19 @@ export interface FleetOptions extends LoadedChildDeps {
 }
 
 /** Its child runs for `pluginUninstalled` alone; no roster lists it, and the removal stops it. */
-const hasLastWord = (slot: Slot): boolean => slot.entry.status === 'uninstalling';
+const hasLastWord = (runner: InstallationRunner): boolean => runner.entry.status === 'uninstalling';
 
 export class Fleet implements Plugins {
   readonly #options: FleetOptions;
-  readonly #slots = new Map<string, Slot>();
-  readonly #dirty = new Map<string, Slot>();
+  readonly #runners = new Map<string, InstallationRunner>();
+  readonly #dirty = new Map<string, InstallationRunner>();
   /** Installations whose user was told why they do not run here, as they were changed last. */
   readonly #refused = new Map<string, string>();
   readonly #spares: SpareChildren;
   readonly #sweeper: NodeJS.Timeout;
   readonly #courtesy = new Courtesy();
   readonly #courtesyTimer: NodeJS.Timeout;
-  readonly #deps: SlotDeps;
+  readonly #deps: RunnerDeps;
   #saver: NodeJS.Timeout | null = null;
   #saving: Promise<void> = Promise.resolve();
   #closed = false;
@@ -73,12 +73,12 @@ export class Fleet implements Plugins {
       invocations: options.invocations,
       logs: options.logs,
       takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),
-      onChange: (slot) => this.#save(slot),
-      onServing: (slot) => options.onServing(slot.entry.accountId),
+      onChange: (runner) => this.#save(runner),
+      onServing: (runner) => options.onServing(runner.entry.accountId),
       onChildEnd: options.metrics.childEnded,
       onChildStart: options.metrics.childStarted,
-      onRestart: (slot, reason) => options.metrics.childRestarted(slot.entry, reason),
-      onFailed: (slot, reason) => this.#noteFailed(slot, reason),
+      onRestart: (runner, reason) => options.metrics.childRestarted(runner.entry, reason),
+      onFailed: (runner, reason) => this.#noteFailed(runner, reason),
     };
   }
 
@@ -87,12 +87,12 @@ export class Fleet implements Plugins {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
     const refused = this.refusalOf(entry);
     if (refused !== null) return this.#refuse(entry, refused);
-    return this.#slotOf(entry).invoke(call);
+    return this.#runnerOf(entry).invoke(call);
   }
 
   /** Sees to it that an entry read just now serves. @returns why it does not; null: it does */
   async wake(entry: RosterEntry): Promise<string | null> {
-    return this.#closed ? 'the supervisor is stopping' : this.#slotOf(entry).wake();
+    return this.#closed ? 'the supervisor is stopping' : this.#runnerOf(entry).wake();
   }
 
   /**
@@ -102,8 +102,8 @@ export class Fleet implements Plugins {
    */
   async inspect(entry: RosterEntry, inspector: Inspector): Promise<(() => void) | string> {
     if (this.#closed) return 'the supervisor is stopping';
-    const slot = this.#slotOf(entry);
-    return (await slot.inspect(inspector)) ?? (() => slot.endInspection(inspector));
+    const runner = this.#runnerOf(entry);
+    return (await runner.inspect(inspector)) ?? (() => runner.endInspection(inspector));
   }
 
   /** Why this machine may not run a plugin; null: it may. */
@@ -118,61 +118,61 @@ export class Fleet implements Plugins {
    */
   sync(accountId: string, entries: readonly RosterEntry[]): readonly RosterEntry[] {
     const present = new Set(entries.map((entry) => entry.installationId));
-    for (const slot of this.#slots.values())
-      if (slot.entry.accountId === accountId && !present.has(slot.installationId)) this.#leave(slot);
+    for (const runner of this.#runners.values())
+      if (runner.entry.accountId === accountId && !present.has(runner.installationId)) this.#leave(runner);
     return entries.map((entry) => {
       if (entry.blockedReason !== null) {
         this.#block(entry, entry.blockedReason);
         return entry;
       }
-      const slot = this.#slots.get(entry.installationId);
-      slot?.update(entry);
-      return slot?.effective ?? entry;
+      const runner = this.#runners.get(entry.installationId);
+      runner?.update(entry);
+      return runner?.effective ?? entry;
     });
   }
 
-  #leave(slot: Slot): void {
-    if (hasLastWord(slot)) this.#endIfBlocked(slot.installationId).catch(this.#options.onError);
-    else void this.retire(slot.installationId);
+  #leave(runner: InstallationRunner): void {
+    if (hasLastWord(runner)) this.#endIfBlocked(runner.installationId).catch(this.#options.onError);
+    else void this.retire(runner.installationId);
   }
 
   /** Whether an account has children, so that a change of it concerns the fleet. */
   has(accountId: string): boolean {
-    for (const slot of this.#slots.values()) if (slot.entry.accountId === accountId) return true;
+    for (const runner of this.#runners.values()) if (runner.entry.accountId === accountId) return true;
     return false;
   }
 
-  /** The accounts that have slots. */
+  /** The accounts that have runners. */
   accounts(): ReadonlySet<string> {
-    return new Set([...this.#slots.values()].map((slot) => slot.entry.accountId));
+    return new Set([...this.#runners.values()].map((runner) => runner.entry.accountId));
   }
 
   /** Ends a blocked plugin's child at once, with what it is doing. */
   #block(entry: RosterEntry, reason: string): void {
-    if (!this.#slots.has(entry.installationId)) return;
+    if (!this.#runners.has(entry.installationId)) return;
     this.#options.logs.system(entry, 'warn', `It is stopped: the operator blocked this plugin: ${reason}`);
     void this.retire(entry.installationId, 0);
   }
 
   /** Stops an installation's child and forgets it; what runs may end first, within the grace, but reaches nothing. */
   async retire(installationId: string, graceMs = DRAIN_MS): Promise<void> {
-    const slot = this.#slots.get(installationId);
-    if (!slot) return;
-    this.#slots.delete(installationId);
-    slot.withdraw();
-    await slot.stop(graceMs);
+    const runner = this.#runners.get(installationId);
+    if (!runner) return;
+    this.#runners.delete(installationId);
+    runner.withdraw();
+    await runner.stop(graceMs);
   }
 
   /** Process id of an installation's serving child. */
   pidOf(installationId: string): number | null {
-    return this.#slots.get(installationId)?.pid ?? null;
+    return this.#runners.get(installationId)?.pid ?? null;
   }
 
   /** Children by state, for the metrics. */
   count(): Record<string, number> {
     const counts: Record<string, number> = { spare: this.#spares.count };
-    for (const slot of this.#slots.values()) {
-      const { state } = slot.describe();
+    for (const runner of this.#runners.values()) {
+      const { state } = runner.describe();
       counts[state] = (counts[state] ?? 0) + 1;
     }
     return counts;
@@ -192,7 +192,7 @@ export class Fleet implements Plugins {
     clearInterval(this.#sweeper);
     clearInterval(this.#courtesyTimer);
     await this.#spares.close();
-    await Promise.all([...this.#slots.values()].map((slot) => slot.stop(graceMs)));
+    await Promise.all([...this.#runners.values()].map((runner) => runner.stop(graceMs)));
     await this.#flush();
   }
 
@@ -205,8 +205,8 @@ export class Fleet implements Plugins {
     return Promise.resolve({ kind: 'unavailable', message: reason });
   }
 
-  #slotOf(entry: RosterEntry): Slot {
-    const known = this.#slots.get(entry.installationId);
+  #runnerOf(entry: RosterEntry): InstallationRunner {
+    const known = this.#runners.get(entry.installationId);
     if (known && entry.status === 'uninstalling' && !hasLastWord(known)) {
       // Its last word is said in a child of its own: what ran before the uninstall reaches nothing any more.
       void this.retire(entry.installationId);
@@ -215,10 +215,10 @@ export class Fleet implements Plugins {
       if (entry.updatedAt > known.entry.updatedAt) known.update(entry);
       return known;
     }
-    const slot = new Slot(this.#deps, entry);
-    this.#slots.set(entry.installationId, slot);
-    this.#endIfBlocked(slot.installationId).catch(this.#options.onError);
-    return slot;
+    const runner = new InstallationRunner(this.#deps, entry);
+    this.#runners.set(entry.installationId, runner);
+    this.#endIfBlocked(runner.installationId).catch(this.#options.onError);
+    return runner;
   }
 
   /**
@@ -232,7 +232,7 @@ export class Fleet implements Plugins {
   async #takeChild(installationId: string, inspectable: boolean): Promise<Spare> {
     const count = this.#children();
     // The start that asks is not among those counted yet.
-    if (count >= this.#options.childrenMax) await this.#makeRoom();
+    if (count >= this.#options.childrenMax) await this.#stopLongestIdle();
     const { startInspectable } = this.#options;
     const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
     spare.child.yieldProcessor(this.#courtesy.isBehind(installationId, performance.now()));
@@ -240,17 +240,17 @@ export class Fleet implements Plugins {
   }
 
   *#loadedChildren(): Generator<Neighbour & LoadedChild> {
-    for (const slot of this.#slots.values()) yield* slot.loadedChildren();
+    for (const runner of this.#runners.values()) yield* runner.loadedChildren();
   }
 
   #children(): number {
     let count = 0;
-    for (const slot of this.#slots.values()) count += slot.children;
+    for (const runner of this.#runners.values()) count += runner.children;
     return count;
   }
 
-  async #makeRoom(): Promise<void> {
-    const idle = [...this.#slots.values()].filter((slot) => slot.pid !== null && !slot.busy);
+  async #stopLongestIdle(): Promise<void> {
+    const idle = [...this.#runners.values()].filter((runner) => runner.pid !== null && !runner.busy);
     const longest = idle.sort((a, b) => a.lastUsedAt - b.lastUsedAt)[0];
     if (!longest) throw new NoRoomError(`all ${this.#options.childrenMax} plugin processes are busy`);
     await longest.stop(STOP_GRACE_MS);
@@ -262,22 +262,22 @@ export class Fleet implements Plugins {
       this.#options.metrics.sampled(loadedChild.entry, sample);
     }
     const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
-    for (const slot of this.#slots.values()) {
-      if (slot.pid === null) continue;
-      slot.noteStable();
-      if (!slot.busy && slot.lastUsedAt < idleSince) void slot.stop(STOP_GRACE_MS);
-      this.#save(slot);
+    for (const runner of this.#runners.values()) {
+      if (runner.pid === null) continue;
+      runner.noteStable();
+      if (!runner.busy && runner.lastUsedAt < idleSince) void runner.stop(STOP_GRACE_MS);
+      this.#save(runner);
     }
   }
 
-  #noteFailed(slot: Slot, reason: string | null): void {
+  #noteFailed(runner: InstallationRunner, reason: string | null): void {
     const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
-    this.#options.logs.system(slot.entry, reason === null ? 'info' : 'error', text);
-    markFailed(this.#options.pool, slot.installationId, reason).catch(this.#options.onError);
+    this.#options.logs.system(runner.entry, reason === null ? 'info' : 'error', text);
+    markFailed(this.#options.pool, runner.installationId, reason).catch(this.#options.onError);
   }
 
-  #save(slot: Slot): void {
-    this.#dirty.set(slot.installationId, slot);
+  #save(runner: InstallationRunner): void {
+    this.#dirty.set(runner.installationId, runner);
     this.#saver ??= setTimeout(() => {
       this.#saver = null;
       void this.#flush();
@@ -285,7 +285,7 @@ export class Fleet implements Plugins {
   }
 
   async #flush(): Promise<void> {
-    const runtimes: Runtime[] = [...this.#dirty.values()].map((slot) => slot.describe());
+    const runtimes: Runtime[] = [...this.#dirty.values()].map((runner) => runner.describe());
     this.#dirty.clear();
     this.#saving = this.#saving
       .then(() => saveRuntimes(this.#options.pool, runtimes, this.#options.lease))

@@ -11,18 +11,18 @@ import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildHandlers } from './loaded-child.ts';
 import { Allowance } from './output-token-bucket.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
-import type { Inspector, SlotDeps } from './runner-deps.ts';
+import type { Inspector, RunnerDeps } from './runner-deps.ts';
 import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
 type Acquired = { readonly loadedChild: LoadedChild } | { readonly refusal: string };
 const PERCENT = 100;
 
-export class Slot {
+export class InstallationRunner {
   readonly installationId: string;
   retired = false;
   readonly #standing: Standing;
-  readonly #deps: SlotDeps;
+  readonly #deps: RunnerDeps;
   readonly #handlers: LoadedChildHandlers;
   #serving: LoadedChild | null = null;
   readonly #draining = new Set<LoadedChild>();
@@ -36,7 +36,7 @@ export class Slot {
   #restarts = 0;
   #lastExit: LastExit | null = null;
 
-  constructor(deps: SlotDeps, entry: RosterEntry) {
+  constructor(deps: RunnerDeps, entry: RosterEntry) {
     this.#deps = deps;
     this.#standing = new Standing(entry);
     this.#handlers = {
@@ -52,7 +52,7 @@ export class Slot {
   get entry(): RosterEntry {
     return this.#standing.entry;
   }
-  /** Children of this slot, the leaving ones among them. */
+  /** Children of this runner, the leaving ones among them. */
   get children(): number {
     return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
   }

@@ -1,26 +1,26 @@
-/** What a slot needs of its fleet, and whom it tells. */
+/** What a runner needs of its fleet, and whom it tells. */
 import type { Child } from './child.ts';
-import type { Slot } from './installation-runner.ts';
+import type { InstallationRunner } from './installation-runner.ts';
 import type { LoadedChildDeps } from './loaded-child.ts';
 import type { Spare } from './spare-children.ts';
 
-export interface SlotDeps extends LoadedChildDeps {
+export interface RunnerDeps extends LoadedChildDeps {
   /** What an installation may say: see `Allowance`. */
   readonly saidBytesPerSecond: number;
   /** What the restart policy reckons with, milliseconds since the epoch. */
   readonly now: () => number;
   /** A child for a start; throws with the sentence a caller reads when there is no room. */
   takeChild(installationId: string, inspectable: boolean): Promise<Spare>;
-  /** The slot's state changed: write it down when convenient. */
-  onChange(slot: Slot): void;
+  /** The runner's state changed: write it down when convenient. */
+  onChange(runner: InstallationRunner): void;
   /** Which entry serves changed: what the account's chains are made of. */
-  onServing(slot: Slot): void;
+  onServing(runner: InstallationRunner): void;
   onChildEnd(reason: string): void;
   onChildStart(seconds: number): void;
   /** An end or a failed start that counts against the plugin. */
-  onRestart(slot: Slot, reason: string): void;
+  onRestart(runner: InstallationRunner, reason: string): void;
   /** The installation fails for good, with the reason its user reads; null: it works again. */
-  onFailed(slot: Slot, reason: string | null): void;
+  onFailed(runner: InstallationRunner, reason: string | null): void;
 }
 
 /** Who debugs an installation's child: told which one serves, and when there will be none any more. */
