@@ -21,7 +21,7 @@ import { type HeldGrant, holdGrant } from '../host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host/host-call.ts';
 import type { Exchange } from '../host/http/exchange.ts';
 import { httpCalls } from '../host/http/http.ts';
-import type { Standing } from '../host/live-installation.ts';
+import type { LiveInstallation } from '../host/live-installation.ts';
 import type { Llm } from '../host/llm/llm.ts';
 import { mediaCalls } from '../host/media.ts';
 import { secretCalls } from '../host/secrets.ts';
@@ -67,10 +67,10 @@ export interface Dispatch {
   /**
    * Answers one call of the child that runs `entry`.
    *
-   * @param standing the installation as it stands now, so that a grant that went is gone for running children and calls
+   * @param installation the installation as it stands now, so that a grant that went is gone for running children and calls
    * @throws WireRefusal with what the plugin may read
    */
-  call(standing: Standing, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
+  call(installation: LiveInstallation, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
 }
 
 function createTable(deps: DispatchDeps): Table {
@@ -93,15 +93,15 @@ export function createDispatch(deps: DispatchDeps): Dispatch {
   const rate = new MinuteRate(deps.callsPerMinute ?? limits.hostCallsPerMinute);
   return {
     members: (granted) => grantedMembers(granted),
-    call: async (standing, request, childGone) => {
-      const { entry } = standing;
+    call: async (installation, request, childGone) => {
+      const { entry } = installation;
       const started = performance.now();
       const invocation = deps.invocations.find(request.invocationId, entry.installationId);
       const note = (outcome: AuditOutcome, detail: string | null) =>
         record(deps, entry, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
         const answer = await tracedCall(request, invocation, () =>
-          answerCall(table, rate, { standing, entry, request, invocation, childGone }),
+          answerCall(table, rate, { installation, entry, request, invocation, childGone }),
         );
         note('ok', null);
         return answer;
@@ -132,7 +132,7 @@ const asRefusal = (member: string, error: unknown): Refusal =>
     : new Refusal('failed', `host.${member} failed`, (error as Error).message);
 
 interface Call {
-  readonly standing: Standing;
+  readonly installation: LiveInstallation;
   /** As it stood when the call came. */
   readonly entry: RosterEntry;
   readonly request: HostRequest;
@@ -151,7 +151,7 @@ async function answerCall(table: Table, rate: MinuteRate, call: Call): Promise<u
   const args = checkArguments(name, row, request.args);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
   try {
-    const grant = holdGrant(row, call.standing);
+    const grant = holdGrant(row, call.installation);
     const result = await withTime(row, name, { ...call, grant }, (signal) =>
       run(handler, scopeOf(call, signal, grant), args),
     ).finally(grant.release);

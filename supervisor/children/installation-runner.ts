@@ -5,7 +5,7 @@ import type { LastExit, Runtime, RuntimeState } from '../../db/installations/run
 import { within } from '../../service/timing/within.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall } from '../calls/plugin-call.ts';
-import { Standing } from '../host/live-installation.ts';
+import { LiveInstallation } from '../host/live-installation.ts';
 import type { ChildEnd } from './child-end.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildHandlers } from './loaded-child.ts';
@@ -21,7 +21,7 @@ const PERCENT = 100;
 export class InstallationRunner {
   readonly installationId: string;
   retired = false;
-  readonly #standing: Standing;
+  readonly #installation: LiveInstallation;
   readonly #deps: RunnerDeps;
   readonly #handlers: LoadedChildHandlers;
   #serving: LoadedChild | null = null;
@@ -38,9 +38,9 @@ export class InstallationRunner {
 
   constructor(deps: RunnerDeps, entry: RosterEntry) {
     this.#deps = deps;
-    this.#standing = new Standing(entry);
+    this.#installation = new LiveInstallation(entry);
     this.#handlers = {
-      standing: this.#standing,
+      installation: this.#installation,
       allowance: new Allowance(deps.saidBytesPerSecond),
       onExit: (loadedChild, end) => this.#ended(loadedChild, end),
     };
@@ -50,7 +50,7 @@ export class InstallationRunner {
 
   /** The installation as its row says now. */
   get entry(): RosterEntry {
-    return this.#standing.entry;
+    return this.#installation.entry;
   }
   /** Children of this runner, the leaving ones among them. */
   get children(): number {
@@ -149,7 +149,7 @@ export class InstallationRunner {
   /** Takes over what the row says now. */
   update(entry: RosterEntry): void {
     const before = this.entry;
-    this.#standing.update(entry);
+    this.#installation.update(entry);
     if (before.updatedAt !== entry.updatedAt) {
       // A new version, a configure, a resume: whatever was wrong may be right now.
       this.#policy = fresh;
@@ -165,7 +165,7 @@ export class InstallationRunner {
   /** It may not run any more: host calls under way end, and there are no further ones. */
   withdraw(): void {
     this.retired = true;
-    this.#standing.withdraw();
+    this.#installation.withdraw();
     this.#inspector?.end('the plugin was stopped or uninstalled');
   }
 

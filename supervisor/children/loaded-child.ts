@@ -8,7 +8,7 @@ import type { LinkResult } from '../calls/chain.ts';
 import type { Dispatch } from '../calls/host-call-router.ts';
 import type { Invocations } from '../calls/invocations.ts';
 import { type PluginCall, sourceNameOf, sourceOf } from '../calls/plugin-call.ts';
-import type { Standing } from '../host/live-installation.ts';
+import type { LiveInstallation } from '../host/live-installation.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Child, ChildLogLine } from './child.ts';
 import type { Outcome } from './child-calls.ts';
@@ -26,7 +26,7 @@ export interface LoadedChildDeps {
 }
 export interface LoadedChildHandlers {
   /** The installation as it stands now: grants and settings may have changed since the load. */
-  readonly standing: Standing;
+  readonly installation: LiveInstallation;
   /** What the installation may say, whichever child speaks for it. */
   readonly allowance: Allowance;
   onExit(loadedChild: LoadedChild, end: ChildEnd): void;
@@ -65,7 +65,7 @@ export class LoadedChild {
       onHostCall: (call) => {
         const { invocationId } = call;
         const ids = { installationId: entry.installationId, ...(invocationId === null ? {} : { invocationId }) };
-        return withOnlyLogIds(ids, () => deps.dispatch.call(handlers.standing, call, this.#gone.signal));
+        return withOnlyLogIds(ids, () => deps.dispatch.call(handlers.installation, call, this.#gone.signal));
       },
       onLog: (line) => this.#log(line),
       onExit: (end) => {

@@ -3,7 +3,7 @@ import type { RosterEntry } from '../../db/installations/account-plugins.ts';
 import { isGranted } from '../../sdk/contract/capabilities.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { HostScope } from './host-call.ts';
-import type { Standing } from './live-installation.ts';
+import type { LiveInstallation } from './live-installation.ts';
 
 export interface HeldGrant extends Pick<HostScope, 'granted' | 'needs'> {
   readonly gone: AbortSignal;
@@ -12,19 +12,19 @@ export interface HeldGrant extends Pick<HostScope, 'granted' | 'needs'> {
 }
 
 /** Holds what the row needs, until the handler narrows it. */
-export function holdGrant(row: HostRow, standing: Standing): HeldGrant {
+export function holdGrant(row: HostRow, installation: LiveInstallation): HeldGrant {
   const gone = new AbortController();
   let isHeld = (granted: readonly string[]): boolean => isGranted(row, granted);
-  const look = ({ granted }: RosterEntry): void => {
+  const endIfNotHeld = ({ granted }: RosterEntry): void => {
     if (!isHeld(granted)) gone.abort();
   };
   return {
     gone: gone.signal,
-    granted: () => standing.entry.granted,
+    granted: () => installation.entry.granted,
     needs: (narrower) => {
       isHeld = narrower;
-      look(standing.entry);
+      endIfNotHeld(installation.entry);
     },
-    release: standing.watch(look),
+    release: installation.watch(endIfNotHeld),
   };
 }

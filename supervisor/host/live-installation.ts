@@ -1,7 +1,7 @@
 /** An installation as it stands now. Host calls under way watch it: what is taken from the installation ends them. */
 import type { RosterEntry } from '../../db/installations/account-plugins.ts';
 
-export class Standing {
+export class LiveInstallation {
   #entry: RosterEntry;
   readonly #watchers = new Set<(entry: RosterEntry) => void>();
 

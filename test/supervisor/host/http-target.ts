@@ -9,7 +9,7 @@ import { holdGrant } from '../../../supervisor/host/held-grant.ts';
 import type { HostArgs, HostResult } from '../../../supervisor/host/host-call.ts';
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { httpCalls } from '../../../supervisor/host/http/http.ts';
-import { Standing } from '../../../supervisor/host/live-installation.ts';
+import { LiveInstallation } from '../../../supervisor/host/live-installation.ts';
 import type { Teardown } from '../../runner/harness.ts';
 import { type DnsServer, startDns } from './dns-server.ts';
 
@@ -55,7 +55,7 @@ type Init = HostArgs<'http.fetch'>['init'];
 
 export interface Plugin {
   readonly dns: DnsServer;
-  readonly standing: Standing;
+  readonly installation: LiveInstallation;
   /** Ends with the child. */
   readonly child: AbortController;
   fetch(url: string, init?: Init): Promise<HostResult<'http.fetch'>>;
@@ -73,14 +73,14 @@ export async function pluginWith(
   const allowPrivate = new Set<string>();
   const calls = httpCalls({ allowPrivate, dnsServers: [dns.address], ...options });
   const granted = hosts.map((host) => `host.http:${host}`);
-  const standing = new Standing({ installationId: 'one', granted } as unknown as RosterEntry);
+  const installation = new LiveInstallation({ installationId: 'one', granted } as unknown as RosterEntry);
   const child = new AbortController();
   return {
-    ...{ dns, standing, child },
+    ...{ dns, installation, child },
     allow: (target) => void allowPrivate.add(target),
     fetch: (url, init) => {
-      const grant = holdGrant(hostCalls['http.fetch'], standing);
-      const scope = { entry: standing.entry, session: null, invocationId: null };
+      const grant = holdGrant(hostCalls['http.fetch'], installation);
+      const scope = { entry: installation.entry, session: null, invocationId: null };
       const signal = AbortSignal.any([child.signal, grant.gone]);
       return calls['http.fetch']({ ...scope, ...grant, signal }, { url, init }).finally(grant.release);
     },
