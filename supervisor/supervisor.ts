@@ -19,7 +19,7 @@ import { limits } from '../sdk/contract/limits.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { ArgumentChecks } from './calls/argument-checks.ts';
-import { createDispatch } from './calls/host-call-router.ts';
+import { createHostCallRouter } from './calls/host-call-router.ts';
 import { Invocations } from './calls/invocations.ts';
 import { RosterCache } from './children/account-plugins-cache.ts';
 import { type Child, type ChildBounds, type ChildHandlers, startChild } from './children/child.ts';
@@ -201,14 +201,14 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
   const chains = () => ({ plugins: fleet, logs, metrics });
   const guards = new SshGuards({ ...{ pool, invocations, chains }, roster: (accountId) => rosters.get(accountId) });
   const workspaces = openWorkspaces(options, onError);
-  const dispatch = createDispatch({
+  const hostCallRouter = createHostCallRouter({
     ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, queues, agentMail },
     ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
-    ...dispatchBounds(options),
+    ...hostCallBounds(options),
   });
   const fleet: Fleet = new Fleet({
-    ...{ pool, blobs, dispatch, invocations, logs, metrics, lease, onError },
+    ...{ pool, blobs, hostCallRouter, invocations, logs, metrics, lease, onError },
     ...{ start: starter(sandbox.jail, options), saidBytesPerSecond: options.childBounds?.saidBytesPerSecond },
     ...{ childrenMax: options.childrenMax, idleStopMs: options.idleStopMs, now: options.now ?? Date.now },
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
@@ -230,7 +230,7 @@ function whyNotInspected({ inspect = false, sandbox }: SupervisorOptions): strin
 }
 
 /** Those that are not the defaults. */
-function dispatchBounds({ hostCallsPerMinute, storageBytes, http }: SupervisorOptions) {
+function hostCallBounds({ hostCallsPerMinute, storageBytes, http }: SupervisorOptions) {
   return {
     ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
     ...(storageBytes === undefined ? {} : { storageBytes }),

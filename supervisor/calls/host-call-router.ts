@@ -38,7 +38,7 @@ import type { Invocation, Invocations } from './invocations.ts';
 
 type Table = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
-export interface DispatchDeps {
+export interface HostCallRouterDeps {
   readonly pool: Pool;
   readonly keys: SecretKeys;
   readonly audit: AuditSink;
@@ -61,7 +61,7 @@ export interface HostRequest {
   readonly invocationId: string | null;
   readonly args: readonly unknown[];
 }
-export interface Dispatch {
+export interface HostCallRouter {
   /** The members that a child with these grants is given. */
   members(granted: readonly string[]): string[];
   /**
@@ -73,7 +73,7 @@ export interface Dispatch {
   call(installation: LiveInstallation, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
 }
 
-function createTable(deps: DispatchDeps): Table {
+function createTable(deps: HostCallRouterDeps): Table {
   return {
     ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }),
     ...secretCalls(deps.pool, deps.keys),
@@ -87,8 +87,8 @@ function createTable(deps: DispatchDeps): Table {
   } satisfies Table;
 }
 
-/** Makes the dispatcher. A row without a handler does not compile. */
-export function createDispatch(deps: DispatchDeps): Dispatch {
+/** Creates the router. A row without a handler does not compile. */
+export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const table = createTable(deps);
   const rate = new MinuteRate(deps.callsPerMinute ?? limits.hostCallsPerMinute);
   return {
@@ -201,7 +201,7 @@ async function withTime(
 }
 
 function record(
-  deps: DispatchDeps,
+  deps: HostCallRouterDeps,
   entry: RosterEntry,
   request: HostRequest,
   invocation: Invocation | null,
@@ -223,7 +223,7 @@ function record(
   });
 }
 
-function logDenial(deps: DispatchDeps, entry: RosterEntry, invocation: Invocation | null, message: string): void {
+function logDenial(deps: HostCallRouterDeps, entry: RosterEntry, invocation: Invocation | null, message: string): void {
   deps.logs.write(
     {
       entry,

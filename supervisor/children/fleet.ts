@@ -69,7 +69,7 @@ export class Fleet implements Plugins {
       saidBytesPerSecond: options.saidBytesPerSecond ?? limits.saidBytesPerSecond,
       now: options.now ?? Date.now,
       blobs: options.blobs,
-      dispatch: options.dispatch,
+      hostCallRouter: options.hostCallRouter,
       invocations: options.invocations,
       logs: options.logs,
       takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),

@@ -5,7 +5,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { withLogIds, withOnlyLogIds } from '../../service/telemetry/log-ids.ts';
 import { currentTrace, isTracing, traced } from '../../service/telemetry/tracing.ts';
 import type { LinkResult } from '../calls/chain.ts';
-import type { Dispatch } from '../calls/host-call-router.ts';
+import type { HostCallRouter } from '../calls/host-call-router.ts';
 import type { Invocations } from '../calls/invocations.ts';
 import { type PluginCall, sourceNameOf, sourceOf } from '../calls/plugin-call.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
@@ -20,7 +20,7 @@ import type { Spare } from './spare-children.ts';
 
 export interface LoadedChildDeps {
   readonly blobs: Blobs;
-  readonly dispatch: Dispatch;
+  readonly hostCallRouter: HostCallRouter;
   readonly invocations: Invocations;
   readonly logs: LogSink;
 }
@@ -65,7 +65,7 @@ export class LoadedChild {
       onHostCall: (call) => {
         const { invocationId } = call;
         const ids = { installationId: entry.installationId, ...(invocationId === null ? {} : { invocationId }) };
-        return withOnlyLogIds(ids, () => deps.dispatch.call(handlers.installation, call, this.#gone.signal));
+        return withOnlyLogIds(ids, () => deps.hostCallRouter.call(handlers.installation, call, this.#gone.signal));
       },
       onLog: (line) => this.#log(line),
       onExit: (end) => {
@@ -95,7 +95,7 @@ export class LoadedChild {
       await loadedChild.child.load({
         bundle: bundle.toString('utf8') + (loadedChild.inspectable ? await sourceMapComment(deps.blobs, entry) : ''),
         sourceName: sourceNameOf(entry),
-        members: deps.dispatch.members(entry.granted),
+        members: deps.hostCallRouter.members(entry.granted),
         settings: entry.settings,
         secretNames: entry.secretNames,
         expected: entry.registrations,
@@ -182,7 +182,7 @@ export class LoadedChild {
 
   /** Takes over new settings and grants without a restart. */
   configure(entry: RosterEntry): void {
-    this.child.configure(entry.settings, this.#deps.dispatch.members(entry.granted));
+    this.child.configure(entry.settings, this.#deps.hostCallRouter.members(entry.granted));
   }
 
   /** Lets running calls end within the grace, then ends the child. */
