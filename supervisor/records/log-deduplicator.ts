@@ -5,11 +5,11 @@ const HOUR_MS = 60 * MINUTE_MS;
 /** Topics kept, a few hundred bytes each; the one said longest ago goes first. */
 const TOPICS_MAX = 10_000;
 
-export class Repeats {
+export class LogDeduplicator {
   readonly #said = new Map<string, { readonly message: string; readonly at: number; unsaid: number }>();
 
   /** How often it was left out since it was said last; null: it is left out this time too. */
-  take(topic: string, message: string, now: number): number | null {
+  countRepeat(topic: string, message: string, now: number): number | null {
     const known = this.#said.get(topic);
     if (known && now - known.at < (known.message === message ? HOUR_MS : MINUTE_MS)) {
       known.unsaid += 1;

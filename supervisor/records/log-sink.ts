@@ -6,7 +6,7 @@ import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import { sourceNameOf } from '../calls/plugin-call.ts';
 import { Batch } from './batch.ts';
-import { Repeats } from './log-deduplicator.ts';
+import { LogDeduplicator } from './log-deduplicator.ts';
 import { orderedId } from './ordered-id.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
 
@@ -57,7 +57,7 @@ export class LogSink {
   readonly #caps: LogCaps;
   readonly #batch: Batch<CodedLine>;
   readonly #quotas = new Map<string, Quota>();
-  readonly #repeats = new Repeats();
+  readonly #deduplicator = new LogDeduplicator();
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
   readonly #onLine: (installationId: string, isKept: boolean) => void;
@@ -126,7 +126,7 @@ export class LogSink {
   }
 
   /**
-   * Writes what may have to be said again and again: see `Repeats`.
+   * Writes what may have to be said again and again: see `LogDeduplicator`.
    *
    * @param topic what it is about, such as a hook; said again at once when the message differs and some time has passed
    */
@@ -137,7 +137,7 @@ export class LogSink {
     message: string,
     detail: Partial<LogOrigin> & { data: Readonly<Record<string, unknown>> },
   ): void {
-    const left = this.#repeats.take(`${entry.installationId} ${topic}`, message, this.#now());
+    const left = this.#deduplicator.countRepeat(`${entry.installationId} ${topic}`, message, this.#now());
     if (left === null) return;
     const data = left === 0 ? detail.data : { ...detail.data, unsaid: left };
     this.system(entry, level, message, { ...detail, data });

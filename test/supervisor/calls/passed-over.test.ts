@@ -3,7 +3,7 @@ import t from 'tap';
 import { blockPlugin } from '../../../db/accounts/moderation.ts';
 import { announceInstallation } from '../../../db/postgres/notices.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { Repeats } from '../../../supervisor/records/log-deduplicator.ts';
+import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
@@ -93,8 +93,9 @@ t.test('over its quota of calls at once: one line', async (t) => {
 });
 
 t.test('again after an hour, or after a minute where it is another reason', async (t) => {
-  const repeats = new Repeats();
-  const at = (minutes: number, message: string, topic = 'one') => repeats.take(topic, message, minutes * 60_000);
+  const deduplicator = new LogDeduplicator();
+  const at = (minutes: number, message: string, topic = 'one') =>
+    deduplicator.countRepeat(topic, message, minutes * 60_000);
   t.equal(at(0, 'paused'), 0);
   t.equal(at(1, 'paused'), null);
   t.equal(at(0.5, 'blocked'), null, 'a reason that changes all the time is no way round');
