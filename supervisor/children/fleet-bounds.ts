@@ -17,6 +17,6 @@ export const REFILL_AFTER_MS = 50;
 /** States of children are written together this often, milliseconds. */
 export const SAVE_MS = 200;
 /** After a timeout: how long it may take to tell a slow child from a hung one, which is killed. Milliseconds. */
-export const DOUBT_MS = 100;
+export const HANG_CHECK_MS = 100;
 /** A child that ran this long was well; the restart policy is told. Milliseconds. */
 export const STABLE_AFTER_MS = 60_000;

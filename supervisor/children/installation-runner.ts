@@ -84,7 +84,7 @@ export class InstallationRunner {
   async invoke(call: PluginCall): Promise<LinkResult> {
     const serving = this.#serving;
     if (serving && this.#serves(serving)) return serving.invoke(call);
-    if (serving?.doubt) await serving.doubt;
+    if (serving?.hangCheck) await serving.hangCheck;
     // It was slow, not hung.
     if (serving && this.#serves(serving)) return serving.invoke(call);
     // Killed, but not gone yet: what comes now waits for its successor.
@@ -351,4 +351,4 @@ export class InstallationRunner {
 const STDERR_MAX_CHARS = 4_000;
 
 const isWell = (loadedChild: LoadedChild): boolean =>
-  loadedChild.doubt === null && loadedChild.child.state === 'loaded';
+  loadedChild.hangCheck === null && loadedChild.child.state === 'loaded';

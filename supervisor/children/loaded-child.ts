@@ -14,7 +14,7 @@ import type { Child, ChildLogLine } from './child.ts';
 import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
-import { DOUBT_MS } from './fleet-bounds.ts';
+import { HANG_CHECK_MS } from './fleet-bounds.ts';
 import type { Allowance } from './output-token-bucket.ts';
 import type { Spare } from './spare-children.ts';
 
@@ -49,7 +49,7 @@ export class LoadedChild {
   /** Whether its end was our wish: then it is no crash. */
   leaving = false;
   /** Set after a timeout, until it is known whether the child was slow or hung. */
-  doubt: Promise<unknown> | null = null;
+  hangCheck: Promise<unknown> | null = null;
   /** Whether its child can be inspected. */
   get inspectable(): boolean {
     return this.child.inspector !== null;
@@ -162,7 +162,7 @@ export class LoadedChild {
       });
       return fromOutcome(outcome);
     } catch (error) {
-      if (error instanceof ChildError && error.kind === 'timeout') this.#beginDoubt();
+      if (error instanceof ChildError && error.kind === 'timeout') this.#startHangCheck();
       return fromError(error);
     } finally {
       this.running -= 1;
@@ -192,14 +192,14 @@ export class LoadedChild {
   }
 
   /** A hung child is gone within this time of its deadline; a call sent meanwhile would only die with it. */
-  #beginDoubt(): void {
+  #startHangCheck(): void {
     const { promise: patience, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, DOUBT_MS);
+    const timer = setTimeout(resolve, HANG_CHECK_MS);
     const doubt = Promise.race([patience, this.child.ended]).finally(() => {
       clearTimeout(timer);
-      if (this.doubt === doubt) this.doubt = null;
+      if (this.hangCheck === doubt) this.hangCheck = null;
     });
-    this.doubt = doubt;
+    this.hangCheck = doubt;
   }
 
   #pause(invocationId: string): () => void {
