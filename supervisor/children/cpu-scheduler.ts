@@ -8,7 +8,7 @@
 import type { ProcessorNeed } from '../jail/boxed-process.ts';
 
 /** How often children are looked at, milliseconds: nearly all calls are over within one. */
-export const LOOK_MS = 20;
+export const UPDATE_EVERY_MS = 20;
 /** A call that was found waiting is measured again after this, milliseconds: measuring costs 15 µs. */
 const REST_MS = 500;
 /** A child without calls should use nothing; over this it is measured, milliseconds. */
@@ -20,8 +20,8 @@ const HOG_HAD_MS = 8;
 /** How long a hog, and whatever is started in its place, stays behind after it was last seen at it, milliseconds. */
 const PENALTY_MS = 20_000;
 
-/** A child as far as courtesy goes. */
-export interface Neighbour {
+/** A child as the scheduler sees it. */
+export interface ScheduledChild {
   /** Calls under way. */
   readonly running: number;
   readonly entry: { readonly installationId: string };
@@ -40,18 +40,18 @@ interface Watched {
 }
 type Verdict = 'hog' | 'decent' | 'open';
 
-export class Courtesy {
-  readonly #watched = new WeakMap<Neighbour, Watched>();
+export class CpuScheduler {
+  readonly #watched = new WeakMap<ScheduledChild, Watched>();
   /** Until when an installation's children stay behind. */
   readonly #penalties = new Map<string, number>();
 
   /** Looks at every child; to be called every `LOOK_MS`. `now`: milliseconds of a clock that only goes forward. */
-  look(neighbours: Iterable<Neighbour>, now: number): void {
-    for (const neighbour of neighbours) {
-      const watched = this.#watchedOf(neighbour, now);
-      const { installationId } = neighbour.entry;
-      if (measure(neighbour, watched, now)) this.#penalties.set(installationId, now + PENALTY_MS);
-      neighbour.child.yieldProcessor(this.isBehind(installationId, now));
+  update(children: Iterable<ScheduledChild>, now: number): void {
+    for (const child of children) {
+      const watched = this.#watchedOf(child, now);
+      const { installationId } = child.entry;
+      if (measure(child, watched, now)) this.#penalties.set(installationId, now + PENALTY_MS);
+      child.child.yieldProcessor(this.isBehind(installationId, now));
     }
     for (const [installationId, until] of this.#penalties) if (until <= now) this.#penalties.delete(installationId);
   }
@@ -61,38 +61,38 @@ export class Courtesy {
     return (this.#penalties.get(installationId) ?? now) > now;
   }
 
-  #watchedOf(neighbour: Neighbour, now: number): Watched {
-    const known = this.#watched.get(neighbour);
+  #watchedOf(child: ScheduledChild, now: number): Watched {
+    const known = this.#watched.get(child);
     if (known) return known;
-    const fresh: Watched = { phase: 'idle', ...sample(neighbour, now) };
-    this.#watched.set(neighbour, fresh);
+    const fresh: Watched = { phase: 'idle', ...sample(child, now) };
+    this.#watched.set(child, fresh);
     return fresh;
   }
 }
 
 /** Whether it is seen to be a hog just now. */
-function measure(neighbour: Neighbour, watched: Watched, now: number): boolean {
+function measure(child: ScheduledChild, watched: Watched, now: number): boolean {
   const since = now - watched.at;
-  if (neighbour.running === 0) {
+  if (child.running === 0) {
     watched.phase = 'idle';
-    return since >= IDLE_LOOK_MS && judge(neighbour, watched, now) === 'hog';
+    return since >= IDLE_LOOK_MS && judge(child, watched, now) === 'hog';
   }
   if (watched.phase === 'measured') {
-    const verdict = judge(neighbour, watched, now);
+    const verdict = judge(child, watched, now);
     if (verdict !== 'open') watched.phase = 'resting';
     return verdict === 'hog';
   }
   if (watched.phase === 'idle' || since >= REST_MS) {
-    Object.assign(watched, sample(neighbour, now));
+    Object.assign(watched, sample(child, now));
     watched.phase = 'measured';
   }
   return false;
 }
 
 /** By what it needed since the last sample, which an open verdict leaves in its place. */
-function judge(neighbour: Neighbour, watched: Watched, now: number): Verdict {
+function judge(child: ScheduledChild, watched: Watched, now: number): Verdict {
   const { at, need: before } = watched;
-  const fresh = sample(neighbour, now);
+  const fresh = sample(child, now);
   const hadMs = fresh.need.hadMs - before.hadMs;
   const waitedMs = fresh.need.waitedMs - before.waitedMs;
   const isGreedy = hadMs + waitedMs >= HOG_SHARE * (now - at);
@@ -101,4 +101,4 @@ function judge(neighbour: Neighbour, watched: Watched, now: number): Verdict {
   return isGreedy ? 'hog' : 'decent';
 }
 
-const sample = (neighbour: Neighbour, now: number) => ({ at: now, need: neighbour.child.processorNeed() });
+const sample = (child: ScheduledChild, now: number) => ({ at: now, need: child.child.processorNeed() });

@@ -7,7 +7,7 @@ import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, Plugins } from '../calls/plugin-call.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { Child, ChildHandlers } from './child.ts';
-import { Courtesy, LOOK_MS, type Neighbour } from './cpu-scheduler.ts';
+import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from './cpu-scheduler.ts';
 import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
 import { InstallationRunner } from './installation-runner.ts';
 import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
@@ -50,8 +50,8 @@ export class Fleet implements Plugins {
   readonly #refused = new Map<string, string>();
   readonly #spares: SpareChildren;
   readonly #sweeper: NodeJS.Timeout;
-  readonly #courtesy = new Courtesy();
-  readonly #courtesyTimer: NodeJS.Timeout;
+  readonly #cpuScheduler = new CpuScheduler();
+  readonly #cpuTimer: NodeJS.Timeout;
   readonly #deps: RunnerDeps;
   #saver: NodeJS.Timeout | null = null;
   #saving: Promise<void> = Promise.resolve();
@@ -61,9 +61,9 @@ export class Fleet implements Plugins {
     this.#options = options;
     this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
-    this.#courtesyTimer = setInterval(
-      () => this.#courtesy.look(this.#loadedChildren(), performance.now()),
-      LOOK_MS,
+    this.#cpuTimer = setInterval(
+      () => this.#cpuScheduler.update(this.#loadedChildren(), performance.now()),
+      UPDATE_EVERY_MS,
     ).unref();
     this.#deps = {
       saidBytesPerSecond: options.saidBytesPerSecond ?? limits.saidBytesPerSecond,
@@ -190,7 +190,7 @@ export class Fleet implements Plugins {
   async close(graceMs: number): Promise<void> {
     this.#closed = true;
     clearInterval(this.#sweeper);
-    clearInterval(this.#courtesyTimer);
+    clearInterval(this.#cpuTimer);
     await this.#spares.close();
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop(graceMs)));
     await this.#flush();
@@ -235,11 +235,11 @@ export class Fleet implements Plugins {
     if (count >= this.#options.childrenMax) await this.#stopLongestIdle();
     const { startInspectable } = this.#options;
     const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
-    spare.child.yieldProcessor(this.#courtesy.isBehind(installationId, performance.now()));
+    spare.child.yieldProcessor(this.#cpuScheduler.isBehind(installationId, performance.now()));
     return spare;
   }
 
-  *#loadedChildren(): Generator<Neighbour & LoadedChild> {
+  *#loadedChildren(): Generator<ScheduledChild & LoadedChild> {
     for (const runner of this.#runners.values()) yield* runner.loadedChildren();
   }
 

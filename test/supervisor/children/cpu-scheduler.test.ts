@@ -1,8 +1,8 @@
 /** Who lets whom go first. */
 import t from 'tap';
-import { Courtesy, LOOK_MS, type Neighbour } from '../../../supervisor/children/cpu-scheduler.ts';
+import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from '../../../supervisor/children/cpu-scheduler.ts';
 
-interface Actor extends Neighbour {
+interface Actor extends ScheduledChild {
   running: number;
   hadMs: number;
   waitedMs: number;
@@ -28,19 +28,19 @@ type Need = readonly [one: Actor, had: number, waited: number];
 
 /** Looks at children as time passes. */
 class Stage {
-  readonly courtesy = new Courtesy();
+  readonly scheduler = new CpuScheduler();
   now = 0;
 
   /** For `ms`, in which each of them needs this much. */
   pass(ms: number, ...needs: readonly Need[]): void {
     for (const until = this.now + ms; this.now < until; ) {
-      this.now += LOOK_MS;
+      this.now += UPDATE_EVERY_MS;
       for (const [one, had, waited] of needs) {
-        one.hadMs += had * LOOK_MS;
-        one.waitedMs += waited * LOOK_MS;
+        one.hadMs += had * UPDATE_EVERY_MS;
+        one.waitedMs += waited * UPDATE_EVERY_MS;
       }
       const seen = needs.map(([one]) => one);
-      this.courtesy.look(seen, this.now);
+      this.scheduler.update(seen, this.now);
     }
   }
 }
@@ -50,7 +50,7 @@ t.test('a call that computes for long steps back within three looks; one that wa
   const stage = new Stage();
   spinning.running = 1;
   waiting.running = 1;
-  stage.pass(3 * LOOK_MS, [spinning, 1, 0], [waiting, 0, 0]);
+  stage.pass(3 * UPDATE_EVERY_MS, [spinning, 1, 0], [waiting, 0, 0]);
   t.same(spinning.said, [false, true]);
   stage.pass(5_000, [spinning, 1, 0], [waiting, 0, 0]);
   t.same(spinning.said, [false, true]);
@@ -62,7 +62,7 @@ t.test('many short calls are no hog', async (t) => {
   const stage = new Stage();
   for (let turn = 0; turn < 100; turn += 1) {
     busy.running = turn % 2;
-    stage.pass(LOOK_MS, [busy, 0.2, 0]);
+    stage.pass(UPDATE_EVERY_MS, [busy, 0.2, 0]);
   }
   t.same(busy.said, [false]);
 });
@@ -78,7 +78,7 @@ t.test('its successor starts behind, and everybody is forgiven in the end', asyn
   const stage = new Stage();
   first.running = 1;
   stage.pass(200, [first, 1, 0]);
-  stage.pass(LOOK_MS, [second, 0, 0]);
+  stage.pass(UPDATE_EVERY_MS, [second, 0, 0]);
   t.same(second.said, [true]);
   stage.pass(25_000, [second, 0, 0]);
   t.same(second.said, [true, false]);
@@ -106,7 +106,7 @@ t.test('who is behind, and until when', async (t) => {
   const stage = new Stage();
   one.running = 1;
   stage.pass(200, [one, 1, 0]);
-  t.equal(stage.courtesy.isBehind('a', stage.now), true);
-  t.equal(stage.courtesy.isBehind('b', stage.now), false);
-  t.equal(stage.courtesy.isBehind('a', stage.now + 25_000), false);
+  t.equal(stage.scheduler.isBehind('a', stage.now), true);
+  t.equal(stage.scheduler.isBehind('b', stage.now), false);
+  t.equal(stage.scheduler.isBehind('a', stage.now + 25_000), false);
 });
