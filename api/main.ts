@@ -1,8 +1,8 @@
 /** The API process. */
 import { refuseToStart } from '../service/lifecycle/parent.ts';
 import { readEnvironment } from '../service/settings/settings.ts';
+import { serveApi } from './compose.ts';
 import { readConfig } from './config.ts';
-import { serveApi } from './service.ts';
 
 try {
   await serveApi(readConfig(readEnvironment()));

@@ -1,8 +1,8 @@
 /** The supervisor process. */
 import { refuseToStart } from '../service/lifecycle/parent.ts';
 import { readEnvironment } from '../service/settings/settings.ts';
+import { serveSupervisor } from './compose.ts';
 import { readConfig } from './config.ts';
-import { serveSupervisor } from './service.ts';
 
 try {
   const env = readEnvironment();

@@ -41,7 +41,7 @@ import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/
 import type { Jail } from './jail/jail.ts';
 import { refusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
-import { growHeap } from './records/gc-tuning.ts';
+import { tuneGc } from './records/gc-tuning.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
@@ -116,7 +116,7 @@ export interface Supervisor {
 
 /** Starts everything but the servers. */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
-  growHeap();
+  tuneGc();
   const { pool, blobs, sandbox, logger } = options;
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const lease = newLease();

@@ -1,38 +1,37 @@
-/** Serving on a socket that the parent holds, and leaving it to a successor without cutting anybody off. */
+/** Listens on a socket that the parent process holds, and drains connections so that a successor takes over without errors. */
 import type { Server } from 'node:http';
 
-/** Kept-alive connections get so long to hear, with their next answer, that this process is going. Milliseconds. */
-const FAREWELL_MS = 1_000;
-const LOOK_MS = 20;
-/** Descriptors that were handed over start here, as systemd's socket activation has it. */
+/** Open connections have this long to send one more request and be told to close. Milliseconds. */
+const DRAIN_MS = 1_000;
+const POLL_MS = 20;
+/** The first descriptor that systemd's socket activation passes. */
 const FIRST_FD = 3;
 
 /**
- * Where to listen: on the socket of this name if the parent, or systemd, holds one (`LISTEN_FDS`, `LISTEN_FDNAMES`),
- * else on the address.
+ * The socket of this name if the parent process or systemd passes one (`LISTEN_FDS`, `LISTEN_FDNAMES`), else the address.
  */
 export function listenOptions(
   name: 'service' | 'operations',
   address: { readonly host: string; readonly port: number },
 ): { readonly host: string; readonly port: number; readonly fd?: number } {
   const { LISTEN_FDS, LISTEN_FDNAMES = '' } = process.env;
-  const at = LISTEN_FDNAMES.split(':').indexOf(name);
-  if (LISTEN_FDS === undefined || at < 0 || at >= Number(LISTEN_FDS)) return address;
-  return { ...address, fd: FIRST_FD + at };
+  const index = LISTEN_FDNAMES.split(':').indexOf(name);
+  if (LISTEN_FDS === undefined || index < 0 || index >= Number(LISTEN_FDS)) return address;
+  return { ...address, fd: FIRST_FD + index };
 }
 
 /**
- * Tells every connection that it is the last answer here. A connection closed while it is idle may be used by its client
- * in that very moment; one that was told makes a new one, and finds the successor.
+ * Answers with `connection: close` until no connection is open or the time is over. Closing an idle connection at once
+ * could cut off a request that its client is sending; a client that read the header opens a new connection instead.
  */
-export async function sayFarewell(server: Server, forMs: number = FAREWELL_MS): Promise<void> {
+export async function drainConnections(server: Server, timeoutMs: number = DRAIN_MS): Promise<void> {
   server.prependListener('request', (_request, response) => response.setHeader('connection', 'close'));
-  const until = Date.now() + forMs;
-  while (Date.now() < until && (await connectionsOf(server)) > 0) {
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  const endsAt = Date.now() + timeoutMs;
+  while (Date.now() < endsAt && (await countConnections(server)) > 0) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
-function connectionsOf(server: Server): Promise<number> {
+function countConnections(server: Server): Promise<number> {
   return new Promise((resolve) => server.getConnections((error, count) => resolve(error ? 0 : count)));
 }

@@ -1,27 +1,27 @@
-/** What a plugin has done is written down, also where the database is away just then: or it would be done again. */
+/** Repeats database writes while the database is unreachable, so that completed plugin work is recorded and not done again. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseFault } from '../../db/postgres/database-faults.ts';
 
-/** Between tries, milliseconds. */
-const AGAIN_MS = 250;
+/** Milliseconds between attempts. */
+const RETRY_INTERVAL_MS = 250;
 
-export interface SteadfastWrites {
+export interface RetryingWriter {
   /**
-   * Repeats a write, which must bear repetition, until the database takes it.
+   * Repeats an idempotent write until the database accepts it.
    *
-   * @throws what the write threw, where trying again does not help or the supervisor stops
+   * @throws the error of the last attempt when retrying cannot help, or after `stop`
    */
   write<T>(work: () => Promise<T>): Promise<T>;
-  /** No further tries: whoever comes next does it all again. */
-  giveUp(): void;
+  /** Ends all retries: each write rejects with the error of its last attempt. */
+  stop(): void;
 }
 
-/** @param onError told of each failed try */
-export function openSteadfastWrites(onError: (error: Error) => void): SteadfastWrites {
-  const over = new AbortController();
-  const { signal } = over;
+/** @param onError called with the error of each failed attempt that is repeated */
+export function openRetryingWriter(onError: (error: Error) => void): RetryingWriter {
+  const stopped = new AbortController();
+  const { signal } = stopped;
   return {
-    giveUp: () => over.abort(),
+    stop: () => stopped.abort(),
     write: async (work) => {
       for (;;) {
         try {
@@ -30,7 +30,7 @@ export function openSteadfastWrites(onError: (error: Error) => void): SteadfastW
           const fault = databaseFault(error);
           if (signal.aborted || (fault !== 'away' && fault !== 'busy')) throw error;
           onError(error as Error);
-          await sleep(AGAIN_MS, undefined, { signal }).catch(() => undefined);
+          await sleep(RETRY_INTERVAL_MS, undefined, { signal }).catch(() => undefined);
         }
       }
     },

@@ -1,28 +1,33 @@
-/** One thread for work that may explode: started when it is needed, gone when it is not, replaced when it ended. */
+/** A pool of one worker thread for tasks that may exhaust their heap: started on demand, ended when idle, replaced after a crash. */
 import { Piscina } from 'piscina';
 
 const IDLE_MS = 30_000;
 
 export interface ThreadOptions {
-  /** The function of the file that takes the tasks. */
+  /** The function of the file that runs the tasks. */
   readonly name: string;
   /** Megabytes of JavaScript heap. */
   readonly heapMegabytes: number;
-  /** Tasks that may wait; any number by default. */
+  /** Tasks that may wait. Default: no limit. */
   readonly maxQueue?: number;
 }
 
-/** @param file its program */
-export function lonelyThread<Task, Answer>(
+/** @param file the worker's program */
+export function singleWorkerPool<Task, Result>(
   file: URL,
   { name, heapMegabytes, maxQueue }: ThreadOptions,
-): Piscina<Task, Answer> {
-  const pool = new Piscina<Task, Answer>({
-    ...{ filename: file.href, name, minThreads: 0, maxThreads: 1, idleTimeout: IDLE_MS, env: {} },
-    ...(maxQueue === undefined ? {} : { maxQueue }),
+): Piscina<Task, Result> {
+  const pool = new Piscina<Task, Result>({
+    filename: file.href,
+    name,
+    minThreads: 0,
+    maxThreads: 1,
+    idleTimeout: IDLE_MS,
+    env: {},
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
+    ...(maxQueue === undefined ? {} : { maxQueue }),
   });
-  // A thread that ended is replaced with the next task.
+  // Piscina starts another thread with the next task.
   pool.on('error', () => undefined);
   return pool;
 }

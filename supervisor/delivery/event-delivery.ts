@@ -12,7 +12,7 @@ import {
 } from '../../db/installations/events.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { events } from '../../sdk/contract/protocol.ts';
-import type { SteadfastWrites } from '../../service/timing/retrying-writer.ts';
+import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import { type Plugins, stackOf } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { LogSink } from '../records/log-sink.ts';
@@ -30,7 +30,7 @@ export interface EventDeps {
   readonly metrics: Metrics;
   /** This supervisor's claims. */
   readonly lease: number;
-  readonly writes: Pick<SteadfastWrites, 'write'>;
+  readonly writes: Pick<RetryingWriter, 'write'>;
   /** The events this supervisor is at. */
   readonly atWork: Set<string>;
   /** Told at each step; a test's may end the process there. */

@@ -12,7 +12,7 @@ import { loadRosterEntry, type RosterEntry } from '../../db/installations/accoun
 import { databaseFault } from '../../db/postgres/database-faults.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
-import type { SteadfastWrites } from '../../service/timing/retrying-writer.ts';
+import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -31,7 +31,7 @@ export interface DeliveryDeps {
   readonly fleet: Pick<Fleet, 'refusalOf'>;
   /** This supervisor's claims. */
   readonly lease: number;
-  readonly writes: Pick<SteadfastWrites, 'write'>;
+  readonly writes: Pick<RetryingWriter, 'write'>;
   /** Told at each step; a test's may end the process there. */
   passes(step: string): void;
   onError(error: Error): void;

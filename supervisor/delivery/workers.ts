@@ -21,7 +21,7 @@ import {
 import { maintainAudit } from '../../db/records/audit.ts';
 import { maintainLogs } from '../../db/records/logs.ts';
 import { sweepRollups } from '../../db/records/rollups.ts';
-import { openSteadfastWrites } from '../../service/timing/retrying-writer.ts';
+import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
 import { ChildError } from '../children/child-errors.ts';
 import type { Fleet } from '../children/fleet.ts';
 import { introspect } from '../children/introspect.ts';
@@ -72,7 +72,7 @@ export interface Jobs {
 /** Heals, then starts the workers. */
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await upkeep(deps);
-  const writes = openSteadfastWrites(deps.onError);
+  const writes = openRetryingWriter(deps.onError);
   const lanes = new LaneScheduler({
     ...{ concurrency: LANES, perInstallation: LANES_PER_INSTALLATION, pollMs: LANE_POLL_MS, onError: deps.onError },
     find: (channelIds) => findReadyLanes(deps.pool, deps.lease, channelIds),
@@ -95,7 +95,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     heal: () => void heal(deps, atWork, lanes).catch(deps.onError),
     stop: (graceMs) => {
       timers.forEach(clearInterval);
-      writes.giveUp();
+      writes.stop();
       return lanes.stop(graceMs);
     },
   };

@@ -2,7 +2,7 @@
 import type { Piscina } from 'piscina';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { LogLine } from '../../db/records/logs.ts';
-import { lonelyThread } from '../../service/timing/single-worker-pool.ts';
+import { singleWorkerPool } from '../../service/timing/single-worker-pool.ts';
 import type { StackTask } from './stack-worker.ts';
 
 /** A map that is larger is left alone: its bundle could hardly be loaded. Bytes. */
@@ -29,7 +29,7 @@ export class Stacks {
 
   constructor(blobs: Blobs) {
     this.#blobs = blobs;
-    this.#pool = lonelyThread(new URL('./stack-worker.ts', import.meta.url), {
+    this.#pool = singleWorkerPool(new URL('./stack-worker.ts', import.meta.url), {
       ...{ name: 'mapStacks', heapMegabytes: THREAD_HEAP_MB },
     });
   }

@@ -1,7 +1,7 @@
 /** Structured answers: read as JSON and held against the schema that asked for them, in a thread of their own. */
 import type { Piscina } from 'piscina';
 import { KIB } from '../../../sdk/contract/limits.ts';
-import { lonelyThread } from '../../../service/timing/single-worker-pool.ts';
+import { singleWorkerPool } from '../../../service/timing/single-worker-pool.ts';
 import { HostError } from '../host-call.ts';
 import type { SchemaTask, SchemaVerdict } from './schema-worker.ts';
 
@@ -15,7 +15,7 @@ export class AnswerChecks {
   readonly #pool: Piscina<SchemaTask, SchemaVerdict>;
 
   constructor() {
-    this.#pool = lonelyThread(new URL('./schema-worker.ts', import.meta.url), {
+    this.#pool = singleWorkerPool(new URL('./schema-worker.ts', import.meta.url), {
       ...{ name: 'checkAnswer', maxQueue: WAITING_MAX, heapMegabytes: THREAD_HEAP_MB },
     });
   }

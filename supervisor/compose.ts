@@ -9,7 +9,7 @@ import { openPool } from '../db/postgres/pool.ts';
 import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
-import { listenOptions, sayFarewell } from '../service/lifecycle/drain.ts';
+import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
 import { announceReady, stopWithParent } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
@@ -67,7 +67,7 @@ export async function serveSupervisor(
   const health = buildHealth({ pool: database.pool, listener, metrics, sandbox, isStopping: () => stopping });
   stopWithParent(async () => {
     stopping = true;
-    await sayFarewell(app.server);
+    await drainConnections(app.server);
     await supervisor.stop();
     await health.close();
     await Promise.all([database.close(), endTracing()]);

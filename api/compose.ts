@@ -9,7 +9,7 @@ import { openListener } from '../db/postgres/listener.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
-import { listenOptions, sayFarewell } from '../service/lifecycle/drain.ts';
+import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
 import { announceReady, stopWithParent } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
@@ -69,7 +69,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
   });
   stopWithParent(async () => {
     stopping = true;
-    await sayFarewell(app.server);
+    await drainConnections(app.server);
     await app.close();
     await ingress.close();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
