@@ -18,7 +18,7 @@ import { type AppDeps, buildApp } from './app.ts';
 import type { ApiConfig } from './config.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
 import { startBundler } from './package/bundler.ts';
-import { openBlobUpkeep } from './plugins/blob-upkeep.ts';
+import { openBlobUpkeep } from './plugins/blob-sweeper.ts';
 import { watchIssuer } from './site/issuer-reach.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { buildOperations } from './telemetry/operations.ts';

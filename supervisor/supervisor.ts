@@ -14,7 +14,7 @@ import {
   followInstallations,
   followRestarts,
   followSessions,
-} from '../db/postgres/notices.ts';
+} from '../db/postgres/notifications.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';

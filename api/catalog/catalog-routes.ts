@@ -4,8 +4,8 @@ import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
 import { catalogQuery, slugParams } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
-import { catalogEntry, catalogSummary, showEntry, showSummary } from './catalog-entry.ts';
-import { readCatalog, readCatalogEntry } from './catalog-reads.ts';
+import { readCatalog, readCatalogEntry } from './catalog-queries.ts';
+import { catalogEntry, catalogSummary, showEntry, showSummary } from './catalog-resource.ts';
 
 export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {

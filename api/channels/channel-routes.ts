@@ -5,7 +5,7 @@ import { pageDeliveries } from '../../db/channels/delivery-history.ts';
 import { pageEvents } from '../../db/installations/event-history.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
-import { requireInstallation } from '../installations/installing.ts';
+import { requireInstallation } from '../installations/installation-lifecycle.ts';
 import { nothing } from '../shared/resource.ts';
 import {
   channelParams,
@@ -26,7 +26,7 @@ import {
   replayOne,
   replayOneEvent,
   requireDelivery,
-} from './channel-changes.ts';
+} from './channel-connections.ts';
 import {
   channelResource,
   deliveryDetail,

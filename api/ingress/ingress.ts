@@ -8,14 +8,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Address } from '../../db/channels/channels.ts';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import type { HandshakeReply } from '../../db/channels/handshakes.ts';
-import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { databaseFault } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
-import type { Addresses } from './addresses.ts';
+import type { Addresses } from './address-cache.ts';
 import type { Intake } from './intake.ts';
-import { endToEndHeaders, readBody } from './request.ts';
 import type { RoutingRates } from './routing-rates.ts';
+import { endToEndHeaders, readBody } from './webhook-request.ts';
 
 const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;

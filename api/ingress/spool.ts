@@ -10,7 +10,7 @@ import { basename, join } from 'node:path';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { decodeRecords, encodeRecord } from './segment.ts';
+import { decodeRecords, encodeRecord } from './spool-segment.ts';
 
 /** A segment is closed over this size; it is read into memory whole when its turn comes. Bytes. */
 const SEGMENT_BYTES = 16 * MIB;

@@ -7,7 +7,7 @@ import type { Listener } from '../../db/postgres/listener.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { Addresses } from './addresses.ts';
+import { Addresses } from './address-cache.ts';
 import { createIngress } from './ingress.ts';
 import { Intake } from './intake.ts';
 import { RoutingRates } from './routing-rates.ts';

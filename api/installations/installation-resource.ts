@@ -5,7 +5,7 @@ import { channelResource, showChannel } from '../channels/channel-resource.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { anyJson, moment } from '../shared/resource.ts';
 import { versionPolicy } from '../shared/schemas.ts';
-import { accessDiff } from './access.ts';
+import { accessDiff } from './capability-diff.ts';
 
 export const installationResource = z
   .strictObject({

@@ -9,9 +9,9 @@ import { page } from '../../service/http/page.ts';
 import { auditEntryResource, nothing, setupEvent, usageResource } from '../shared/resource.ts';
 import { configuration, idParams, newInstallation, pageQuery } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
+import { configure, install, requireInstallation, rerunSetup, uninstall } from './installation-lifecycle.ts';
 import { readInstallationMetrics } from './installation-metrics.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
-import { configure, install, requireInstallation, rerunSetup, uninstall } from './installing.ts';
 import { metricsQuery, metricsResource, rangeOf } from './metric-resource.ts';
 
 const shapes = {

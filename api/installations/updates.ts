@@ -9,14 +9,14 @@ import {
   lockInstallation,
   type VersionPolicy,
 } from '../../db/installations/installations.ts';
-import { announceInstallation } from '../../db/postgres/notices.ts';
+import { announceInstallation } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { Services } from '../shared/services.ts';
-import { settledStatus } from './access.ts';
-import { moveTo, offerVersion } from './following.ts';
-import { changeLocked, chooseVersion, requireInstallation } from './installing.ts';
+import { settledStatus } from './capability-diff.ts';
+import { changeLocked, chooseVersion, requireInstallation } from './installation-lifecycle.ts';
+import { moveTo, offerVersion } from './version-rollout.ts';
 
 export interface PolicyChange {
   readonly versionPolicy?: VersionPolicy | undefined;

@@ -5,7 +5,7 @@ import { pageLogs } from '../../db/records/logs.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
-import { findReadable, requireInstallation } from '../installations/installing.ts';
+import { findReadable, requireInstallation } from '../installations/installation-lifecycle.ts';
 import { logLineResource } from '../shared/resource.ts';
 import { logQuery, logStreamHeaders, logStreamQuery } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';

@@ -1,6 +1,6 @@
 /** What operators ask of the REST interface and are shown. */
 import { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { moment } from '../shared/resource.ts';
 
 /** Rows of one answer at most: these are for looking at, not for reading out. */

@@ -2,14 +2,14 @@
 
 import type { BuiltPackage } from '../../db/catalog/versions.ts';
 import type { Staging } from '../../db/files/blobs.ts';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
 import type { Services } from '../shared/services.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { acceptIntrospection, capabilitiesOf, discover, type Introspected } from './discovery.ts';
-import { invalidAll, invalidAt } from './faults.ts';
-import { type Package, type PackageFile, readText } from './files.ts';
 import { readFrontmatter } from './frontmatter.ts';
+import { invalidAll, invalidAt } from './invalid-package.ts';
+import { type Package, type PackageFile, readText } from './package-files.ts';
 import { readCommands, readSkills } from './prompts.ts';
 import { type PackageSource, readPackage } from './reader.ts';
 import { warningsOf } from './warnings.ts';

@@ -2,8 +2,8 @@
 import type { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, limits } from '../../sdk/contract/limits.ts';
 import type { BuildResult, BuildTask } from './bundler-worker.ts';
-import { invalidAll, invalidAt } from './faults.ts';
-import type { Package } from './files.ts';
+import { invalidAll, invalidAt } from './invalid-package.ts';
+import type { Package } from './package-files.ts';
 
 export const ENTRY = 'index.ts';
 /** The bundle travels to the child in one frame, as JSON, beside settings and registrations. Bytes. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { type Bundle, bundlePackage, gaveUp, type RunTask } from './bundle.ts';
-import type { Package } from './files.ts';
+import type { Package } from './package-files.ts';
 import type { SchemaFault } from './tool-schemas.ts';
 
 /** Each thread has an esbuild of two threads beside it. */

@@ -9,7 +9,7 @@ import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { events, hooks, type Registrations, surfaces } from '../../sdk/contract/protocol.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
-import { invalidAll, invalidAt } from './faults.ts';
+import { invalidAll, invalidAt } from './invalid-package.ts';
 import { loadHint } from './load-hints.ts';
 import type { Prompt } from './prompts.ts';
 

@@ -4,7 +4,7 @@ import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCoun
 import type { z } from 'zod';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
-import { invalidAll, invalidAt } from './faults.ts';
+import { invalidAll, invalidAt } from './invalid-package.ts';
 
 /** Checked before parsing: YAML's cost grows faster than its length. Bytes. */
 export const FRONTMATTER_MAX_BYTES = 16 * KIB;

@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import { label } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
-import { invalidAll, invalidAt } from './faults.ts';
-import { type Package, readText } from './files.ts';
 import { readFrontmatter } from './frontmatter.ts';
+import { invalidAll, invalidAt } from './invalid-package.ts';
+import { type Package, readText } from './package-files.ts';
 
 /** As many as code may register; a menu beyond that is of no use. */
 const PROMPTS_MAX = 128;

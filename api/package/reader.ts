@@ -1,8 +1,8 @@
 /** One reader for both ways in: a zip and a list of text files become the same Package, with the same hash. */
 import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { invalidAt, invalidPackage } from './faults.ts';
-import { FILES_MAX, type Package, type PackageFile, printable, sourceHash } from './files.ts';
+import { invalidAt, invalidPackage } from './invalid-package.ts';
+import { FILES_MAX, type Package, type PackageFile, printable, sourceHash } from './package-files.ts';
 import { byPathBytes, findClash, pathFault } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
-import { SEM_VER_MAX_CHARS } from '../plugins/version-policy.ts';
+import { SEM_VER_MAX_CHARS } from '../plugins/version-order.ts';
 
 /** The specification's. Bytes. */
 export const UPLOAD_MAX_BYTES = 256 * MIB;

@@ -8,10 +8,10 @@ import * as yauzl from 'yauzl';
 import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { invalidAt, invalidPackage } from './faults.ts';
-import { FILES_MAX, type PackageFile, printable } from './files.ts';
+import { invalidAt, invalidPackage } from './invalid-package.ts';
+import { FILES_MAX, type PackageFile, printable } from './package-files.ts';
 import { findClash, isLitter, pathFault, wrapperOf } from './paths.ts';
-import { endFault, endOf } from './zip-end.ts';
+import { endFault, endOf } from './zip-end-record.ts';
 
 /** All files of a package together, unpacked. Bytes. */
 export const UNPACKED_MAX_BYTES = 1024 * MIB;

@@ -8,8 +8,8 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { versionParams } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
-import { packAgentPlugin } from './agent-plugin.ts';
-import { requireOwned } from './ownership.ts';
+import { packAgentPlugin } from './agent-plugin-archive.ts';
+import { requireOwned } from './plugin-access.ts';
 import { findNamed } from './version-files.ts';
 
 export interface ServiceAddresses {

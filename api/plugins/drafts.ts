@@ -21,10 +21,10 @@ import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { uncovered } from '../../sdk/contract/capabilities.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { moveTo, offerVersion } from '../installations/following.ts';
+import { moveTo, offerVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './ownership.ts';
+import { requireOwned } from './plugin-access.ts';
 import { withBuild } from './publishing.ts';
 
 export interface SavedDraft {

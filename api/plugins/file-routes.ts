@@ -7,7 +7,7 @@ import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
 import { versionParams } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './ownership.ts';
+import { requireOwned } from './plugin-access.ts';
 import { fileResource } from './plugin-resource.ts';
 import { findNamed, readFiles } from './version-files.ts';
 

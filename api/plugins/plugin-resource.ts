@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
 import { anyJson, moment } from '../shared/resource.ts';
-import { comparePrecedence } from './version-policy.ts';
+import { comparePrecedence } from './version-order.ts';
 
 const capabilities = z.array(z.string());
 /** Read from the database, where a newer process may have left more than this one knows: the rest is left out. */

@@ -6,12 +6,12 @@ import { listFiles, listVersions } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/text-files.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
-import type { UploadGate } from '../package/upload-slots.ts';
+import type { UploadGate } from '../package/upload-limiter.ts';
 import { idParams, newPlugin, pageQuery, pluginQuery, publishBody, uploadParts } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './ownership.ts';
+import { requireOwned } from './plugin-access.ts';
 import {
   pluginDetail,
   pluginResource,

@@ -12,13 +12,13 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { uncovered } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { moveFollowers } from '../installations/following.ts';
+import { moveFollowers } from '../installations/version-rollout.ts';
 import { buildPackage, type StagedBuild } from '../package/builder.ts';
-import { invalidAt } from '../package/faults.ts';
+import { invalidAt } from '../package/invalid-package.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './ownership.ts';
-import { latestOf, previousOf, semVerFault } from './version-policy.ts';
+import { requireOwned } from './plugin-access.ts';
+import { latestOf, previousOf, semVerFault } from './version-order.ts';
 
 /**
  * Publishes a version.

@@ -1,6 +1,6 @@
 /** What requests look like, as zod schemas: validation, types and OpenAPI come from here. */
 import { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { label } from '../../sdk/contract/manifest.ts';
 import { logLevels } from '../../sdk/contract/protocol.ts';
 import { isLogId } from '../logs/log-tail.ts';

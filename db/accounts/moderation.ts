@@ -1,6 +1,6 @@
 /** An operator's word on authors and plugins. Each is recorded with whoever said it. */
 import type { Pool } from 'pg';
-import { announcePlugin } from '../postgres/notices.ts';
+import { announcePlugin } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import { type Account, setOperator } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';

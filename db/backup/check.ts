@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openSecretKeys } from '../files/secrets.ts';
-import { withConnection } from '../postgres/own-connection.ts';
+import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { BackupError, entryOfFile, type Progress } from './format.ts';
 import { restoreTables } from './restore.ts';

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import type { Client } from 'pg';
 import { SWEEP_LOCK } from '../files/unused-blobs.ts';
-import { withConnection } from '../postgres/own-connection.ts';
+import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
 import {
   entryOfFile,

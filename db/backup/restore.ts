@@ -1,6 +1,7 @@
 /** Puts a backup into an empty place, all of it or nothing. */
+
+import { withConnection } from '../postgres/dedicated-connection.ts';
 import { MIGRATIONS, migrate } from '../postgres/migrate.ts';
-import { withConnection } from '../postgres/own-connection.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { BackupError, entryOfFile, entryOfTable, type Progress } from './format.ts';
 import { finishFolders, placeFile, prepareFolders } from './stored-files.ts';

@@ -9,7 +9,7 @@ import { decodeCursor, encodeCursor, type Page } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import { LISTED, OWN } from './catalog.ts';
 import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
-import { LIKENESS, wordsMeant } from './words.ts';
+import { LIKENESS, wordsMeant } from './spelling-suggestions.ts';
 
 /** Words of a query that are looked at. */
 const TERMS_MAX = 8;

@@ -1,7 +1,7 @@
 /** Connected vendor inboxes and the addresses they had. */
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
-import { announceAddress } from '../postgres/notices.ts';
+import { announceAddress } from '../postgres/notifications.ts';
 
 /** 128 random bits: nobody guesses one. */
 const ROUTING_BYTES = 16;

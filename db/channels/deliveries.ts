@@ -1,6 +1,6 @@
 /** Webhook requests at rest: written in groups, before their vendors are answered. */
 import type { ClientBase, Pool } from 'pg';
-import { announceDeliveries } from '../postgres/notices.ts';
+import { announceDeliveries } from '../postgres/notifications.ts';
 
 /** A header as it came: name and value, in Latin-1 as HTTP has them. */
 export type RawHeader = readonly [name: string, value: string];

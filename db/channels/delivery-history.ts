@@ -1,7 +1,7 @@
-/** Deliveries as their user looks at them and replays them. `delivery-lanes.ts` is how they are worked on. */
+/** Deliveries as their user looks at them and replays them. `delivery-queue.ts` is how they are worked on. */
 import type { ClientBase, Pool } from 'pg';
 import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
-import { announceDeliveries } from '../postgres/notices.ts';
+import { announceDeliveries } from '../postgres/notifications.ts';
 import type { RawHeader } from './deliveries.ts';
 
 export type DeliveryState = 'pending' | 'delivered' | 'dead';

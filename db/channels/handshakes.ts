@@ -1,7 +1,7 @@
 /** The API's question "what does the plugin answer this vendor at once?", answered by whichever supervisor is first. */
 import type { Pool } from 'pg';
 import type { Listener } from '../postgres/listener.ts';
-import { announceHandshake, announceHandshaken, followHandshaken } from '../postgres/notices.ts';
+import { announceHandshake, announceHandshaken, followHandshaken } from '../postgres/notifications.ts';
 import type { NewDelivery, RawHeader } from './deliveries.ts';
 
 /** What a vendor waits for, contract §7. Milliseconds. */

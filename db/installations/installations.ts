@@ -6,7 +6,7 @@ import type { PageQuery, Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
 import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
-import type { RuntimeState } from './runtimes.ts';
+import type { RuntimeState } from './installation-runtimes.ts';
 
 export type VersionPolicy = 'Latest' | 'Pinned' | 'Draft';
 export type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { registrations } from '../../sdk/contract/protocol.ts';
 import type { Listener, Subscription } from '../postgres/listener.ts';
-import { announceIntrospection, followIntrospections } from '../postgres/notices.ts';
+import { announceIntrospection, followIntrospections } from '../postgres/notifications.ts';
 import type { Queues } from './queues.ts';
 
 /** How long the API waits: 5 s for the child, and what a queue behind others may take. Milliseconds. */

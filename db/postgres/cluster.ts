@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { replaceFile } from '../files/data-dir.ts';
 import type { PostgresBinaries } from './binaries.ts';
 import type { Launcher } from './launcher.ts';
-import { stopOrphans } from './orphans.ts';
+import { stopOrphans } from './orphaned-servers.ts';
 import { serverEnvironment } from './server.ts';
 
 const run = promisify(execFile);

@@ -6,9 +6,9 @@ import { z } from 'zod';
 import { lockDataDir, type Purpose, replaceFile } from '../files/data-dir.ts';
 import { findBinaries } from './binaries.ts';
 import { makeCluster, type Passwords, readPasswords } from './cluster.ts';
+import { withConnection } from './dedicated-connection.ts';
 import { chooseLauncher } from './launcher.ts';
-import { stopOrphans } from './orphans.ts';
-import { withConnection } from './own-connection.ts';
+import { stopOrphans } from './orphaned-servers.ts';
 import { type PostgresServer, startServer } from './server.ts';
 
 /** Role and database Bulkhead works as and in. */

@@ -1,7 +1,7 @@
 /** Brings the tables to this release: numbered SQL files, forward only. */
 import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
-import { withConnection } from './own-connection.ts';
+import { withConnection } from './dedicated-connection.ts';
 
 /** The migrations of this release. */
 export const MIGRATIONS = fileURLToPath(new URL('../migrations', import.meta.url));

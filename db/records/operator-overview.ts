@@ -1,6 +1,6 @@
 /** What operators look at, in the command and in the console: the fleet, plugins by what they cost, dead letters. */
 import type { Pool } from 'pg';
-import type { LastExit, RuntimeState } from '../installations/runtimes.ts';
+import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
 import { percentiles } from './rollups.ts';
 
 export interface FleetRow {

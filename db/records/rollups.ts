@@ -1,7 +1,7 @@
 /** What installations did, by minute: sums that the supervisor adds and the API reads. */
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
-import { percentileOf } from './durations.ts';
+import { percentileOf } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
 

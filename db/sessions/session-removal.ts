@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import { events } from '../../sdk/contract/protocol.ts';
 import { DRAFT_SEM_VER } from '../installations/account-plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { announceSessions } from '../postgres/notices.ts';
+import { announceSessions } from '../postgres/notifications.ts';
 import { lockNamed, type Transaction } from '../postgres/pool.ts';
 
 /** Chats removed, and events written, by one statement: bounds memory and the time of each. */

@@ -4,7 +4,7 @@ import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import type { role, transcriptMessage } from '../../sdk/contract/payloads.ts';
 import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
-import { announceSession } from '../postgres/notices.ts';
+import { announceSession } from '../postgres/notifications.ts';
 
 export interface Session {
   readonly id: string;

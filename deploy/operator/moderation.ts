@@ -1,7 +1,7 @@
 /** An operator's word on authors and plugins, and the record of it. */
 import { blockPlugin, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { type Given, numberOf, type OperatorCommand, printable, UsageError } from './command.ts';
 
 /** Users read the reason in one line. Characters. */

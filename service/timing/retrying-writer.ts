@@ -1,6 +1,6 @@
 /** Repeats database writes while the database is unreachable, so that completed plugin work is recorded and not done again. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { databaseFault } from '../../db/postgres/database-errors.ts';
 
 /** Milliseconds between attempts. */
 const RETRY_INTERVAL_MS = 250;

@@ -1,7 +1,7 @@
 /** All children of this supervisor: at most so many, started on demand, stopped when idle, the longest unused first. */
 import type { Pool } from 'pg';
 import { isBlocked, type RosterEntry } from '../../db/installations/account-plugins.ts';
-import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/runtimes.ts';
+import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, Plugins } from '../calls/plugin-call.ts';

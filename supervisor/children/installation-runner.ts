@@ -1,7 +1,7 @@
 /** One installation in the fleet: the child that serves it, the one being started, and when a dead one may start again. */
 import { randomInt } from 'node:crypto';
 import { DRAFT_SEM_VER, type RosterEntry } from '../../db/installations/account-plugins.ts';
-import type { LastExit, Runtime, RuntimeState } from '../../db/installations/runtimes.ts';
+import type { LastExit, Runtime, RuntimeState } from '../../db/installations/installation-runtimes.ts';
 import { within } from '../../service/timing/within.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall } from '../calls/plugin-call.ts';

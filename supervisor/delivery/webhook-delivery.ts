@@ -9,7 +9,7 @@ import {
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { loadRosterEntry, type RosterEntry } from '../../db/installations/account-plugins.ts';
-import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { databaseFault } from '../../db/postgres/database-errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';

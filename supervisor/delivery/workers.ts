@@ -9,8 +9,8 @@ import {
 } from '../../db/channels/delivery-queue.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
-import { findLastWord, removeInstallation, requeueRemovals } from '../../db/installations/removals.ts';
-import { resetRuntimes } from '../../db/installations/runtimes.ts';
+import { findLastWord, removeInstallation, requeueRemovals } from '../../db/installations/installation-removal.ts';
+import { resetRuntimes } from '../../db/installations/installation-runtimes.ts';
 import {
   answerIntrospection,
   findIntrospection,

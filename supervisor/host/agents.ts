@@ -9,7 +9,7 @@ import {
   updateAgent,
 } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { MinuteRate } from '../records/rate.ts';
 import { HostError, type HostHandlers, type HostScope } from './host-call.ts';

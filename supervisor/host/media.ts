@@ -4,7 +4,7 @@ import { fileTypeFromBuffer } from 'file-type';
 import type { Pool } from 'pg';
 import { dropMedia, findMedia, keepMedia, type MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 

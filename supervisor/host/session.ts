@@ -1,7 +1,7 @@
 /** `host.session`: the transcript of the session that the running handler belongs to, and of no other. */
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
 import { HostError, type HostHandlers, type HostScope, sessionOf } from './host-call.ts';
 

@@ -1,7 +1,7 @@
 /** `host.storage`: the installation's own small key-value store. */
 import type { Pool } from 'pg';
-import { deleteStored, listStored, readStored, writeStored } from '../../db/installations/storage.ts';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { deleteStored, listStored, readStored, writeStored } from '../../db/installations/plugin-storage.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';

@@ -1,6 +1,6 @@
 /** Sums of what installations do, by minute: in memory until the next flush, bounded, and never waited for. */
 import type { Pool } from 'pg';
-import { bucketOf, noDurations } from '../../db/records/durations.ts';
+import { bucketOf, noDurations } from '../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 
 /** Sums are written this often, milliseconds: what a crash may lose. */

@@ -1,6 +1,6 @@
 /** Reading what a caller sent: a schema, and every fault named by its field. */
 import { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 
 /** Faults listed at most: enough to mend a request, no mirror of a hostile one. */

@@ -1,7 +1,7 @@
 /** `GET /media/{id}`: the bytes behind an attachment's `mediaId`, for the account's agent runtimes. */
 import type { FastifyInstance } from 'fastify';
 import { findMedia } from '../../db/accounts/media.ts';
-import { isStorable } from '../../db/postgres/storable.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { asDownload } from './download.ts';
 import type { SessionServices } from './session-services.ts';

@@ -1,6 +1,6 @@
 /** Fastify errors of the session API as problems. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { databaseFault } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError } from '../../service/identity/tokens.ts';

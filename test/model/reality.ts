@@ -1,6 +1,6 @@
 /** The service's side of one run of the model: accounts and slugs of its own in the common database. */
 import type { Pool } from 'pg';
-import { removeInstallation } from '../../db/installations/removals.ts';
+import { removeInstallation } from '../../db/installations/installation-removal.ts';
 import type { ApiFixture, Client } from '../api/api-fixture.ts';
 import type { Model } from './reference.ts';
 

@@ -9,7 +9,7 @@ import t from 'tap';
 import { accountOf } from '../../db/accounts/accounts.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
-import { announceInstallation } from '../../db/postgres/notices.ts';
+import { announceInstallation } from '../../db/postgres/notifications.ts';
 import { buildChild, buildInspectedChild } from '../../sandbox-child/build-child.ts';
 import { registeredCapabilities } from '../../sdk/contract/capabilities.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';

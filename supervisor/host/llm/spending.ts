@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { addUsage, countTokensToday } from '../../../db/accounts/model-usage.ts';
 import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
-import { databaseFault } from '../../../db/postgres/database-faults.ts';
+import { databaseFault } from '../../../db/postgres/database-errors.ts';
 import type { Metrics } from '../../records/metrics.ts';
 import { HostError } from '../host-call.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';

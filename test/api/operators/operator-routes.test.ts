@@ -1,7 +1,7 @@
 /** What operators do over REST, and that nobody else does; what an installation did over time. */
 import t from 'tap';
 import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
-import { noDurations } from '../../../db/records/durations.ts';
+import { noDurations } from '../../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums } from '../../../db/records/rollups.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';

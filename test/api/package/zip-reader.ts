@@ -1,7 +1,7 @@
 /** Zips read as a publish reads them, for the tests of zips that break a rule or lie. */
 import { writeFile } from 'node:fs/promises';
 import type { Test } from 'tap';
-import type { Package } from '../../../api/package/files.ts';
+import type { Package } from '../../../api/package/package-files.ts';
 import { readPackage } from '../../../api/package/reader.ts';
 import { type Blobs, openBlobs } from '../../../db/files/blobs.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';

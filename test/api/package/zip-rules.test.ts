@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32, deflateRawSync } from 'node:zlib';
 import t from 'tap';
-import type { Package } from '../../../api/package/files.ts';
+import type { Package } from '../../../api/package/package-files.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { INDEX, MINIMAL, zipOf } from './packages.ts';
 import { type CraftedEntry, craftZip } from './zip-crafting.ts';

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import t from 'tap';
-import type { Package } from '../../../api/package/files.ts';
+import type { Package } from '../../../api/package/package-files.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { INDEX, introspectsMinimal, MINIMAL, README, upload, zipOf } from './packages.ts';

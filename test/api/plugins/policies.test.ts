@@ -1,8 +1,8 @@
 /** The pure rules: version numbers, Latest, and what an update may do without asking. */
 import t from 'tap';
-import { accessDiff, isCovered, settledStatus } from '../../../api/installations/access.ts';
+import { accessDiff, isCovered, settledStatus } from '../../../api/installations/capability-diff.ts';
 import { findClash, pathFault, wrapperOf } from '../../../api/package/paths.ts';
-import { comparePrecedence, latestOf, previousOf, semVerFault } from '../../../api/plugins/version-policy.ts';
+import { comparePrecedence, latestOf, previousOf, semVerFault } from '../../../api/plugins/version-order.ts';
 import { effectiveSettings, manifest } from '../../../sdk/contract/manifest.ts';
 
 const versions = (...texts: string[]) =>

@@ -4,7 +4,7 @@ import { recordEvent } from '../../../db/installations/events.ts';
 import { answerIntrospection, findIntrospection, requestIntrospection } from '../../../db/jobs/introspections.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
-import { announceInstallation, followInstallations } from '../../../db/postgres/notices.ts';
+import { announceInstallation, followInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';

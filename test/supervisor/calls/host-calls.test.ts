@@ -1,6 +1,6 @@
 /** `host.*`: absent without a grant, refused when forged, real with one, and every call in the audit. */
 import t from 'tap';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const tool = (body: string, name = 'run') =>

@@ -1,7 +1,7 @@
 /** A plugin that a chain leaves out is told why, in its own log, and not with every model call. */
 import t from 'tap';
 import { blockPlugin } from '../../../db/accounts/moderation.ts';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';

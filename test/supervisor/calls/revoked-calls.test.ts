@@ -1,6 +1,6 @@
 /** A host call under way ends when its grant goes, though nothing else of the child does. */
 import t, { type Test } from 'tap';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: () =>

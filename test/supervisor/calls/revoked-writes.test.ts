@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import {
   asCommand,

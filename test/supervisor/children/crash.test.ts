@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { readStored } from '../../../db/installations/storage.ts';
+import { readStored } from '../../../db/installations/plugin-storage.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { eventually, type Installed, isAlive, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';

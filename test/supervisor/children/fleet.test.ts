@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { eventually, isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);

@@ -1,8 +1,8 @@
 /** Attempts cut short by no fault of the plugin's: made again at once, and counted apart, within bounds. */
 import t from 'tap';
-import { readStored } from '../../../db/installations/storage.ts';
+import { readStored } from '../../../db/installations/plugin-storage.ts';
 import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';

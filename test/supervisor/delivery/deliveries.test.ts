@@ -1,8 +1,8 @@
 /** Webhook requests reach `channel.receive`: exactly, in order, again where it failed, and held where it cannot run. */
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import { readStored } from '../../../db/installations/storage.ts';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { readStored } from '../../../db/installations/plugin-storage.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';

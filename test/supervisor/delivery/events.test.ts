@@ -1,8 +1,8 @@
 /** Events reach their handlers: sessions, retries, holding back, uninstalling. */
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { readStored } from '../../../db/installations/storage.ts';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { readStored } from '../../../db/installations/plugin-storage.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 

@@ -1,7 +1,7 @@
 /** An uninstall takes everything the installation owned, after its plugin's last word, wherever `kill -9` interrupts it. */
 import type { ClientBase } from 'pg';
 import t, { type Test } from 'tap';
-import { beginRemoval } from '../../../api/installations/installing.ts';
+import { beginRemoval } from '../../../api/installations/installation-lifecycle.ts';
 import { deletePlugin } from '../../../db/catalog/plugins.ts';
 import { lockInstallation } from '../../../db/installations/installations.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';

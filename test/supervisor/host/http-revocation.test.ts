@@ -1,6 +1,6 @@
 /** `host.http.fetch` from a real plugin: what it is given, and that nothing stays open when it may not any more. */
 import t, { type Test } from 'tap';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';

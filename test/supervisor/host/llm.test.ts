@@ -1,6 +1,6 @@
 /** `host.models` and `host.llm` against servers that speak the vendors' wire formats. */
 import t from 'tap';
-import { announceInstallation } from '../../../db/postgres/notices.ts';
+import { announceInstallation } from '../../../db/postgres/notifications.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';

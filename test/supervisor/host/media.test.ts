@@ -1,7 +1,7 @@
 /** `host.media`: content-addressed within an account, typed by its bytes, gone with who put it. */
 import t from 'tap';
-import { openBlobUpkeep } from '../../../api/plugins/blob-upkeep.ts';
-import { removeInstallation } from '../../../db/installations/removals.ts';
+import { openBlobUpkeep } from '../../../api/plugins/blob-sweeper.ts';
+import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { sniff } from '../../../supervisor/host/media.ts';
 import { asCommand, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';

@@ -1,6 +1,6 @@
 /** Agents' replies to a channel's conversation: through `outboundMessage`, kept, and sent by the plugin in order. */
 import t from 'tap';
-import { readStored } from '../../../db/installations/storage.ts';
+import { readStored } from '../../../db/installations/plugin-storage.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 

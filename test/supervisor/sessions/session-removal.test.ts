@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { removeAgent } from '../../../db/accounts/agents.ts';
-import { removeInstallation } from '../../../db/installations/removals.ts';
+import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { bindConversation, deleteConversations, lockChannelAgent } from '../../../db/sessions/conversations.ts';
 import { lockChats } from '../../../db/sessions/session-removal.ts';

@@ -17,14 +17,14 @@ import {
   type VersionPolicy,
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { announceInstallation } from '../../db/postgres/notices.ts';
+import { announceInstallation } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { uncovered } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { refuseBlocked, requireVisible } from '../plugins/ownership.ts';
+import { refuseBlocked, requireVisible } from '../plugins/plugin-access.ts';
 import type { Services } from '../shared/services.ts';
-import { settledStatus } from './access.ts';
+import { settledStatus } from './capability-diff.ts';
 import { type ConfigurationInput, checkConfiguration, mergeSettings } from './configuration.ts';
 
 export interface InstallRequest {

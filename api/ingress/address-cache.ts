@@ -1,9 +1,9 @@
 /** Where addresses lead, asked once and then known until a notice says otherwise: also while the database is away. */
 import type { Pool } from 'pg';
 import { type FoundAddress, findAddress, ROUTING_ID } from '../../db/channels/channels.ts';
-import { databaseFault } from '../../db/postgres/database-faults.ts';
+import { databaseFault } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
-import { followAddresses, followInstallations } from '../../db/postgres/notices.ts';
+import { followAddresses, followInstallations } from '../../db/postgres/notifications.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 
 /** Addresses kept; beyond, the one unused for the longest time goes. */

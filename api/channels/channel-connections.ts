@@ -6,13 +6,13 @@ import { type Delivery, findDelivery, replayDeliveries } from '../../db/channels
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
 import { type RecordedEvent, replayEvent } from '../../db/installations/event-history.ts';
 import { lockInstallation } from '../../db/installations/installations.ts';
-import { announceInstallation } from '../../db/postgres/notices.ts';
+import { announceInstallation } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { deleteConversations, setChannelAgent } from '../../db/sessions/conversations.ts';
 import { lockChats } from '../../db/sessions/session-removal.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { requireInstallation } from '../installations/installing.ts';
+import { requireInstallation } from '../installations/installation-lifecycle.ts';
 import type { Discovered } from '../package/discovery.ts';
 import type { Services } from '../shared/services.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';

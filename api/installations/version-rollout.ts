@@ -6,8 +6,8 @@ import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
 import { recordEvent } from '../../db/installations/events.ts';
 import { changeInstallation, type Installation, lockFollowers } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { announceInstallation } from '../../db/postgres/notices.ts';
-import { isCovered, settledStatus } from './access.ts';
+import { announceInstallation } from '../../db/postgres/notifications.ts';
+import { isCovered, settledStatus } from './capability-diff.ts';
 
 /**
  * Brings every installation on policy Latest to the plugin's latest version: the covered ones move, the others keep what

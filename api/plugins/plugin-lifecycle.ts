@@ -10,13 +10,13 @@ import {
 } from '../../db/catalog/plugins.ts';
 import { findVersion, listVersions, markYanked, type Version } from '../../db/catalog/versions.ts';
 import { changeInstallation, lockAll, lockAsked } from '../../db/installations/installations.ts';
-import { announceInstallation } from '../../db/postgres/notices.ts';
+import { announceInstallation } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { beginRemoval } from '../installations/installing.ts';
+import { beginRemoval } from '../installations/installation-lifecycle.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './ownership.ts';
+import { requireOwned } from './plugin-access.ts';
 import { settleLatest } from './publishing.ts';
 
 /** Shows a plugin in the catalog. Again is fine. */

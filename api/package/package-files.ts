@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/files/blobs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
-import { invalidAt } from './faults.ts';
+import { invalidAt } from './invalid-package.ts';
 
 /** Most files of one package. Bounds the rows of a version and the work of reading it. */
 export const FILES_MAX = 10_000;

@@ -6,9 +6,9 @@ import { findVersion, findVersions, lastPublished, readReadme } from '../../db/c
 import { countInstallations, findInstallationOf, findInstalled } from '../../db/installations/installations.ts';
 import type { Page } from '../../db/postgres/cursors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { requireVisible } from '../plugins/ownership.ts';
+import { requireVisible } from '../plugins/plugin-access.ts';
 import type { Services } from '../shared/services.ts';
-import type { CatalogDetail, CatalogFacts } from './catalog-entry.ts';
+import type { CatalogDetail, CatalogFacts } from './catalog-resource.ts';
 
 /** Who wants an older one pins it by its id. */
 const VERSIONS_SHOWN = 100;

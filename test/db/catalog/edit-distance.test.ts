@@ -1,6 +1,6 @@
 /** How far a misspelt word is from the one that was meant. */
 import t from 'tap';
-import { errorsAllowed, errorsBetween } from '../../../db/catalog/spelling.ts';
+import { errorsAllowed, errorsBetween } from '../../../db/catalog/edit-distance.ts';
 
 t.test('each letter put in, left out, changed or swapped with its neighbour is one error', async (t) => {
   const cases: [typed: string, word: string, errors: number][] = [

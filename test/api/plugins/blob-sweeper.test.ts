@@ -2,7 +2,7 @@
 import { readdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { openBlobUpkeep } from '../../../api/plugins/blob-upkeep.ts';
+import { openBlobUpkeep } from '../../../api/plugins/blob-sweeper.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';

@@ -2,7 +2,7 @@
 
 import type { Transaction } from '../postgres/pool.ts';
 import { OWN } from './catalog.ts';
-import { errorsAllowed, errorsBetween } from './spelling.ts';
+import { errorsAllowed, errorsBetween } from './edit-distance.ts';
 
 /** Share of trigrams that a word has in common with what was typed, to be looked at: two letters swapped in six change most. */
 export const LIKENESS = 0.25;

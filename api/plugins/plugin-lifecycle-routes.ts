@@ -2,13 +2,13 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/text-files.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/file-list.ts';
 import { nothing } from '../shared/resource.ts';
 import { delistBody, filesBody, idParams, versionParams } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
 import { saveDraft } from './drafts.ts';
+import { delistPlugin, listPlugin, removePlugin, yankVersion } from './plugin-lifecycle.ts';
 import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from './plugin-resource.ts';
-import { delistPlugin, listPlugin, removePlugin, yankVersion } from './releases.ts';
 
 const shapes = {
   draft: {
