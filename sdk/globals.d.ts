@@ -477,7 +477,7 @@ declare namespace Bulkhead {
   /** Hooks around what your agents do. Assign a handler to take part. */
   interface Middleware {
     /**
-     * Runs before every model call. Returns the string that replaces the assembled system prompt.
+     * Runs before every model call. Returns the system prompt to use instead.
      *
      * Return the new `systemPrompt` as a string, or nothing to change nothing.
      * Veto: is not possible here. On an error or after 3 s, the chain goes on as if this handler had returned
@@ -485,7 +485,7 @@ declare namespace Bulkhead {
      */
     systemPrompt?: (ctx: SystemPromptContext) => Answer<string | void>;
     /**
-     * Runs when a message for an agent arrives, before the agent sees it.
+     * Runs when a message for an agent arrives, before the agent receives it.
      *
      * Return nothing to change nothing, or an object with what changes (`message.text`, `message.attachments`).
      * Veto: with `ctx.cancel(reason)`, which stops the operation and shows the reason in the transcript. On an error
@@ -493,7 +493,7 @@ declare namespace Bulkhead {
      */
     inboundMessage?: (ctx: InboundMessageContext) => Answer<InboundMessagePatch | void>;
     /**
-     * Runs when an agent has written a message, before it leaves.
+     * Runs when an agent has written a message, before it is sent.
      *
      * Return nothing to change nothing, or an object with what changes (`message.text`, `message.attachments`).
      * Veto: with `ctx.cancel(reason)`, which stops the operation and shows the reason in the transcript. On an error
@@ -501,7 +501,7 @@ declare namespace Bulkhead {
      */
     outboundMessage?: (ctx: OutboundMessageContext) => Answer<OutboundMessagePatch | void>;
     /**
-     * Runs when one agent writes to another.
+     * Runs when one agent sends a message to another.
      *
      * Return nothing to change nothing, or an object with what changes (`message.text`).
      * Veto: with `ctx.cancel(reason)`, which stops the operation and shows the reason in the transcript. On an error
@@ -517,7 +517,8 @@ declare namespace Bulkhead {
      */
     todoCreate?: (ctx: TodoCreateContext) => Answer<TodoCreatePatch | void>;
     /**
-     * Runs before a to-do is changed. `changes` holds only the fields that change; returning it replaces it whole.
+     * Runs before a to-do is changed. `changes` has only the fields that change; a returned `changes` replaces it
+     * completely.
      *
      * Return nothing to change nothing, or an object with what changes (`changes`).
      * Veto: with `ctx.cancel(reason)`, which stops the operation and shows the reason in the transcript. On an error
@@ -557,7 +558,7 @@ declare namespace Bulkhead {
      */
     notifyDeliver?: (ctx: NotifyDeliverContext) => Answer<NotifyDeliverPatch | void>;
     /**
-     * Runs before a command is run over SSH. A failing or late handler vetoes the command.
+     * Runs before a command runs over SSH. If the handler fails or times out, the command is cancelled.
      *
      * Return nothing to change nothing, or an object with what changes (`command`, `cwd`, `env`).
      * Veto: with `ctx.cancel(reason)`, which stops the operation and shows the reason in the transcript. On an error
@@ -565,7 +566,7 @@ declare namespace Bulkhead {
      */
     sshCommand?: (ctx: SshCommandContext) => Answer<SshCommandPatch | void>;
     /**
-     * Runs before input is sent to a running SSH command. A failing or late handler vetoes the input.
+     * Runs before input is sent to a running SSH command. If the handler fails or times out, the input is cancelled.
      *
      * Return nothing to change nothing, or an object with what changes (`data`).
      * Veto: with `ctx.cancel(reason)`, which stops the operation and shows the reason in the transcript. On an error
@@ -573,7 +574,7 @@ declare namespace Bulkhead {
      */
     sshCommandInput?: (ctx: SshCommandInputContext) => Answer<SshCommandInputPatch | void>;
     /**
-     * Runs when an SSH command has ended, before the agent sees its output.
+     * Runs when an SSH command has exited, before the agent receives its output.
      *
      * Return nothing to change nothing, or an object with what changes (`stdout`, `stderr`).
      * Veto: is not possible here. On an error or after 5 s, the chain goes on as if this handler had returned
@@ -593,7 +594,8 @@ declare namespace Bulkhead {
   /** The summary that replaces a long conversation. */
   interface Compaction {
     /**
-     * Replaces the built-in summarizer. Returns one summary; a blank or oversized one falls back to the built-in.
+     * Summarizes a conversation instead of the built-in summarizer. If the summary is blank or oversized, the
+     * built-in summarizer runs.
      *
      * Return the new `summary` as a string, or nothing to leave it to the built-in way.
      * Veto: is not possible here. On an error or after 60 s, the built-in way is used and the transcript shows a
@@ -658,37 +660,37 @@ declare namespace Bulkhead {
   /** Notifications, delivered at least once: make handlers idempotent. */
   interface Events {
     /**
-     * The plugin was installed, or its set-up was asked for again.
+     * The plugin was installed, or the user asked to run its setup again.
      *
      * Up to 8 attempts of 30 s each.
      */
     pluginInstalled?: (event: EventEnvelope<'pluginInstalled', PluginInstalledData>) => Answer<void>;
     /**
-     * The plugin is being uninstalled. Runs before the removal; after three attempts the removal goes on regardless.
+     * The plugin is being uninstalled. Runs before the removal, which proceeds after three failed attempts.
      *
      * Up to 3 attempts of 30 s each.
      */
     pluginUninstalled?: (event: EventEnvelope<'pluginUninstalled', PluginUninstalledData>) => Answer<void>;
     /**
-     * The installation moved to another version, which is the one that is told.
+     * The installation moved to another version. The new version receives the event.
      *
      * Up to 8 attempts of 30 s each.
      */
     pluginUpdated?: (event: EventEnvelope<'pluginUpdated', PluginUpdatedData>) => Answer<void>;
     /**
-     * A session started: a runtime opened it, a channel’s first message did, or a message to an agent without one.
+     * A session started: an agent runtime opened it, or the first message arrived on a channel or for an agent.
      *
      * Up to 8 attempts of 30 s each.
      */
     sessionStarted?: (event: EventEnvelope<'sessionStarted', SessionStartedData>) => Answer<void>;
     /**
-     * A session was cleared: its messages are gone, the session goes on.
+     * A session was cleared: its messages were deleted, the session continues.
      *
      * Up to 8 attempts of 30 s each.
      */
     sessionCleared?: (event: EventEnvelope<'sessionCleared', SessionClearedData>) => Answer<void>;
     /**
-     * A session was deleted, by itself or with its agent, its channel or the installation that made either.
+     * A session was deleted, directly or together with its agent, its channel or the installation that created them.
      *
      * Up to 8 attempts of 30 s each.
      */
@@ -710,8 +712,8 @@ declare namespace Bulkhead {
   }
 
   /**
-   * A tool in the agent’s tool list. Its arguments are checked against `parameters` before the handler runs. A
-   * string answer is taken as one text content.
+   * A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned
+   * string becomes one text part.
    */
   interface Tool {
     description: string;
@@ -733,7 +735,7 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** A command a user can run in a session. Returns the text to show or to send. */
+  /** A command that users can run in a session. Returns the text to show or to send. */
   interface Command {
     description: string;
     /** Ends after 60 s; the answer holds at most 1 MiB. */
@@ -753,7 +755,7 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** A model provider: the models it offers, and `chat`, which answers one request. */
+  /** A model provider: the models it offers, and `chat`, which completes one request. */
   interface Provider {
     models: Model[];
     /** Ends after 120 s; the answer holds at most 1 MiB. */
@@ -772,7 +774,7 @@ declare namespace Bulkhead {
   /** An inbox for a vendor’s webhooks. */
   interface Channel {
     /**
-     * Receives one webhook request of a connected channel, at least once and in order. Returning nothing adds no
+     * Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no
      * message.
      * Ends after 30 s; the answer holds at most 1 MiB.
      */
@@ -780,12 +782,13 @@ declare namespace Bulkhead {
       messages: ChannelMessage[];
     } | void>;
     /**
-     * Delivers an agent’s reply to the vendor.
+     * Sends an agent’s reply to the vendor.
      * Ends after 30 s; the answer holds at most 1 MiB.
      */
     send?(message: ChannelReply, ctx: ChannelContext): Answer<void>;
     /**
-     * Answers a vendor’s address verification at once. Returning nothing queues the request as usual.
+     * Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for
+     * `channel.receive`.
      * Ends after 2.5 s; the answer holds at most 1 MiB.
      */
     handshake?(request: ChannelRequest, ctx: ChannelContext): Answer<HandshakeAnswer | void>;
@@ -798,7 +801,7 @@ declare namespace Bulkhead {
   /** `host.secrets` */
   interface HostSecrets {
     /**
-     * The value of one of this installation’s own secrets, or null.
+     * Returns the value of a secret of this installation, or null.
      * Needs no capability. Ends after 10 s.
      */
     get(name: string): Promise<string | null>;
@@ -807,7 +810,7 @@ declare namespace Bulkhead {
   /** `host.session` */
   interface HostSession {
     /**
-     * The session this handler runs for.
+     * Returns the session that the handler runs for.
      * Needs `host.session` or `host.session:read`. Ends after 10 s.
      */
     get(): Promise<{
@@ -817,7 +820,7 @@ declare namespace Bulkhead {
       createdAt: string;
     }>;
     /**
-     * The newest messages of the session, oldest first.
+     * Returns the newest messages of the session, oldest first.
      * Needs `host.session` or `host.session:read`. Ends after 10 s.
      */
     messages(limit?: number): Promise<TranscriptMessage[]>;
@@ -829,7 +832,7 @@ declare namespace Bulkhead {
       id: string;
     }>;
     /**
-     * Shows a notice in the transcript that no model sees.
+     * Adds a notice to the transcript. Models do not see it.
      * Needs `host.session`. Ends after 10 s.
      */
     notice(text: string): Promise<{
@@ -840,17 +843,17 @@ declare namespace Bulkhead {
   /** `host.agents` */
   interface HostAgents {
     /**
-     * The account’s agents.
+     * Returns the agents of the account.
      * Needs `host.agents` or `host.agents:read`. Ends after 10 s.
      */
     list(): Promise<AgentRecord[]>;
     /**
-     * Creates an agent, which is removed with this installation.
+     * Creates an agent. It is removed together with this installation.
      * Needs `host.agents`. Ends after 10 s.
      */
     create(agent: AgentFields): Promise<AgentRecord>;
     /**
-     * Changes an agent that this installation made.
+     * Changes an agent that this installation created.
      * Needs `host.agents`. Ends after 10 s.
      */
     update(agentId: string, changes: {
@@ -859,12 +862,12 @@ declare namespace Bulkhead {
       model?: string | null;
     }): Promise<AgentRecord>;
     /**
-     * Removes an agent that this installation made.
+     * Removes an agent that this installation created.
      * Needs `host.agents`. Ends after 10 s.
      */
     remove(agentId: string): Promise<void>;
     /**
-     * Writes a message to an agent; it passes `agentMessage` first.
+     * Sends a message to an agent. `middleware.agentMessage` runs first.
      * Needs `host.agents`. Ends after 10 s.
      */
     send(agentId: string, text: string): Promise<{
@@ -875,7 +878,7 @@ declare namespace Bulkhead {
   /** `host.models` */
   interface HostModels {
     /**
-     * The models that can be asked.
+     * Returns the models that `host.llm.complete` can use.
      * Needs `host.models` or `host.models:read`. Ends after 10 s.
      */
     list(): Promise<Model[]>;
@@ -884,7 +887,7 @@ declare namespace Bulkhead {
   /** `host.llm` */
   interface HostLlm {
     /**
-     * Asks a language model and waits for the whole answer.
+     * Calls a language model and returns the complete response.
      * Needs `host.llm`. Ends after 120 s.
      */
     complete(request: CompletionRequest): Promise<Completion>;
@@ -893,22 +896,22 @@ declare namespace Bulkhead {
   /** `host.workspace` */
   interface HostWorkspace {
     /**
-     * The files below a directory of the workspace.
+     * Returns the files below a directory of the workspace.
      * Needs `host.workspace` or `host.workspace:read`. Ends after 10 s.
      */
     list(path?: string): Promise<FileEntry[]>;
     /**
-     * The bytes of a file.
+     * Returns the bytes of a file.
      * Needs `host.workspace` or `host.workspace:read`. Ends after 10 s.
      */
     read(path: string): Promise<Uint8Array>;
     /**
-     * The text of a file, UTF-8.
+     * Returns the text of a UTF-8 file.
      * Needs `host.workspace` or `host.workspace:read`. Ends after 10 s.
      */
     readText(path: string): Promise<string>;
     /**
-     * Writes a file, making its directories.
+     * Writes a file and creates its directories.
      * Needs `host.workspace`. Ends after 10 s.
      */
     write(path: string, content: string | Uint8Array): Promise<void>;
@@ -922,7 +925,7 @@ declare namespace Bulkhead {
   /** `host.media` */
   interface HostMedia {
     /**
-     * Stores bytes and answers their id; the same bytes have the same id.
+     * Stores a media file and returns its id. The same bytes have the same id.
      * Needs `host.media`. Ends after 10 s.
      */
     put(content: Uint8Array, name?: string): Promise<{
@@ -931,7 +934,7 @@ declare namespace Bulkhead {
       sizeBytes: number;
     }>;
     /**
-     * The bytes and the type of a media file.
+     * Returns the bytes and the media type of a file.
      * Needs `host.media` or `host.media:read`. Ends after 10 s.
      */
     get(mediaId: string): Promise<{
@@ -948,12 +951,12 @@ declare namespace Bulkhead {
   /** `host.ssh` */
   interface HostSsh {
     /**
-     * The SSH hosts the operator configured.
+     * Returns the SSH hosts that the operator configured.
      * Needs `host.ssh` or `host.ssh:read`. Ends after 10 s.
      */
     hosts(): Promise<SshHost[]>;
     /**
-     * Runs a command; the three SSH hooks run around it.
+     * Runs a command over SSH. The three SSH hooks run for it.
      * Needs `host.ssh`. Ends after 600 s.
      */
     run(hostId: string, command: string, options?: SshOptions): Promise<SshOutput>;
@@ -962,7 +965,7 @@ declare namespace Bulkhead {
   /** `host.storage` */
   interface HostStorage {
     /**
-     * A stored value, or null.
+     * Returns a stored value, or null.
      * Needs `host.storage` or `host.storage:read`. Ends after 10 s.
      */
     get(key: string): Promise<Json | null>;
@@ -977,7 +980,7 @@ declare namespace Bulkhead {
      */
     delete(key: string): Promise<void>;
     /**
-     * The stored keys that start with a prefix.
+     * Returns the stored keys that start with a prefix.
      * Needs `host.storage` or `host.storage:read`. Ends after 10 s.
      */
     list(prefix?: string): Promise<string[]>;
@@ -986,7 +989,7 @@ declare namespace Bulkhead {
   /** `host.http` */
   interface HostHttp {
     /**
-     * One HTTP request to a declared host.
+     * Sends an HTTP request to a declared host.
      * Needs `host.http:<host>` for every host it connects to. Ends after 30 s.
      */
     fetch(url: string, init?: HttpInit): Promise<HttpAnswer>;

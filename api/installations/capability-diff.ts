@@ -1,7 +1,7 @@
 /** What a version asks for against what an account granted. Pure. */
-import { uncovered } from '../../sdk/contract/capabilities.ts';
+import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
-import { missingConfiguration } from '../../sdk/contract/manifest.ts';
+import { findMissingConfiguration } from '../../sdk/contract/manifest.ts';
 
 /** What would change for the user: what is asked for anew, and what is no longer needed. */
 export interface AccessDiff {
@@ -10,12 +10,15 @@ export interface AccessDiff {
 }
 
 export function accessDiff(granted: readonly string[], wanted: readonly string[]): AccessDiff {
-  return { added: uncovered(wanted, granted), removed: granted.filter((capability) => !wanted.includes(capability)) };
+  return {
+    added: findMissingCapabilities(wanted, granted),
+    removed: granted.filter((capability) => !wanted.includes(capability)),
+  };
 }
 
 /** Whether an installation may run a version without asking its user again. */
 export const isCovered = (granted: readonly string[], wanted: readonly string[]): boolean =>
-  uncovered(wanted, granted).length === 0;
+  findMissingCapabilities(wanted, granted).length === 0;
 
 /** The parts of an installation that decide its status. */
 export interface Configured {
@@ -34,7 +37,7 @@ export function settledStatus(
   { settings, secretNames }: Configured,
 ): { status: Status; statusReason: string | null } {
   if (before === 'paused' || before === 'uninstalling') return { status: before, statusReason: null };
-  const missing = missingConfiguration(manifest, settings, secretNames);
+  const missing = findMissingConfiguration(manifest, settings, secretNames);
   if (missing.length === 0) return { status: 'ready', statusReason: null };
   return { status: 'needs_configuration', statusReason: `Set ${missing.join(', ')} before it can run.` };
 }

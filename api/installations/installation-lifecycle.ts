@@ -19,7 +19,7 @@ import {
 import type { Queues } from '../../db/jobs/queues.ts';
 import { announceInstallation } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { uncovered } from '../../sdk/contract/capabilities.ts';
+import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { refuseBlocked, requireVisible } from '../plugins/plugin-access.ts';
@@ -73,7 +73,7 @@ async function requireConsent(tx: ClientBase, plugin: Plugin, version: Version, 
     const message = `versionId is no version of “${plugin.slug}”.`;
     throw new Problem('not_found', message, { errors: [{ field: 'versionId', message }] });
   }
-  const more = uncovered(version.capabilities, shown.capabilities);
+  const more = findMissingCapabilities(version.capabilities, shown.capabilities);
   if (more.length === 0) return;
   throw new Problem(
     'not_pending',

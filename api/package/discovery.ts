@@ -2,7 +2,7 @@
 import { closest } from 'fastest-levenshtein';
 import type { Introspection } from '../../db/jobs/introspections.ts';
 import { bundlePosition, mapStack } from '../../db/records/source-maps.ts';
-import { registeredCapabilities } from '../../sdk/contract/capabilities.ts';
+import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
@@ -86,7 +86,7 @@ function nameFault(name: string): string | null {
     return `“${name}” is nothing that a plugin can register; did you mean “${closest(name, [...FIXED])}”?`;
   }
   const fault = surfaceName.safeParse(name.slice(dot + 1)).error?.issues[0]?.message;
-  return fault === undefined ? null : `“${name}” cannot be registered: ${fault}`;
+  return fault === undefined ? null : `“${name}” cannot be registered: its name ${fault}`;
 }
 
 /** Sums up. @throws Problem `invalid_package`: nothing is offered at all, or a command is there twice */
@@ -130,7 +130,7 @@ export function discover({ registrations: found, placeOf }: Introspected, prompt
 
 /** All capabilities of a version, declared and registered, sorted. */
 export function capabilitiesOf(manifest: Manifest, found: Registrations, prompts: Prompts): string[] {
-  const registered = registeredCapabilities(
+  const registered = listRegisteredCapabilities(
     found,
     prompts.commands.map((command) => command.name),
   );

@@ -35,7 +35,7 @@ export async function readCommands(of: Package): Promise<Prompt[]> {
   for (const file of files) {
     const name = file.path.slice('commands/'.length, -'.md'.length);
     const fault = surfaceName.safeParse(name).error?.issues[0]?.message;
-    if (fault) throw invalidAt({ path: file.path, message: `The file’s name is the command’s: ${fault}.` });
+    if (fault) throw invalidAt({ path: file.path, message: `The file name is the name of the command: it ${fault}.` });
     const { data, body } = readFrontmatter({ path: file.path, text: await readText(file) }, commandHead, 'optional');
     if (body.trim() === '') throw invalidAt({ path: file.path, message: 'The command has no text.' });
     commands.push({ name, description: data.description, path: file.path });

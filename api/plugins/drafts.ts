@@ -19,7 +19,7 @@ import {
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { uncovered } from '../../sdk/contract/capabilities.ts';
+import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { moveTo, offerVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
@@ -57,7 +57,7 @@ async function replaceDraft(
 ): Promise<Version> {
   const before = (await listVersions(tx, plugin.id)).find(({ status }) => status === 'draft') ?? null;
   const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
-  const added = latest ? uncovered(built.capabilities, latest.capabilities) : built.capabilities;
+  const added = latest ? findMissingCapabilities(built.capabilities, latest.capabilities) : built.capabilities;
   // Besides those on the policy Draft: one that left it and is still asked about the version it would run instead.
   const running = before ? await lockRunning(tx, plugin.id, before.id) : [];
   const following = await lockFollowers(tx, plugin.id, 'Draft');

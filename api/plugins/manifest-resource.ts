@@ -1,6 +1,6 @@
 /** What a version's manifest asks its user for, and what its capabilities mean, as the interface shows them. */
 import { z } from 'zod';
-import { reachOf } from '../../sdk/contract/capabilities.ts';
+import { describeCapability } from '../../sdk/contract/capabilities.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 
 const secretField = z.strictObject({
@@ -44,7 +44,7 @@ export function showFields(manifest: Manifest | null): z.output<typeof configura
 
 export function showReach(capabilities: Iterable<string>): z.output<typeof reachRow>[] {
   return Array.from(capabilities, (capability) => {
-    const { sentence, risk } = reachOf(capability);
+    const { sentence, risk } = describeCapability(capability);
     return { capability, sentence, risk };
   });
 }

@@ -9,7 +9,7 @@ import {
   versionExists,
 } from '../../db/catalog/versions.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { uncovered } from '../../sdk/contract/capabilities.ts';
+import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { moveFollowers } from '../installations/version-rollout.ts';
@@ -81,7 +81,7 @@ async function addVersion(
   const before = await listVersions(tx, plugin.id);
   if (before.some((version) => version.semVer === semVer)) throw taken(semVer);
   const previous = previousOf(before, semVer);
-  const added = previous ? uncovered(built.capabilities, previous.capabilities) : built.capabilities;
+  const added = previous ? findMissingCapabilities(built.capabilities, previous.capabilities) : built.capabilities;
   const version = await insertVersion(tx, plugin.id, semVer, built, added);
   await reserveSlug(tx, plugin.slug);
   await settleLatest(tx, { queues }, plugin, [...before, version]);

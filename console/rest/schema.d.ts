@@ -1454,7 +1454,7 @@ export interface operations {
                     "application/json": components["schemas"]["Account"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1479,7 +1479,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1491,7 +1491,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -1545,7 +1545,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1570,7 +1570,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1582,7 +1582,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -1639,7 +1639,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1651,7 +1651,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description slug_taken: The slug is in use */
+            /** @description slug_taken: The slug is already in use */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1663,7 +1663,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -1675,7 +1675,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -1700,7 +1700,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1712,7 +1712,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -1764,7 +1764,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1776,7 +1776,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1788,7 +1788,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1813,7 +1813,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1825,7 +1825,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -1873,7 +1873,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1885,7 +1885,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1897,7 +1897,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1909,7 +1909,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description published_version_exists: A published version remains */
+            /** @description published_version_exists: The plugin has a published version */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1921,7 +1921,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -1933,7 +1933,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -1958,7 +1958,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1970,7 +1970,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -2030,7 +2030,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2042,7 +2042,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2054,7 +2054,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2066,7 +2066,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description version_exists: The version exists */
+            /** @description version_exists: The version already exists */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2078,7 +2078,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2090,7 +2090,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2102,7 +2102,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description invalid_package: The package is not valid; text_files_only: Only text files are allowed here */
+            /** @description invalid_package: The package is not valid; text_files_only: Only text files are accepted */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -2127,7 +2127,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2139,7 +2139,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is away */
+            /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -2197,7 +2197,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2209,7 +2209,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2221,7 +2221,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2233,7 +2233,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description version_exists: The version exists */
+            /** @description version_exists: The version already exists */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2245,7 +2245,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2257,7 +2257,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2294,7 +2294,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2306,7 +2306,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is away */
+            /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -2365,7 +2365,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2377,7 +2377,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2389,7 +2389,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2401,7 +2401,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2413,7 +2413,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2425,7 +2425,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description invalid_package: The package is not valid; text_files_only: Only text files are allowed here */
+            /** @description invalid_package: The package is not valid; text_files_only: Only text files are accepted */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -2450,7 +2450,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2462,7 +2462,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is away */
+            /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -2512,7 +2512,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2524,7 +2524,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2536,7 +2536,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2548,7 +2548,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description no_published_version: Nothing is published yet */
+            /** @description no_published_version: The plugin has no published version */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2560,7 +2560,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2572,7 +2572,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2597,7 +2597,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2609,7 +2609,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -2665,7 +2665,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2677,7 +2677,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2689,7 +2689,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2701,7 +2701,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2713,7 +2713,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2738,7 +2738,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2750,7 +2750,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -2801,7 +2801,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2813,7 +2813,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2825,7 +2825,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2849,7 +2849,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2861,7 +2861,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2886,7 +2886,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -2898,7 +2898,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -2940,7 +2940,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2952,7 +2952,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2964,7 +2964,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2989,7 +2989,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3001,7 +3001,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3054,7 +3054,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3066,7 +3066,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_owner: This belongs to another account */
+            /** @description not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3078,7 +3078,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3103,7 +3103,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3115,7 +3115,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3170,7 +3170,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3195,7 +3195,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3207,7 +3207,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3245,7 +3245,7 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogEntry"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3257,7 +3257,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3282,7 +3282,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3294,7 +3294,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3348,7 +3348,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3373,7 +3373,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3385,7 +3385,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3447,7 +3447,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3459,7 +3459,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description draft_owner_only: Drafts are for the plugin’s owner; plugin_blocked: The operator blocked this plugin */
+            /** @description draft_owner_only: Only the plugin’s owner may use its draft; plugin_blocked: An operator blocked the plugin */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3471,7 +3471,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3483,7 +3483,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description already_installed: The plugin is installed already; no_draft: No draft is saved yet; no_published_version: Nothing is published yet; not_pending: That version is not pending */
+            /** @description already_installed: The plugin is already installed; no_draft: The plugin has no draft; no_published_version: The plugin has no published version; not_pending: The version is not pending */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3495,7 +3495,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3507,7 +3507,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3519,7 +3519,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description invalid_pin: That version cannot be pinned */
+            /** @description invalid_pin: The version cannot be pinned */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -3544,7 +3544,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3556,7 +3556,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3594,7 +3594,7 @@ export interface operations {
                     "application/json": components["schemas"]["Installation"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3606,7 +3606,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3631,7 +3631,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3643,7 +3643,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3691,7 +3691,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3703,7 +3703,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3715,7 +3715,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3727,7 +3727,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3752,7 +3752,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3764,7 +3764,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3823,7 +3823,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3835,7 +3835,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description draft_owner_only: Drafts are for the plugin’s owner */
+            /** @description draft_owner_only: Only the plugin’s owner may use its draft */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3847,7 +3847,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3859,7 +3859,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description no_draft: No draft is saved yet; no_published_version: Nothing is published yet */
+            /** @description no_draft: The plugin has no draft; no_published_version: The plugin has no published version */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3871,7 +3871,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3883,7 +3883,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3895,7 +3895,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description invalid_pin: That version cannot be pinned */
+            /** @description invalid_pin: The version cannot be pinned */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -3920,7 +3920,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -3932,7 +3932,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -3988,7 +3988,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4000,7 +4000,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4025,7 +4025,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4037,7 +4037,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4075,7 +4075,7 @@ export interface operations {
                     "application/json": components["schemas"]["Usage"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4087,7 +4087,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4112,7 +4112,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4124,7 +4124,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4178,7 +4178,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4190,7 +4190,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4215,7 +4215,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4227,7 +4227,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4288,7 +4288,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4300,7 +4300,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4312,7 +4312,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4324,7 +4324,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4349,7 +4349,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4361,7 +4361,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4411,7 +4411,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4423,7 +4423,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4435,7 +4435,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4447,7 +4447,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4472,7 +4472,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4484,7 +4484,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4540,7 +4540,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4552,7 +4552,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4564,7 +4564,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_pending: That version is not pending */
+            /** @description not_pending: The version is not pending */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4576,7 +4576,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4588,7 +4588,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4613,7 +4613,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4625,7 +4625,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4675,7 +4675,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4687,7 +4687,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4699,7 +4699,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4711,7 +4711,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4736,7 +4736,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4748,7 +4748,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4798,7 +4798,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4810,7 +4810,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4822,7 +4822,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4834,7 +4834,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4859,7 +4859,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4871,7 +4871,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -4931,7 +4931,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4943,7 +4943,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4955,7 +4955,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description no_channel: There is no channel */
+            /** @description no_channel: The installation has no channel */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4967,7 +4967,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4979,7 +4979,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5004,7 +5004,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5016,7 +5016,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5065,7 +5065,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5077,7 +5077,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5089,7 +5089,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5101,7 +5101,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5126,7 +5126,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5138,7 +5138,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5189,7 +5189,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5201,7 +5201,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5213,7 +5213,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5225,7 +5225,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5250,7 +5250,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5262,7 +5262,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5320,7 +5320,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5332,7 +5332,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5357,7 +5357,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5369,7 +5369,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5408,7 +5408,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryDetail"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5420,7 +5420,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5445,7 +5445,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5457,7 +5457,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5508,7 +5508,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5520,7 +5520,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5532,7 +5532,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description no_channel: There is no channel */
+            /** @description no_channel: The installation has no channel */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5544,7 +5544,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5556,7 +5556,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5581,7 +5581,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5593,7 +5593,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5651,7 +5651,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5663,7 +5663,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5675,7 +5675,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5687,7 +5687,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5712,7 +5712,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5724,7 +5724,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5781,7 +5781,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5793,7 +5793,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5818,7 +5818,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5830,7 +5830,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -5881,7 +5881,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5893,7 +5893,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5905,7 +5905,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5917,7 +5917,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5942,7 +5942,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5954,7 +5954,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6008,7 +6008,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6033,7 +6033,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6045,7 +6045,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6083,7 +6083,7 @@ export interface operations {
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6095,7 +6095,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6120,7 +6120,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6132,7 +6132,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6180,7 +6180,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6192,7 +6192,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6204,7 +6204,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6216,7 +6216,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6241,7 +6241,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6253,7 +6253,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6310,7 +6310,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6322,7 +6322,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6347,7 +6347,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6359,7 +6359,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6413,7 +6413,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6425,7 +6425,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6450,7 +6450,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6462,7 +6462,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6498,7 +6498,7 @@ export interface operations {
                     "application/json": components["schemas"]["Fleet"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6510,7 +6510,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description operators_only: This is for operators */
+            /** @description operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6535,7 +6535,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6547,7 +6547,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6597,7 +6597,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6609,7 +6609,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description operators_only: This is for operators */
+            /** @description operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6634,7 +6634,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6646,7 +6646,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6682,7 +6682,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queues"];
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6694,7 +6694,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description operators_only: This is for operators */
+            /** @description operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6719,7 +6719,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6731,7 +6731,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6787,7 +6787,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6799,7 +6799,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description operators_only: This is for operators */
+            /** @description operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6811,7 +6811,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6823,7 +6823,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6835,7 +6835,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6860,7 +6860,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6872,7 +6872,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -6922,7 +6922,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6934,7 +6934,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description operators_only: This is for operators */
+            /** @description operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6946,7 +6946,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6958,7 +6958,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6970,7 +6970,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6995,7 +6995,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7007,7 +7007,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -7057,7 +7057,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7069,7 +7069,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description operators_only: This is for operators */
+            /** @description operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7081,7 +7081,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7093,7 +7093,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -7105,7 +7105,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7130,7 +7130,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7142,7 +7142,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -7192,7 +7192,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unauthenticated: Sign in first */
+            /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7204,7 +7204,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description operators_only: This is for operators */
+            /** @description operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7216,7 +7216,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description not_found: There is no such thing */
+            /** @description not_found: The resource does not exist */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7228,7 +7228,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: Too large */
+            /** @description too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -7240,7 +7240,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unsupported_media_type: Wrong content type */
+            /** @description unsupported_media_type: The content type is not supported */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7265,7 +7265,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7277,7 +7277,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description unavailable: A part of Bulkhead is away */
+            /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
                     "retry-after": components["headers"]["RetryAfter"];
@@ -7326,7 +7326,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7374,7 +7374,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -7422,7 +7422,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description internal: Something went wrong in Bulkhead */
+            /** @description internal: Internal error */
             500: {
                 headers: {
                     [name: string]: unknown;

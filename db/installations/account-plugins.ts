@@ -1,6 +1,6 @@
 /** What a supervisor needs to run an account's plugins, read at once and then kept in memory until a notice. */
 import type { ClientBase, Pool } from 'pg';
-import { effectiveSettings, type Manifest } from '../../sdk/contract/manifest.ts';
+import { type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
 
 /** The semVer a draft shows in envelopes and log lines: a version number it will never have. */
@@ -92,7 +92,7 @@ function toEntry({ manifest, given, semVer, texts, ...row }: Row): RosterEntry {
     ...row,
     semVer: semVer ?? DRAFT_SEM_VER,
     registrations: registrations.parse(row.registrations),
-    settings: effectiveSettings(manifest, given),
+    settings: resolveSettings(manifest, given),
     texts: texts ?? {},
     updatedAt: row.updatedAt.toISOString(),
   };

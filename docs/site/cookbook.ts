@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { reachOf } from '../../sdk/contract/capabilities.ts';
+import { describeCapability } from '../../sdk/contract/capabilities.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
 import { languageOf } from './code.ts';
 import { root } from './pages.ts';
@@ -41,7 +41,9 @@ export function readRecipe(name: string): Recipe {
 function reach({ capabilities }: Manifest): string {
   const registered = 'What it registers is asked for by being registered.';
   if (capabilities.length === 0) return `Nothing that reaches beyond its own process. ${registered}`;
-  const rows = capabilities.map(reachOf).map((one) => `| \`${one.capability}\` | ${one.sentence} | ${one.risk} |`);
+  const rows = capabilities
+    .map(describeCapability)
+    .map((one) => `| \`${one.capability}\` | ${one.sentence} | ${one.risk} |`);
   return [
     '| Capability | What the user reads before consenting | Risk |',
     '|---|---|---|',

@@ -5,7 +5,7 @@ import { closest } from 'fastest-levenshtein';
 import type { FolderFile } from '../../sdk/cli/toolbox.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
-import { effectiveSettings } from '../../sdk/contract/manifest.ts';
+import { resolveSettings } from '../../sdk/contract/manifest.ts';
 import {
   type EventName,
   events,
@@ -166,7 +166,7 @@ export class RunningPlugin implements OpenPlugin {
 
   configure(settings: Readonly<Record<string, string>>): void {
     const all = { ...this.#settings, ...settings };
-    this.#settings = effectiveSettings(this.#opened.built.manifest, all);
+    this.#settings = resolveSettings(this.#opened.built.manifest, all);
     this.#process.configure(this.#settings);
   }
 

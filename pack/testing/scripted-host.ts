@@ -1,6 +1,6 @@
 /** `host` as a test says it: the service's own rules for grants, arguments and answers, and a clear word where nothing was said. */
 import { closest } from 'fastest-levenshtein';
-import { grantedMembers, isGranted } from '../../sdk/contract/capabilities.ts';
+import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { hostExamples } from '../../sdk/contract/host-examples.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
@@ -29,7 +29,7 @@ export class ScriptedHost {
   }
 
   get members(): string[] {
-    return grantedMembers(this.#granted);
+    return listGrantedCalls(this.#granted);
   }
 
   /** What the test did wrong since it was asked last, though the plugin may have caught it; null: nothing. */

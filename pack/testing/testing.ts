@@ -4,7 +4,7 @@ import { placed } from '../../sdk/cli/failure.ts';
 import { openFolder } from '../../sdk/cli/package-folder.ts';
 import type { FolderFile } from '../../sdk/cli/toolbox.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { effectiveSettings, type Manifest, missingConfiguration } from '../../sdk/contract/manifest.ts';
+import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { openPlugin as Declared, OpenPlugin, PluginOptions } from '../../sdk/testing/testing.ts';
 import { buildLocally, type LocalBuild } from '../local-build.ts';
 import { startIntrospector } from '../local-introspection.ts';
@@ -58,13 +58,13 @@ function grantsOf({ capabilities }: Manifest, { grants = capabilities }: PluginO
 function settingsOf(manifest: Manifest, { settings = {}, secrets = {} }: PluginOptions): Record<string, string> {
   refuseUnknown('settings', Object.keys(settings), manifest.settings);
   refuseUnknown('secrets', Object.keys(secrets), manifest.secrets);
-  const effective = effectiveSettings(manifest, settings);
+  const effective = resolveSettings(manifest, settings);
   const refused = Object.keys(settings).find((name) => effective[name] !== settings[name]);
   if (refused !== undefined)
     throw new Error(
       `settings: ${refused} cannot be “${settings[refused]}”: readme.md allows ${manifest.settings[refused]?.enum?.join(', ')}.`,
     );
-  const [missing] = missingConfiguration(manifest, settings, Object.keys(secrets));
+  const [missing] = findMissingConfiguration(manifest, settings, Object.keys(secrets));
   if (missing === undefined) return effective;
   const kind = Object.hasOwn(manifest.settings, missing) ? 'settings' : 'secrets';
   throw new Error(

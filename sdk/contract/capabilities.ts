@@ -1,4 +1,4 @@
-/** Derivations from the protocol rows about what a plugin may do: capability names, grants and catalog sentences. */
+/** Derives from the protocol rows what a capability allows: valid names, granted host calls and catalog sentences. */
 import {
   capabilities,
   events,
@@ -11,66 +11,66 @@ import {
 } from './protocol.ts';
 import type { HostRow, Reach } from './rows.ts';
 
-/** `example.com` or `*.example.com`: labels of letters, digits and `-`, at least two of them. */
+const HTTP_PREFIX = 'host.http:';
+/** `example.com` or `*.example.com`: at least two labels of letters, digits and `-`. */
 const HOST_PATTERN = /^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-const own = <T extends object>(table: T, key: string): T[keyof T] | undefined =>
+const getOwn = <T extends object>(table: T, key: string): T[keyof T] | undefined =>
   Object.hasOwn(table, key) ? table[key as keyof T] : undefined;
 
-/** Whether a frontmatter may declare this capability. */
+/** Whether frontmatter may declare this capability. */
 export function isDeclarable(capability: string): boolean {
-  if (capability.startsWith('host.http:')) return HOST_PATTERN.test(capability.slice('host.http:'.length));
+  if (capability.startsWith(HTTP_PREFIX)) return HOST_PATTERN.test(capability.slice(HTTP_PREFIX.length));
   const { member, readOnly } = splitHostCapability(capability);
-  const row = own(capabilities, member);
+  const row = getOwn(capabilities, member);
   return row !== undefined && (!readOnly || row.read !== null);
 }
 
-/** Every capability string a frontmatter may declare, but for the parametrised `host.http:<host>`. */
-export const declarable: readonly string[] = Object.entries(capabilities).flatMap(([member, row]) =>
-  row.read ? [`host.${member}`, `host.${member}:read`] : [`host.${member}`],
-);
-
-/** The capabilities that a plugin has by what it registers. `commands` from `commands/*.md` are passed beside. */
-export function registeredCapabilities(found: Registrations, promptCommands: readonly string[] = []): string[] {
-  const names = (prefix: string, keys: readonly string[]) => keys.map((key) => `${prefix}.${key}`);
-  const channel = found.channel;
+/**
+ * The capabilities that follow from what a plugin registers.
+ *
+ * @param promptCommands names of the `commands/*.md` files
+ */
+export function listRegisteredCapabilities(found: Registrations, promptCommands: readonly string[] = []): string[] {
+  const withPrefix = (prefix: string, names: readonly string[]) => names.map((name) => `${prefix}.${name}`);
+  const { channel } = found;
   return [
     ...found.hooks,
-    ...names('events', found.events),
-    ...names('tools', Object.keys(found.tools)),
-    ...names('commands', [...new Set([...Object.keys(found.commands), ...promptCommands])]),
-    ...names('providers', Object.keys(found.providers)),
+    ...withPrefix('events', found.events),
+    ...withPrefix('tools', Object.keys(found.tools)),
+    ...withPrefix('commands', [...new Set([...Object.keys(found.commands), ...promptCommands])]),
+    ...withPrefix('providers', Object.keys(found.providers)),
     ...(channel.receive || channel.send || channel.handshake ? ['channel'] : []),
   ].sort();
 }
 
-/** The catalog's sentence and risk for one capability string. */
-export function reachOf(capability: string): Reach & { capability: string; sentence: string } {
+/** The catalog's sentence and risk for one capability. */
+export function describeCapability(capability: string): Reach & { capability: string; sentence: string } {
   const reach = findReach(capability);
   return { ...reach, capability, sentence: reach.reach };
 }
 
 function findReach(capability: string): Reach {
-  if (capability.startsWith('host.http:')) return named(httpReach, 'host', capability.slice('host.http:'.length));
+  if (capability.startsWith(HTTP_PREFIX)) return fillIn(httpReach, 'host', capability.slice(HTTP_PREFIX.length));
   if (capability.startsWith('host.')) {
     const { member, readOnly } = splitHostCapability(capability);
-    const row = own(capabilities, member);
+    const row = getOwn(capabilities, member);
     if (row) return readOnly && row.read ? row.read : row;
   }
   if (capability === 'channel') return surfaces['channel.receive'];
-  const hook = own(hooks, capability as HookName);
+  const hook = getOwn(hooks, capability as HookName);
   if (hook) return hook;
   const dot = capability.indexOf('.');
   const group = capability.slice(0, dot);
   const name = capability.slice(dot + 1);
-  const event = group === 'events' ? own(events, name) : undefined;
+  const event = group === 'events' ? getOwn(events, name) : undefined;
   if (event) return event;
-  const surface = own(surfaces, group);
-  if (surface) return named(surface, 'name', name);
+  const surface = getOwn(surfaces, group);
+  if (surface) return fillIn(surface, 'name', name);
   return { reach: capability, risk: 'high' };
 }
 
-const named = (row: Reach, key: string, value: string): Reach => ({
+const fillIn = (row: Reach, key: string, value: string): Reach => ({
   reach: row.reach.replace(`{${key}}`, value),
   risk: row.risk,
 });
@@ -78,34 +78,33 @@ const named = (row: Reach, key: string, value: string): Reach => ({
 /**
  * The host calls that a set of capabilities grants, by their keys in `hostCalls`.
  *
- * @param granted capability strings an account has accepted
+ * @param granted capabilities that an account has accepted
  */
-export function grantedMembers(granted: readonly string[]): string[] {
+export function listGrantedCalls(granted: readonly string[]): string[] {
   const rows: [string, HostRow][] = Object.entries(hostCalls);
   return rows.filter(([, row]) => isGranted(row, granted)).map(([name]) => name);
 }
 
-/** Whether one host call is covered by the granted capabilities. The host of `http.fetch` is checked by its handler. */
+/** Whether the granted capabilities cover one host call. The handler of `http.fetch` checks the host name itself. */
 export function isGranted(row: HostRow, granted: readonly string[]): boolean {
   if (row.capability === null) return true;
-  if (row.capability === 'http') return granted.some((capability) => capability.startsWith('host.http:'));
+  if (row.capability === 'http') return granted.some((capability) => capability.startsWith(HTTP_PREFIX));
   const full = `host.${row.capability}`;
   return granted.includes(full) || (row.readable && granted.includes(`${full}:read`));
 }
 
 /**
- * The capabilities of `wanted` that `granted` does not cover. A full grant covers its `:read` form and `*.host` covers
- * the hosts below it.
+ * The capabilities of `wanted` that `granted` does not cover. A full grant covers its `:read` form, and `*.example.com`
+ * covers the hosts below it.
  */
-export function uncovered(wanted: readonly string[], granted: readonly string[]): string[] {
-  return wanted.filter((capability) => !granted.some((grant) => covers(grant, capability)));
+export function findMissingCapabilities(wanted: readonly string[], granted: readonly string[]): string[] {
+  return wanted.filter((capability) => !granted.some((grant) => isCovered(capability, grant)));
 }
 
-function covers(grant: string, capability: string): boolean {
+function isCovered(capability: string, grant: string): boolean {
   if (grant === capability || `${grant}:read` === capability) return true;
-  if (!grant.startsWith('host.http:*.') || !capability.startsWith('host.http:')) return false;
-  const suffix = grant.slice('host.http:*'.length);
-  return capability.endsWith(suffix);
+  if (!grant.startsWith(`${HTTP_PREFIX}*.`) || !capability.startsWith(HTTP_PREFIX)) return false;
+  return capability.endsWith(grant.slice(`${HTTP_PREFIX}*`.length));
 }
 
 function splitHostCapability(capability: string): { member: string; readOnly: boolean } {

@@ -1,44 +1,44 @@
-/** Every problem Bulkhead answers with over HTTP, once: its code, status and title (RFC 9457). */
+/** Every problem that Bulkhead returns over HTTP: code, status and title (RFC 9457). */
 export const problems = {
   bad_request: { status: 400, title: 'The request is malformed' },
-  unauthenticated: { status: 401, title: 'Sign in first' },
-  not_owner: { status: 403, title: 'This belongs to another account' },
-  operators_only: { status: 403, title: 'This is for operators' },
-  plugin_blocked: { status: 403, title: 'The operator blocked this plugin' },
-  inspector_off: { status: 403, title: 'The inspector is switched off' },
-  draft_owner_only: { status: 403, title: 'Drafts are for the plugin’s owner' },
-  not_found: { status: 404, title: 'There is no such thing' },
-  method_not_allowed: { status: 405, title: 'This address does not take that method' },
-  slug_taken: { status: 409, title: 'The slug is in use' },
-  version_exists: { status: 409, title: 'The version exists' },
-  no_published_version: { status: 409, title: 'Nothing is published yet' },
+  unauthenticated: { status: 401, title: 'Authentication is required' },
+  not_owner: { status: 403, title: 'The resource belongs to another account' },
+  operators_only: { status: 403, title: 'Only operators may do this' },
+  plugin_blocked: { status: 403, title: 'An operator blocked the plugin' },
+  inspector_off: { status: 403, title: 'The inspector is disabled' },
+  draft_owner_only: { status: 403, title: 'Only the plugin’s owner may use its draft' },
+  not_found: { status: 404, title: 'The resource does not exist' },
+  method_not_allowed: { status: 405, title: 'The address does not accept this method' },
+  slug_taken: { status: 409, title: 'The slug is already in use' },
+  version_exists: { status: 409, title: 'The version already exists' },
+  no_published_version: { status: 409, title: 'The plugin has no published version' },
   last_version: { status: 409, title: 'The last version cannot be yanked' },
-  published_version_exists: { status: 409, title: 'A published version remains' },
-  already_installed: { status: 409, title: 'The plugin is installed already' },
-  not_pending: { status: 409, title: 'That version is not pending' },
-  no_draft: { status: 409, title: 'No draft is saved yet' },
-  not_a_draft: { status: 409, title: 'This is for your own draft' },
-  inspector_open: { status: 409, title: 'The inspector is open already' },
+  published_version_exists: { status: 409, title: 'The plugin has a published version' },
+  already_installed: { status: 409, title: 'The plugin is already installed' },
+  not_pending: { status: 409, title: 'The version is not pending' },
+  no_draft: { status: 409, title: 'The plugin has no draft' },
+  not_a_draft: { status: 409, title: 'The installation does not run your draft' },
+  inspector_open: { status: 409, title: 'The inspector is already open' },
   not_running: { status: 409, title: 'The installation is not running' },
-  no_channel: { status: 409, title: 'There is no channel' },
-  cancelled: { status: 409, title: 'A plugin vetoed it' },
-  gone: { status: 410, title: 'It was here and is gone' },
-  too_large: { status: 413, title: 'Too large' },
-  unsupported_media_type: { status: 415, title: 'Wrong content type' },
-  invalid_pin: { status: 422, title: 'That version cannot be pinned' },
+  no_channel: { status: 409, title: 'The installation has no channel' },
+  cancelled: { status: 409, title: 'A plugin cancelled the operation' },
+  gone: { status: 410, title: 'The resource was removed' },
+  too_large: { status: 413, title: 'The content is too large' },
+  unsupported_media_type: { status: 415, title: 'The content type is not supported' },
+  invalid_pin: { status: 422, title: 'The version cannot be pinned' },
   invalid_package: { status: 422, title: 'The package is not valid' },
-  text_files_only: { status: 422, title: 'Only text files are allowed here' },
-  invalid_arguments: { status: 422, title: 'The arguments do not fit' },
+  text_files_only: { status: 422, title: 'Only text files are accepted' },
+  invalid_arguments: { status: 422, title: 'The arguments are not valid' },
   rate_limited: { status: 429, title: 'Too many requests' },
-  internal: { status: 500, title: 'Something went wrong in Bulkhead' },
+  internal: { status: 500, title: 'Internal error' },
   plugin_failed: { status: 502, title: 'The plugin failed' },
   bundler_busy: { status: 503, title: 'The bundler is busy' },
-  unavailable: { status: 503, title: 'A part of Bulkhead is away' },
+  unavailable: { status: 503, title: 'A part of Bulkhead is unavailable' },
   plugin_timeout: { status: 504, title: 'The plugin took too long' },
 } as const satisfies Record<string, { status: number; title: string }>;
 export type ProblemCode = keyof typeof problems;
 
-/** Where in a request or a package something is wrong. `line` and `column` count from 1. */
+/** The place of one fault in a request or a package. `line` and `column` start at 1. */
 export interface ProblemLocation {
   readonly path?: string | undefined;
   readonly line?: number | undefined;
@@ -48,13 +48,13 @@ export interface ProblemLocation {
 }
 
 /**
- * A refusal that may be shown to the caller: `detail` says what, where and what to do, and holds no internal text.
- * Thrown anywhere in API and supervisor; turned into `application/problem+json` by their error handlers.
+ * An error that is safe to show to the caller: `detail` says what happened and what to do, without internal text. The
+ * error handlers of the API and the supervisor turn it into `application/problem+json`.
  */
 export class Problem extends Error {
   readonly code: ProblemCode;
   readonly errors: readonly ProblemLocation[] | undefined;
-  /** Seconds after which trying again makes sense; sent as `Retry-After`. */
+  /** Seconds, sent as `Retry-After`. */
   readonly retryAfter: number | undefined;
 
   constructor(

@@ -1,6 +1,6 @@
 /**
- * One example for each host call: what it is called with and what it answers. Shown in the reference, and sent through
- * a real child by the contract test. A row without its example does not compile.
+ * One example per host call: its arguments and its result. The reference shows them, and the contract test sends them
+ * through a real child. A row without an example does not compile.
  */
 import type { z } from 'zod';
 import { type HostCallName, hostCalls } from './protocol.ts';
@@ -11,7 +11,7 @@ export interface HostExample<Name extends HostCallName = HostCallName> {
   readonly result: z.input<Rows[Name]['result']>;
 }
 
-const MOMENT = '2026-01-05T09:00:00.000Z';
+const TIMESTAMP = '2026-01-05T09:00:00.000Z';
 const MESSAGE_ID = '01jq8v2m5n';
 const MEDIA_ID = '5f8c0e6a17';
 const HELPER = { id: 'a1', name: 'Helper', instructions: 'Answer in one sentence.', model: null };
@@ -19,10 +19,10 @@ const BYTES = new Uint8Array([104, 105]);
 
 export const hostExamples = {
   'secrets.get': { args: { name: 'apiKey' }, result: 'k-123' },
-  'session.get': { args: {}, result: { id: 's1', agentId: 'a1', channelId: null, createdAt: MOMENT } },
+  'session.get': { args: {}, result: { id: 's1', agentId: 'a1', channelId: null, createdAt: TIMESTAMP } },
   'session.messages': {
     args: { limit: 20 },
-    result: [{ id: 'm1', role: 'user', text: 'hello', at: MOMENT }],
+    result: [{ id: 'm1', role: 'user', text: 'hello', at: TIMESTAMP }],
   },
   'session.post': { args: { text: 'The report is ready.' }, result: { id: MESSAGE_ID } },
   'session.notice': { args: { text: 'Forecast from this morning' }, result: { id: MESSAGE_ID } },
@@ -46,7 +46,7 @@ export const hostExamples = {
   },
   'workspace.list': {
     args: { path: 'notes' },
-    result: [{ path: 'notes/today.md', sizeBytes: 2, updatedAt: MOMENT }],
+    result: [{ path: 'notes/today.md', sizeBytes: 2, updatedAt: TIMESTAMP }],
   },
   'workspace.read': { args: { path: 'notes/today.md' }, result: BYTES },
   'workspace.readText': { args: { path: 'notes/today.md' }, result: 'hi' },
@@ -78,8 +78,8 @@ export const hostExamples = {
   },
 } as const satisfies { readonly [Name in HostCallName]: HostExample<Name> };
 
-/** The example's arguments as the call takes them: by position. */
-export function exampleArguments(name: HostCallName): unknown[] {
+/** The example's arguments in the order of the call's parameters. */
+export function listExampleArguments(name: HostCallName): unknown[] {
   const args: Readonly<Record<string, unknown>> = hostExamples[name].args;
   return Object.keys(hostCalls[name].params).map((param) => args[param]);
 }

@@ -1,13 +1,13 @@
-/** Bounds that both sides of the jail agree on. Operators may change each by the setting of the same name. */
+/** Limits that the supervisor and the child share. Operators can change most of them by a setting of the same name. */
 export const KIB = 1024;
 export const MIB = 1024 * KIB;
 export const SECOND = 1000;
 export const limits = {
-  /** Largest single message on the wire, bytes: above every row's own cap, so that only an attack reaches it. */
+  /** Largest frame, bytes. Above every row's own cap, so only a misbehaving child reaches it. */
   frameBytes: 4 * MIB,
-  /** Messages read from one child; one that says more waits. */
+  /** Frames read from one child per second; reading pauses beyond that. */
   framesPerSecond: 10_000,
-  /** What one installation's log lines and host calls may weigh, bytes; one that says more waits. */
+  /** Bytes of log lines and host calls of one installation per second; reading pauses beyond that. */
   saidBytesPerSecond: 256 * KIB,
   callsInFlight: 16,
   callsWaiting: 64,
@@ -18,31 +18,32 @@ export const limits = {
   toolResultBytes: 256 * KIB,
   storageBytes: MIB,
   deliveryDays: 14,
-  /** How long what installations did is kept by the minute. */
+  /** Days that per-minute metrics of installations are kept. */
   metricsDays: 14,
-  /** Slugs that the operators' metrics tell apart; the rest is `other`. */
+  /** Slugs that operator metrics label separately; all others are labelled `other`. */
   metricSlugs: 200,
-  /** Of one account. Files: directories count too. */
+  /** Per account. */
   workspaceBytes: 256 * MIB,
+  /** Per account. Directories count as files. */
   workspaceFiles: 10_000,
-  /** Of one account. */
+  /** Per account. */
   mediaBytes: 256 * MIB,
   mediaFiles: 10_000,
-  /** One media file. As base64 it fits into a message. */
+  /** One media file. Encoded as base64 it fits into one frame. */
   mediaItemBytes: 2 * MIB,
   heapMegabytes: 128,
   residentMegabytes: 256,
-  /** Of one child: its pipes, epoll and event descriptors take about 20. */
+  /** Per child: its pipes, epoll and event descriptors take about 20. */
   openFiles: 64,
-  /** Of one child: Node starts up to 7; the rest is slack. Forking is refused by the system call filter. */
+  /** Per child: Node starts up to 7, the rest is headroom. The seccomp filter refuses to fork. */
   threads: 32,
-  /** Of one child, 100 being an ordinary process: plugins wait for the supervisor, not the other way round. */
+  /** cgroup CPU weight of a child; the default weight of a process is 100, so the supervisor has priority. */
   cpuWeight: 50,
-  /** One whole chain, milliseconds; each link has its row's own budget besides. */
+  /** Budget of a whole chain, milliseconds; each link also has the budget of its row. */
   chainBudgetMs: 15 * SECOND,
-  /** A summary longer than this is oversized and the built-in summarizer takes over. Characters. */
+  /** Characters. The runtime's own summarizer replaces a longer summary. */
   summaryMaxChars: 65_536,
-  /** Load and registration of a bundle, milliseconds, at publish and at start alike. */
+  /** Budget for loading and registering a bundle, milliseconds, at publish and at start. */
   loadBudgetMs: 5 * SECOND,
   tools: 128,
   commands: 128,

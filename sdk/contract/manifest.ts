@@ -1,42 +1,42 @@
-/** What the frontmatter of a package's `readme.md` says, and what follows from it for one installation. */
+/** The schema of the frontmatter in a package's `readme.md`, and the configuration it asks of an installation. */
 import { z } from 'zod';
 import { isDeclarable } from './capabilities.ts';
 import { surfaceName } from './payloads.ts';
 
-/** Names are shown on cards and in menus. Characters. */
+/** Characters. Cards and menus show the name. */
 const NAME_MAX_CHARS = 64;
-/** One or two sentences on a card. Characters. */
+/** Characters. Cards show one or two sentences. */
 const DESCRIPTION_MAX_CHARS = 280;
-/** More would be no list that a user can read before consenting. */
+/** A user must be able to read the whole list before consenting. */
 const CAPABILITIES_MAX = 64;
-/** More would be no form that a user can fill in. */
+/** A user must be able to fill in the form. */
 const FIELDS_MAX = 64;
 const OPTIONS_MAX = 100;
 const LABEL_MAX_CHARS = 200;
-/** Setting values travel in every hook context, so they are kept short. Characters. */
+/** Characters. Every hook context carries all settings, so they are kept short. */
 export const SETTING_MAX_CHARS = 4096;
-/** A private key in PEM fits several times. Characters. */
+/** Characters. Fits several private keys in PEM. */
 export const SECRET_MAX_CHARS = 16_384;
 
-/** Control characters, direction overrides and invisible spaces: they make one name look like another. */
+/** Control characters, direction overrides and invisible spaces: they can make one name look like another. */
 const DECEPTIVE = /[\p{Cc}\p{Cs}\p{Co}\u00AD\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u2064\u2066-\u206F\uFEFF]/u;
 
-/** One line of text that people read: no control, direction or invisible characters, no blank ends. */
+/** One line of display text, without deceptive characters or surrounding white space. */
 export const label = (max: number) =>
   z
-    .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be text; put it in quotes') })
+    .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a string; put it in quotes') })
     .min(1, 'must not be empty')
     .max(max, `must be at most ${max} characters`)
-    .refine((value) => !DECEPTIVE.test(value), 'must hold no control, direction or invisible characters')
+    .refine((value) => !DECEPTIVE.test(value), 'must not contain control, direction or invisible characters')
     .refine((value) => value.trim() === value, 'must not start or end with white space');
 
 const setting = z
   .strictObject({
     label: label(LABEL_MAX_CHARS).optional(),
     description: label(1000).optional(),
-    default: z.string({ error: 'must be text; put it in quotes' }).max(SETTING_MAX_CHARS).optional(),
+    default: z.string({ error: 'must be a string; put it in quotes' }).max(SETTING_MAX_CHARS).optional(),
     enum: z
-      .array(z.string({ error: 'must be text; put it in quotes' }).max(SETTING_MAX_CHARS))
+      .array(z.string({ error: 'must be a string; put it in quotes' }).max(SETTING_MAX_CHARS))
       .min(1)
       .max(OPTIONS_MAX)
       .optional(),
@@ -52,35 +52,34 @@ const secret = z.strictObject({
   required: z.boolean().default(false),
 });
 
-const named = <T extends z.ZodType>(row: T) =>
+const fieldsOf = <T extends z.ZodType>(row: T) =>
   z
     .record(surfaceName, row)
-    .refine((rows) => Object.keys(rows).length <= FIELDS_MAX, `must hold at most ${FIELDS_MAX} entries`);
+    .refine((rows) => Object.keys(rows).length <= FIELDS_MAX, `must have at most ${FIELDS_MAX} entries`);
 
-/** The checked frontmatter. */
 export const manifest = z.strictObject({
   name: label(NAME_MAX_CHARS),
   description: label(DESCRIPTION_MAX_CHARS),
   capabilities: z
     .array(
-      z.string({ error: 'must be text' }).refine(isDeclarable, {
+      z.string({ error: 'must be a string' }).refine(isDeclarable, {
         error: (issue) =>
-          `“${String(issue.input)}” is no capability; they look like host.llm, host.workspace:read or host.http:api.example.com`,
+          `“${String(issue.input)}” is not a capability. Examples: host.llm, host.workspace:read, host.http:api.example.com`,
       }),
     )
-    .max(CAPABILITIES_MAX, `must hold at most ${CAPABILITIES_MAX} entries`)
+    .max(CAPABILITIES_MAX, `must have at most ${CAPABILITIES_MAX} entries`)
     .default([]),
-  settings: named(setting).default({}),
-  secrets: named(secret).default({}),
+  settings: fieldsOf(setting).default({}),
+  secrets: fieldsOf(secret).default({}),
 });
 export type Manifest = z.infer<typeof manifest>;
 
 /**
- * The settings a plugin sees: the user's values over the manifest's defaults. A value that this version no longer knows
- * or allows is left out, so that an update never hands a plugin what its manifest rules out.
+ * Merges the user's settings over the manifest's defaults. Skips values that this version does not declare or allow, so
+ * that an update never passes a plugin a value its manifest rejects.
  */
-export function effectiveSettings(of: Manifest, stored: Readonly<Record<string, string>>): Record<string, string> {
-  const values = Object.entries(of.settings).flatMap(([name, row]): [string, string][] => {
+export function resolveSettings(manifest: Manifest, stored: Readonly<Record<string, string>>): Record<string, string> {
+  const values = Object.entries(manifest.settings).flatMap(([name, row]): [string, string][] => {
     const value = Object.hasOwn(stored, name) ? stored[name] : undefined;
     if (value !== undefined && (!row.enum || row.enum.includes(value))) return [[name, value]];
     return row.default === undefined ? [] : [[name, row.default]];
@@ -88,15 +87,15 @@ export function effectiveSettings(of: Manifest, stored: Readonly<Record<string, 
   return Object.fromEntries(values);
 }
 
-/** The labels or names of the required settings and secrets that have no value yet; empty: ready to run. */
-export function missingConfiguration(
-  of: Manifest,
+/** The names of required settings and secrets without a value. Empty when the installation can run. */
+export function findMissingConfiguration(
+  manifest: Manifest,
   stored: Readonly<Record<string, string>>,
   secretNames: readonly string[],
 ): string[] {
-  const values = effectiveSettings(of, stored);
+  const values = resolveSettings(manifest, stored);
   return [
-    ...Object.entries(of.settings).filter(([name, row]) => row.required && !values[name]),
-    ...Object.entries(of.secrets).filter(([name, row]) => row.required && !secretNames.includes(name)),
+    ...Object.entries(manifest.settings).filter(([name, row]) => row.required && !values[name]),
+    ...Object.entries(manifest.secrets).filter(([name, row]) => row.required && !secretNames.includes(name)),
   ].map(([name]) => name);
 }

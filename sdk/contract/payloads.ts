@@ -1,38 +1,38 @@
-/** The shapes that travel in protocol rows: each is named once here and used by every row that carries it. */
+/** Schemas of the values that protocol rows carry. Each is declared here once. */
 import { z } from 'zod';
 
-/** An id made by Bulkhead or by the agent runtime. Opaque; never parsed. */
+/** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
-/** A moment in ISO 8601, UTC. */
-export const moment = z.iso.datetime({ offset: true });
-/** A name that an author gives a tool, command, provider or setting. `__` separates slug and tool, so it is kept out. */
+/** A time in ISO 8601 with an offset. */
+export const timestamp = z.iso.datetime({ offset: true });
+/** The name of a tool, command, provider or setting. `__` is reserved: it separates slug and tool name. */
 export const surfaceName = z
   .string()
-  .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'a name is 1-64 letters, digits, - or _, starting with a letter')
-  .refine((name) => !name.includes('__'), 'a name holds no double underscore');
-/** Exact bytes. On the JSON wire `{"$bytes": "<base64>"}`; a `Uint8Array` on both sides of it. */
+  .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'must be 1-64 letters, digits, - or _, starting with a letter')
+  .refine((name) => !name.includes('__'), 'must not contain a double underscore');
+/** Bytes: a `Uint8Array` in code, `{"$bytes": "<base64>"}` in JSON. */
 export const bytes = z.instanceof(Uint8Array).meta({ tsType: 'Uint8Array' });
 /** Any JSON value. */
 export const json = z.json().meta({ tsType: 'Json' });
 export const settings = z.record(z.string(), z.string());
 
-/** What a handler may answer with at most: the text of one transcript message or prompt, in characters. */
+/** The longest text of one transcript message or prompt, in characters. */
 export const TEXT_MAX_CHARS = 262_144;
-/** A veto's reason, shown in the transcript, in characters. */
+/** The longest reason of a cancelled operation, in characters. The transcript shows it. */
 export const REASON_MAX_CHARS = 500;
 export const text = z.string().max(TEXT_MAX_CHARS);
 export const reason = z.string().min(1).max(REASON_MAX_CHARS);
 
-/** What a registered thing says of itself, in characters. */
+/** The description of a tool or command, in characters. */
 export const description = (max: number) =>
   z
-    .string(`must be a text of 1-${max} characters`)
+    .string(`must be a string of 1-${max} characters`)
     .min(1, 'must not be empty')
     .max(max, `has more than ${max} characters`);
 
 export const agent = z.object({ id, name: z.string().max(200) });
 export const sessionRef = z.object({ id, channelId: id.nullable() });
-/** What set an operation off. */
+/** What started an operation. */
 export const trigger = z.enum(['user', 'channel', 'schedule', 'agent', 'tool', 'system']);
 
 export const attachment = z.object({
@@ -47,7 +47,7 @@ export const transcriptMessage = z.object({
   id,
   role,
   text,
-  at: moment,
+  at: timestamp,
   data: z.record(z.string(), json).optional(),
 });
 /** A message of a model conversation. */
@@ -58,13 +58,13 @@ export const outbound = z.object({ id, text, attachments });
 export const todoFields = z.object({
   title: z.string().min(1).max(1000),
   notes: z.string().max(65_536),
-  dueAt: moment.nullable(),
+  dueAt: timestamp.nullable(),
 });
 export const newTodo = todoFields.extend({ assigneeAgentId: id.nullable() });
 export const todo = newTodo.extend({ id, done: z.boolean() });
 export const newNotify = z.object({
   text,
-  at: moment,
+  at: timestamp,
   repeat: z.string().max(200).nullable(),
   to: z.string().max(500),
 });
@@ -77,14 +77,14 @@ export const sshOptions = z.object({
   input: text.optional(),
 });
 
-/** A tool's answer, as a Model Context Protocol content list. */
+/** One part of a tool result, as in the Model Context Protocol. */
 export const content = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), text: z.string() }),
   z.object({ type: z.literal('image'), data: z.string(), mimeType: z.string().max(255) }),
   z.object({ type: z.literal('json'), json }),
 ]);
 export const toolResult = z.object({ content: z.array(content).max(100), isError: z.boolean() });
-/** A JSON Schema 2020-12 as JSON; `api/` refuses at publish what is none. */
+/** A JSON Schema 2020-12. The API checks at publish that it is valid. */
 export const jsonSchema = z.record(z.string(), json).meta({ tsType: 'JsonSchema' });
 
 export const model = z.object({
@@ -108,7 +108,7 @@ export const channelRequest = z.object({
   attempt: z.number().int().positive(),
   channelId: id,
   routingId: z.string(),
-  receivedAt: moment,
+  receivedAt: timestamp,
   method: z.string().max(32),
   query: z.string(),
   headers: z.record(z.string(), z.string()),
@@ -129,7 +129,7 @@ export const handshakeAnswer = z.object({
   body: z.string().max(65_536).optional(),
 });
 
-export const fileEntry = z.object({ path: z.string(), sizeBytes: z.number().int(), updatedAt: moment });
+export const fileEntry = z.object({ path: z.string(), sizeBytes: z.number().int(), updatedAt: timestamp });
 export const agentRecord = z.object({ id, name: z.string(), instructions: text, model: z.string().nullable() });
 export const agentFields = z.object({
   name: z.string().min(1).max(200),

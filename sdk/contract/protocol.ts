@@ -1,17 +1,17 @@
 /**
- * The one declaration of everything that crosses a border of Bulkhead: hooks, compaction, events, registered surfaces,
- * host calls, and the control messages between supervisor and child. Types, validation, grants, limits, the author's
- * globals, the reference, catalog sentences and metric labels are derived from these rows.
+ * Declares every hook, event, registered surface, host call and control message exactly once. Types, validation, grants,
+ * limits, `globals.d.ts`, the reference, catalog sentences and metric labels are derived from these rows.
  *
- * Adding a host call: one row here, one handler in `supervisor/host/`, one example. Adding a hook: one row and its call site.
+ * To add a host call: a row here, a handler in `supervisor/host/` and an example in `host-examples.ts`.
+ * To add a hook: a row here and its call site.
  */
 import { z } from 'zod';
 import { limits, MIB, SECOND } from './limits.ts';
 import * as p from './payloads.ts';
 import type { CapabilityRow, EventRow, HookRow, HostRow, Reach, SurfaceRow } from './rows.ts';
 
-// ----------------------------------------------------------------------------------------------------------------- hooks
-/** Present in every hook context, set by the supervisor; `signal` is added inside the child and aborts at the deadline. */
+// Hooks
+/** The fields of every hook context. The supervisor sets them; the child adds `signal`, which aborts at the deadline. */
 export const hookBase = z.object({
   hook: z.string(),
   invocationId: p.id,
@@ -19,29 +19,29 @@ export const hookBase = z.object({
   agent: p.agent,
   session: p.sessionRef,
   trigger: p.trigger,
-  at: p.moment,
-  deadlineAt: p.moment,
+  at: p.timestamp,
+  deadlineAt: p.timestamp,
 });
 
 const LINK_BUDGET_MS = 5 * SECOND;
-const veto = {
+const cancellable = {
   since: '0.1.0',
   origin: 'ours',
   cancellable: true,
   onFailure: 'skip',
   budgetMs: LINK_BUDGET_MS,
 } as const;
-const guard = { ...veto, onFailure: 'cancel' } as const;
+const failClosed = { ...cancellable, onFailure: 'cancel' } as const;
 const patch = <const P extends readonly string[]>(...patchable: P) => ({ kind: 'patch', patchable }) as const;
 const TODO = { id: 't1', title: 'Buy milk', notes: '', dueAt: null, assigneeAgentId: null, done: false };
 const NOTIFY = { text: 'Stand-up', at: '2026-01-05T09:00:00Z', repeat: null, to: 'team' };
 
 export const hooks = {
   'middleware.systemPrompt': {
-    doc: 'Runs before every model call. Returns the string that replaces the assembled system prompt.',
+    doc: 'Runs before every model call. Returns the system prompt to use instead.',
     since: '0.1.0',
     origin: 'spec',
-    reach: 'Reads and rewrites the system prompt of your agents before every model call.',
+    reach: 'Reads and changes the system prompt of your agents before every model call.',
     risk: 'medium',
     context: z.object({ systemPrompt: p.text, model: z.string().max(200) }),
     answers: { kind: 'replace', field: 'systemPrompt', schema: z.string().min(1).max(p.TEXT_MAX_CHARS) },
@@ -51,10 +51,10 @@ export const hooks = {
     example: { context: { systemPrompt: 'Be brief.', model: 'any' }, answer: 'Be brief. Use metric units.' },
   },
   'compaction.summarize': {
-    doc: 'Replaces the built-in summarizer. Returns one summary; a blank or oversized one falls back to the built-in.',
+    doc: 'Summarizes a conversation instead of the built-in summarizer. If the summary is blank or oversized, the built-in summarizer runs.',
     since: '0.1.0',
     origin: 'spec',
-    reach: 'Reads whole conversations when they are compacted and writes the summary that replaces them.',
+    reach: 'Reads whole conversations and writes the summaries that replace them.',
     risk: 'high',
     context: z.object({
       messages: z.array(p.transcriptMessage).max(100_000),
@@ -68,9 +68,9 @@ export const hooks = {
     example: { context: { messages: [], focus: null, maxChars: 65_536 }, answer: 'They said hello.' },
   },
   'middleware.inboundMessage': {
-    ...veto,
-    doc: 'Runs when a message for an agent arrives, before the agent sees it.',
-    reach: 'Reads, changes and can stop every message that reaches your agents.',
+    ...cancellable,
+    doc: 'Runs when a message for an agent arrives, before the agent receives it.',
+    reach: 'Reads, changes and can cancel every message to your agents.',
     risk: 'high',
     context: z.object({ message: p.inbound }),
     answers: patch('message.text', 'message.attachments'),
@@ -80,9 +80,9 @@ export const hooks = {
     },
   },
   'middleware.outboundMessage': {
-    ...veto,
-    doc: 'Runs when an agent has written a message, before it leaves.',
-    reach: 'Reads, changes and can stop every message that your agents send.',
+    ...cancellable,
+    doc: 'Runs when an agent has written a message, before it is sent.',
+    reach: 'Reads, changes and can cancel every message from your agents.',
     risk: 'high',
     context: z.object({ message: p.outbound, target: z.string().max(500) }),
     answers: patch('message.text', 'message.attachments'),
@@ -92,9 +92,9 @@ export const hooks = {
     },
   },
   'middleware.agentMessage': {
-    ...veto,
-    doc: 'Runs when one agent writes to another.',
-    reach: 'Reads, changes and can stop the messages your agents send each other.',
+    ...cancellable,
+    doc: 'Runs when one agent sends a message to another.',
+    reach: 'Reads, changes and can cancel messages between your agents.',
     risk: 'high',
     context: z.object({ fromAgentId: p.id, toAgentId: p.id, message: z.object({ text: p.text }) }),
     answers: patch('message.text'),
@@ -104,9 +104,9 @@ export const hooks = {
     },
   },
   'middleware.todoCreate': {
-    ...veto,
+    ...cancellable,
     doc: 'Runs before a to-do is created.',
-    reach: 'Reads, changes and can stop new to-dos.',
+    reach: 'Reads, changes and can cancel new to-dos.',
     risk: 'low',
     context: z.object({ todo: p.newTodo }),
     answers: patch('todo.title', 'todo.notes', 'todo.dueAt'),
@@ -116,45 +116,45 @@ export const hooks = {
     },
   },
   'middleware.todoUpdate': {
-    ...veto,
-    doc: 'Runs before a to-do is changed. `changes` holds only the fields that change; returning it replaces it whole.',
-    reach: 'Reads, changes and can stop edits of to-dos.',
+    ...cancellable,
+    doc: 'Runs before a to-do is changed. `changes` has only the fields that change; a returned `changes` replaces it completely.',
+    reach: 'Reads, changes and can cancel edits of to-dos.',
     risk: 'low',
     context: z.object({ before: p.todo, changes: p.newTodo.partial() }),
     answers: patch('changes'),
     example: { context: { before: TODO, changes: { notes: 'two' } }, answer: { changes: { notes: 'three' } } },
   },
   'middleware.todoComplete': {
-    ...veto,
+    ...cancellable,
     doc: 'Runs before a to-do is marked as done.',
-    reach: 'Sees completed to-dos and can stop their completion.',
+    reach: 'Reads to-dos when they are completed and can cancel that.',
     risk: 'low',
     context: z.object({ todo: p.todo, by: z.string().max(500) }),
     answers: patch(),
     example: { context: { todo: TODO, by: 'a1' }, answer: undefined },
   },
   'middleware.todoDelete': {
-    ...veto,
+    ...cancellable,
     doc: 'Runs before a to-do is deleted.',
-    reach: 'Sees deleted to-dos and can stop their deletion.',
+    reach: 'Reads to-dos when they are deleted and can cancel that.',
     risk: 'low',
     context: z.object({ todo: p.todo }),
     answers: patch(),
     example: { context: { todo: TODO }, answer: undefined },
   },
   'middleware.notifySchedule': {
-    ...veto,
+    ...cancellable,
     doc: 'Runs before a notification is scheduled.',
-    reach: 'Reads, changes and can stop notifications that your agents schedule.',
+    reach: 'Reads, changes and can cancel notifications when your agents schedule them.',
     risk: 'medium',
     context: z.object({ notify: p.newNotify }),
     answers: patch('notify.text', 'notify.at'),
     example: { context: { notify: NOTIFY }, answer: { notify: { text: 'Stand-up in five' } } },
   },
   'middleware.notifyDeliver': {
-    ...veto,
+    ...cancellable,
     doc: 'Runs before a scheduled notification is delivered.',
-    reach: 'Reads, changes and can stop notifications when they are delivered.',
+    reach: 'Reads, changes and can cancel notifications when they are delivered.',
     risk: 'medium',
     context: z.object({ notify: z.object({ id: p.id, text: p.text, to: z.string().max(500) }) }),
     answers: patch('notify.text'),
@@ -164,9 +164,9 @@ export const hooks = {
     },
   },
   'middleware.sshCommand': {
-    ...guard,
-    doc: 'Runs before a command is run over SSH. A failing or late handler vetoes the command.',
-    reach: 'Reads, changes and can stop the commands your agents run over SSH.',
+    ...failClosed,
+    doc: 'Runs before a command runs over SSH. If the handler fails or times out, the command is cancelled.',
+    reach: 'Reads, changes and can cancel commands that your agents run over SSH.',
     risk: 'high',
     context: z.object({
       host: p.sshHost,
@@ -182,19 +182,19 @@ export const hooks = {
     },
   },
   'middleware.sshCommandInput': {
-    ...guard,
-    doc: 'Runs before input is sent to a running SSH command. A failing or late handler vetoes the input.',
-    reach: 'Reads, changes and can stop what your agents type into SSH commands.',
+    ...failClosed,
+    doc: 'Runs before input is sent to a running SSH command. If the handler fails or times out, the input is cancelled.',
+    reach: 'Reads, changes and can cancel input that your agents send to SSH commands.',
     risk: 'high',
     context: z.object({ commandId: p.id, data: p.text }),
     answers: patch('data'),
     example: { context: { commandId: 'c1', data: 'yes\n' }, answer: { data: 'no\n' } },
   },
   'middleware.sshCommandOutput': {
-    ...veto,
+    ...cancellable,
     cancellable: false,
-    doc: 'Runs when an SSH command has ended, before the agent sees its output.',
-    reach: 'Reads and changes the output of the SSH commands your agents run.',
+    doc: 'Runs when an SSH command has exited, before the agent receives its output.',
+    reach: 'Reads and changes the output of SSH commands that your agents run.',
     risk: 'high',
     context: z.object({
       command: z.string(),
@@ -210,9 +210,9 @@ export const hooks = {
     },
   },
   'middleware.sessionClear': {
-    ...veto,
+    ...cancellable,
     doc: 'Runs before a session is cleared.',
-    reach: 'Sees when a session is cleared and can stop it.',
+    reach: 'Sees when a session is cleared and can cancel that.',
     risk: 'low',
     context: z.object({ reason: z.string().max(1000), messageCount: z.number().int(), by: z.string().max(500) }),
     answers: patch(),
@@ -221,7 +221,7 @@ export const hooks = {
 } as const satisfies Record<string, HookRow>;
 export type HookName = keyof typeof hooks;
 
-// ---------------------------------------------------------------------------------------------------------------- events
+// Events
 const EVENT_BUDGET_MS = 30 * SECOND;
 const lifecycle = { since: '0.1.0', risk: 'low', budgetMs: EVENT_BUDGET_MS, attempts: 8 } as const;
 const sessionAgent = { sessionId: p.id, agentId: p.id };
@@ -230,8 +230,8 @@ export const events = {
   pluginInstalled: {
     ...lifecycle,
     origin: 'spec',
-    doc: 'The plugin was installed, or its set-up was asked for again.',
-    reach: 'Is told when it is installed.',
+    doc: 'The plugin was installed, or the user asked to run its setup again.',
+    reach: 'Receives an event when it is installed.',
     data: z.object({ reason: z.enum(['install', 'rerun-setup']) }),
     example: { reason: 'install' },
   },
@@ -239,50 +239,50 @@ export const events = {
     ...lifecycle,
     origin: 'spec',
     attempts: 3,
-    doc: 'The plugin is being uninstalled. Runs before the removal; after three attempts the removal goes on regardless.',
-    reach: 'Is told when it is uninstalled.',
+    doc: 'The plugin is being uninstalled. Runs before the removal, which proceeds after three failed attempts.',
+    reach: 'Receives an event when it is uninstalled.',
     data: z.object({ by: z.string() }),
     example: { by: 'user' },
   },
   pluginUpdated: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'The installation moved to another version, which is the one that is told.',
-    reach: 'Is told when it is updated.',
+    doc: 'The installation moved to another version. The new version receives the event.',
+    reach: 'Receives an event when it is updated.',
     data: z.object({ fromVersionId: p.id, toVersionId: p.id, fromSemVer: z.string(), toSemVer: z.string() }),
     example: { fromVersionId: 'v1', toVersionId: 'v2', fromSemVer: '1.0.0', toSemVer: '1.1.0' },
   },
   sessionStarted: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'A session started: a runtime opened it, a channel’s first message did, or a message to an agent without one.',
-    reach: 'Is told when a session of your agents starts.',
+    doc: 'A session started: an agent runtime opened it, or the first message arrived on a channel or for an agent.',
+    reach: 'Receives an event when a session of your agents starts.',
     data: z.object({ ...sessionAgent, channelId: p.id.nullable() }),
     example: { sessionId: 's1', agentId: 'a1', channelId: null },
   },
   sessionCleared: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'A session was cleared: its messages are gone, the session goes on.',
-    reach: 'Is told when a session is cleared.',
+    doc: 'A session was cleared: its messages were deleted, the session continues.',
+    reach: 'Receives an event when a session is cleared.',
     data: z.object({ ...sessionAgent, messageCount: z.number().int() }),
     example: { sessionId: 's1', agentId: 'a1', messageCount: 4 },
   },
   sessionDeleted: {
     ...lifecycle,
     origin: 'ours',
-    doc: 'A session was deleted, by itself or with its agent, its channel or the installation that made either.',
-    reach: 'Is told when a session is deleted.',
+    doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them.',
+    reach: 'Receives an event when a session is deleted.',
     data: z.object(sessionAgent),
     example: { sessionId: 's1', agentId: 'a1' },
   },
 } as const satisfies Record<string, EventRow>;
 export type EventName = keyof typeof events;
-/** What an event handler receives: the same `id` on every attempt, so that it can be idempotent. */
+/** The argument of an event handler. `id` is the same on every attempt, so that handlers can be idempotent. */
 export const eventEnvelope = z.object({
   id: p.id,
   type: z.string(),
-  occurredAt: p.moment,
+  occurredAt: p.timestamp,
   attempt: z.number().int().positive(),
   installationId: p.id,
   pluginId: p.id,
@@ -291,17 +291,17 @@ export const eventEnvelope = z.object({
   data: z.record(z.string(), p.json),
 });
 
-// -------------------------------------------------------------------------------------------------------------- surfaces
+// Registered surfaces
 const surface = { since: '0.1.0', budgetMs: 60 * SECOND, maxResultBytes: MIB } as const;
-const callFrame = { invocationId: p.id, settings: p.settings, deadlineAt: p.moment };
+const callFrame = { invocationId: p.id, settings: p.settings, deadlineAt: p.timestamp };
 
-/** Keyed by what a child is asked to run: `tools` is `tools.<name>.handler`, `providers` is `providers.<name>.chat`. */
+/** Keyed by kind of handler: `tools` stands for `tools.<name>.handler`, `providers` for `providers.<name>.chat`. */
 export const surfaces = {
   tools: {
     ...surface,
     origin: 'spec',
     maxResultBytes: limits.toolResultBytes,
-    doc: 'A tool in the agent’s tool list. Its arguments are checked against `parameters` before the handler runs. A string answer is taken as one text content.',
+    doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string becomes one text part.',
     reach: 'Offers the tool “{name}” to your agents.',
     risk: 'medium',
     registration: z.object({ description: p.description(4096), parameters: p.jsonSchema }),
@@ -312,7 +312,7 @@ export const surfaces = {
   commands: {
     ...surface,
     origin: 'spec',
-    doc: 'A command a user can run in a session. Returns the text to show or to send.',
+    doc: 'A command that users can run in a session. Returns the text to show or to send.',
     reach: 'Offers the command “/{name}”.',
     risk: 'low',
     registration: z.object({ description: p.description(1024) }),
@@ -324,8 +324,8 @@ export const surfaces = {
     ...surface,
     origin: 'spec',
     budgetMs: 120 * SECOND,
-    doc: 'A model provider: the models it offers, and `chat`, which answers one request.',
-    reach: 'Offers its own models as provider “{name}” and reads the conversations sent to them.',
+    doc: 'A model provider: the models it offers, and `chat`, which completes one request.',
+    reach: 'Offers models as provider “{name}” and reads the conversations sent to them.',
     risk: 'high',
     registration: z.object({ models: z.array(p.model).min(1).max(100) }),
     params: z.object({ ...callFrame, request: p.completionRequest }),
@@ -336,8 +336,8 @@ export const surfaces = {
     ...surface,
     origin: 'spec',
     budgetMs: 30 * SECOND,
-    doc: 'Receives one webhook request of a connected channel, at least once and in order. Returning nothing adds no message.',
-    reach: 'Receives webhooks from outside and turns them into messages for your agents.',
+    doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.',
+    reach: 'Receives webhooks and turns them into messages for your agents.',
     risk: 'high',
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
@@ -348,7 +348,7 @@ export const surfaces = {
     ...surface,
     origin: 'ours',
     budgetMs: 30 * SECOND,
-    doc: 'Delivers an agent’s reply to the vendor.',
+    doc: 'Sends an agent’s reply to the vendor.',
     reach: 'Sends your agents’ replies to the connected vendor.',
     risk: 'medium',
     registration: null,
@@ -360,8 +360,8 @@ export const surfaces = {
     ...surface,
     origin: 'ours',
     budgetMs: 2_500,
-    doc: 'Answers a vendor’s address verification at once. Returning nothing queues the request as usual.',
-    reach: 'Answers vendor checks of its webhook address.',
+    doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`.',
+    reach: 'Responds to vendors that verify its webhook address.',
     risk: 'low',
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
@@ -370,10 +370,10 @@ export const surfaces = {
   },
 } as const satisfies Record<string, SurfaceRow>;
 export type SurfaceName = keyof typeof surfaces;
-/** `channel.handshakeOn`: which POST bodies are a handshake. */
+/** `channel.handshakeOn`: selects the POST bodies that are a handshake. */
 export const handshakeOn = z.object({ jsonType: z.string().min(1).max(200) });
 
-/** What a bundle registers, as introspection records it; at run time a child may register this and nothing more. */
+/** What a bundle registers, as introspection records it at publish. At run time a child may register nothing else. */
 export const registrations = z.object({
   hooks: z.array(z.string()),
   events: z.array(z.string()),
@@ -389,16 +389,16 @@ export const registrations = z.object({
 });
 export type Registrations = z.infer<typeof registrations>;
 
-// ------------------------------------------------------------------------------------------------------ host capabilities
-/** Declarable in the frontmatter as `host.<member>` or, where `read` is set, `host.<member>:read`. */
+// Host capabilities
+/** Frontmatter declares these as `host.<member>` or, where `read` is set, `host.<member>:read`. */
 export const capabilities = {
   session: {
-    reach: 'Reads the session’s transcript and posts into it.',
+    reach: 'Reads session transcripts and adds messages to them.',
     risk: 'high',
-    read: { reach: 'Reads the session’s transcript.', risk: 'medium' },
+    read: { reach: 'Reads session transcripts.', risk: 'medium' },
   },
   agents: {
-    reach: 'Lists, creates, changes, removes and writes to your agents.',
+    reach: 'Lists, creates, changes, removes and messages your agents.',
     risk: 'high',
     read: { reach: 'Lists your agents.', risk: 'low' },
   },
@@ -413,27 +413,27 @@ export const capabilities = {
     read: { reach: 'Reads files in your workspace.', risk: 'medium' },
   },
   media: {
-    reach: 'Reads, stores and removes media files.',
+    reach: 'Reads, writes and removes your media files.',
     risk: 'medium',
-    read: { reach: 'Reads media files.', risk: 'medium' },
+    read: { reach: 'Reads your media files.', risk: 'medium' },
   },
-  llm: { reach: 'Asks your language models, at your cost.', risk: 'medium', read: null },
+  llm: { reach: 'Calls your language models, at your cost.', risk: 'medium', read: null },
   ssh: {
     reach: 'Runs commands on your SSH hosts.',
     risk: 'high',
     read: { reach: 'Lists your SSH hosts.', risk: 'low' },
   },
   storage: {
-    reach: 'Keeps up to 1 MiB of its own data.',
+    reach: 'Stores up to 1 MiB of its own data.',
     risk: 'low',
     read: { reach: 'Reads its own stored data.', risk: 'low' },
   },
 } as const satisfies Record<string, CapabilityRow>;
 export type CapabilityMember = keyof typeof capabilities;
-/** `host.http:<host or *.host>`: the only capability with a parameter. */
+/** `host.http:<host or *.host>`, the only capability with a parameter. */
 export const httpReach: Reach = { reach: 'Connects to {host}.', risk: 'medium' };
 
-// ------------------------------------------------------------------------------------------------------------ host calls
+// Host calls
 const call = {
   since: '0.1.0',
   origin: 'ours',
@@ -446,154 +446,268 @@ const call = {
 const read = { ...call, readable: true } as const;
 const path = z.string().min(1).max(4096);
 const key = z.string().min(1).max(512);
-const nothing = z.undefined();
+const noResult = z.undefined();
 
-// biome-ignore format: one compact row a call reads as a table
 export const hostCalls = {
   'secrets.get': {
-    ...read, capability: null, audit: 'none', origin: 'ours',
-    doc: 'The value of one of this installation’s own secrets, or null.', params: { name: p.surfaceName },
+    ...read,
+    capability: null,
+    audit: 'none',
+    doc: 'Returns the value of a secret of this installation, or null.',
+    params: { name: p.surfaceName },
     result: z.string().nullable(),
   },
   'session.get': {
-    ...read, capability: 'session', doc: 'The session this handler runs for.', params: { },
-    result: z.object({ id: p.id, agentId: p.id, channelId: p.id.nullable(), createdAt: p.moment }),
+    ...read,
+    capability: 'session',
+    doc: 'Returns the session that the handler runs for.',
+    params: {},
+    result: z.object({ id: p.id, agentId: p.id, channelId: p.id.nullable(), createdAt: p.timestamp }),
   },
   'session.messages': {
-    ...read, capability: 'session', doc: 'The newest messages of the session, oldest first.', maxBytes: 4 * MIB,
-    params: { limit: z.number().int().min(1).max(1000).optional() }, result: z.array(p.transcriptMessage),
+    ...read,
+    capability: 'session',
+    doc: 'Returns the newest messages of the session, oldest first.',
+    maxBytes: 4 * MIB,
+    params: { limit: z.number().int().min(1).max(1000).optional() },
+    result: z.array(p.transcriptMessage),
   },
   'session.post': {
-    ...call, capability: 'session', doc: 'Adds a message to the session as the plugin.',
-    params: { text: p.text.min(1) }, result: z.object({ id: p.id }),
+    ...call,
+    capability: 'session',
+    doc: 'Adds a message to the session as the plugin.',
+    params: { text: p.text.min(1) },
+    result: z.object({ id: p.id }),
   },
   'session.notice': {
-    ...call, capability: 'session', doc: 'Shows a notice in the transcript that no model sees.',
-    params: { text: p.text.min(1) }, result: z.object({ id: p.id }),
+    ...call,
+    capability: 'session',
+    doc: 'Adds a notice to the transcript. Models do not see it.',
+    params: { text: p.text.min(1) },
+    result: z.object({ id: p.id }),
   },
   'agents.list': {
-    ...read, capability: 'agents', doc: 'The account’s agents.', params: { }, result: z.array(p.agentRecord),
+    ...read,
+    capability: 'agents',
+    doc: 'Returns the agents of the account.',
+    params: {},
+    result: z.array(p.agentRecord),
   },
   'agents.create': {
-    ...call, capability: 'agents', doc: 'Creates an agent, which is removed with this installation.',
-    params: { agent: p.agentFields }, result: p.agentRecord,
+    ...call,
+    capability: 'agents',
+    doc: 'Creates an agent. It is removed together with this installation.',
+    params: { agent: p.agentFields },
+    result: p.agentRecord,
   },
   'agents.update': {
-    ...call, capability: 'agents', doc: 'Changes an agent that this installation made.',
-    params: { agentId: p.id, changes: p.agentFields.partial() }, result: p.agentRecord,
+    ...call,
+    capability: 'agents',
+    doc: 'Changes an agent that this installation created.',
+    params: { agentId: p.id, changes: p.agentFields.partial() },
+    result: p.agentRecord,
   },
   'agents.remove': {
-    ...call, capability: 'agents', doc: 'Removes an agent that this installation made.', params: { agentId: p.id },
-    result: nothing,
+    ...call,
+    capability: 'agents',
+    doc: 'Removes an agent that this installation created.',
+    params: { agentId: p.id },
+    result: noResult,
   },
   'agents.send': {
-    ...call, capability: 'agents', doc: 'Writes a message to an agent; it passes `agentMessage` first.',
-    params: { agentId: p.id, text: p.text.min(1) }, result: z.object({ id: p.id }),
+    ...call,
+    capability: 'agents',
+    doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.',
+    params: { agentId: p.id, text: p.text.min(1) },
+    result: z.object({ id: p.id }),
   },
   'models.list': {
-    ...read, capability: 'models', doc: 'The models that can be asked.', params: { }, result: z.array(p.model),
+    ...read,
+    capability: 'models',
+    doc: 'Returns the models that `host.llm.complete` can use.',
+    params: {},
+    result: z.array(p.model),
   },
   'llm.complete': {
-    ...call, capability: 'llm', pausesBudget: true, timeoutMs: 120 * SECOND,
-    doc: 'Asks a language model and waits for the whole answer.', params: { request: p.completionRequest },
+    ...call,
+    capability: 'llm',
+    pausesBudget: true,
+    timeoutMs: 120 * SECOND,
+    doc: 'Calls a language model and returns the complete response.',
+    params: { request: p.completionRequest },
     result: p.completion,
   },
   'workspace.list': {
-    ...read, capability: 'workspace', doc: 'The files below a directory of the workspace.',
-    params: { path: path.optional() }, result: z.array(p.fileEntry),
+    ...read,
+    capability: 'workspace',
+    doc: 'Returns the files below a directory of the workspace.',
+    params: { path: path.optional() },
+    result: z.array(p.fileEntry),
   },
   'workspace.read': {
-    ...read, capability: 'workspace', doc: 'The bytes of a file.', params: { path }, result: p.bytes,
+    ...read,
+    capability: 'workspace',
+    doc: 'Returns the bytes of a file.',
+    params: { path },
+    result: p.bytes,
   },
   'workspace.readText': {
-    ...read, capability: 'workspace', doc: 'The text of a file, UTF-8.', params: { path }, result: z.string(),
+    ...read,
+    capability: 'workspace',
+    doc: 'Returns the text of a UTF-8 file.',
+    params: { path },
+    result: z.string(),
   },
   'workspace.write': {
-    ...call, capability: 'workspace', doc: 'Writes a file, making its directories.',
-    params: { path, content: z.union([z.string(), p.bytes]) }, result: nothing,
+    ...call,
+    capability: 'workspace',
+    doc: 'Writes a file and creates its directories.',
+    params: { path, content: z.union([z.string(), p.bytes]) },
+    result: noResult,
   },
-  'workspace.remove': { ...call, capability: 'workspace', doc: 'Removes a file.', params: { path }, result: nothing },
+  'workspace.remove': { ...call, capability: 'workspace', doc: 'Removes a file.', params: { path }, result: noResult },
   'media.put': {
-    ...call, capability: 'media', doc: 'Stores bytes and answers their id; the same bytes have the same id.',
+    ...call,
+    capability: 'media',
+    doc: 'Stores a media file and returns its id. The same bytes have the same id.',
     params: { content: p.bytes, name: z.string().max(255).optional() },
     result: z.object({ id: p.id, mediaType: z.string(), sizeBytes: z.number().int() }),
   },
   'media.get': {
-    ...read, capability: 'media', maxBytes: 3 * MIB, doc: 'The bytes and the type of a media file.', params: { mediaId: p.id },
+    ...read,
+    capability: 'media',
+    maxBytes: 3 * MIB,
+    doc: 'Returns the bytes and the media type of a file.',
+    params: { mediaId: p.id },
     result: z.object({ content: p.bytes, mediaType: z.string() }),
   },
   'media.remove': {
-    ...call, capability: 'media', doc: 'Removes a media file.', params: { mediaId: p.id }, result: nothing,
+    ...call,
+    capability: 'media',
+    doc: 'Removes a media file.',
+    params: { mediaId: p.id },
+    result: noResult,
   },
   'ssh.hosts': {
-    ...read, capability: 'ssh', doc: 'The SSH hosts the operator configured.', params: { },
+    ...read,
+    capability: 'ssh',
+    doc: 'Returns the SSH hosts that the operator configured.',
+    params: {},
     result: z.array(p.sshHost),
   },
   'ssh.run': {
-    ...call, capability: 'ssh', pausesBudget: true, timeoutMs: 600 * SECOND,
-    doc: 'Runs a command; the three SSH hooks run around it.',
+    ...call,
+    capability: 'ssh',
+    pausesBudget: true,
+    timeoutMs: 600 * SECOND,
+    doc: 'Runs a command over SSH. The three SSH hooks run for it.',
     params: { hostId: p.id, command: z.string().min(1).max(131_072), options: p.sshOptions.optional() },
     result: p.sshOutput,
   },
   'storage.get': {
-    ...read, capability: 'storage', doc: 'A stored value, or null.', params: { key }, result: p.json.nullable(),
+    ...read,
+    capability: 'storage',
+    doc: 'Returns a stored value, or null.',
+    params: { key },
+    result: p.json.nullable(),
   },
   'storage.set': {
-    ...call, capability: 'storage', doc: 'Stores a JSON value.', params: { key, value: p.json }, result: nothing,
+    ...call,
+    capability: 'storage',
+    doc: 'Stores a JSON value.',
+    params: { key, value: p.json },
+    result: noResult,
   },
-  'storage.delete': { ...call, capability: 'storage', doc: 'Deletes a value.', params: { key }, result: nothing },
+  'storage.delete': { ...call, capability: 'storage', doc: 'Deletes a value.', params: { key }, result: noResult },
   'storage.list': {
-    ...read, capability: 'storage', doc: 'The stored keys that start with a prefix.',
-    params: { prefix: z.string().max(512).optional() }, result: z.array(z.string()),
+    ...read,
+    capability: 'storage',
+    doc: 'Returns the stored keys that start with a prefix.',
+    params: { prefix: z.string().max(512).optional() },
+    result: z.array(z.string()),
   },
   'http.fetch': {
-    ...call, capability: 'http', timeoutMs: 30 * SECOND, maxBytes: 2 * MIB,
-    doc: 'One HTTP request to a declared host.', params: { url: z.url().max(8192), init: p.httpInit.optional() },
+    ...call,
+    capability: 'http',
+    timeoutMs: 30 * SECOND,
+    maxBytes: 2 * MIB,
+    doc: 'Sends an HTTP request to a declared host.',
+    params: { url: z.url().max(8192), init: p.httpInit.optional() },
     result: p.httpAnswer,
   },
 } as const satisfies Record<string, HostRow<CapabilityMember>>;
 export type HostCallName = keyof typeof hostCalls;
 
-// -------------------------------------------------------------------------------------------------------------- the wire
+// Wire
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];
-/** What a child is asked to run: a row's key, and the registered name where the row has many. */
+/** The handler to run: the row's key, and the registered name where the row has many. */
 export const target = z.object({
   kind: z.enum(['hook', 'event', 'tools', 'commands', 'providers', 'channel']),
   name: z.string(),
 });
 export type Target = z.infer<typeof target>;
 
-/** Messages between supervisor and child. `request`s are answered, `notice`s are not. */
-// biome-ignore format: one compact row a call reads as a table
+/** Messages between supervisor and child. A `request` gets a response, a `notice` does not. */
 export const control = {
-  /** Child → supervisor, once, when the realm is locked and the wire reads. */
+  /** Sent once, when the realm is locked down and the child reads frames. */
   ready: { by: 'child', form: 'notice', params: z.object({ node: z.string() }) },
-  /** Evaluates the bundle. `expected` null: introspection. `places`: the stack of every assignment, unknown names too. */
+  /** Evaluates the bundle. `expected` is null for introspection. `places` has the stack of every assignment, known or not. */
   load: {
-    by: 'supervisor', form: 'request',
-    params: z.object({ bundle: z.string(), sourceName: z.string(), members: z.array(z.string()), settings: p.settings, secretNames: z.array(z.string()), expected: registrations.nullable() }),
-    result: z.union([z.object({ outcome: z.literal('loaded'), registrations, places: z.record(z.string(), z.string()) }), z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() })]),
+    by: 'supervisor',
+    form: 'request',
+    params: z.object({
+      bundle: z.string(),
+      sourceName: z.string(),
+      members: z.array(z.string()),
+      settings: p.settings,
+      secretNames: z.array(z.string()),
+      expected: registrations.nullable(),
+    }),
+    result: z.union([
+      z.object({ outcome: z.literal('loaded'), registrations, places: z.record(z.string(), z.string()) }),
+      z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
+    ]),
   },
   invoke: {
-    by: 'supervisor', form: 'request',
-    params: z.object({ target, invocationId: p.id, context: z.record(z.string(), z.unknown()), deadlineMs: z.number() }),
-    result: z.union([z.object({ outcome: z.literal('answered'), answer: z.unknown() }), z.object({ outcome: z.literal('cancelled'), reason: p.reason }), z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() })]),
+    by: 'supervisor',
+    form: 'request',
+    params: z.object({
+      target,
+      invocationId: p.id,
+      context: z.record(z.string(), z.unknown()),
+      deadlineMs: z.number(),
+    }),
+    result: z.union([
+      z.object({ outcome: z.literal('answered'), answer: z.unknown() }),
+      z.object({ outcome: z.literal('cancelled'), reason: p.reason }),
+      z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
+    ]),
   },
-  /** The deadline has passed: the handler's signal aborts and the invocation is answered as failed. */
+  /** The deadline has passed: the child aborts the handler's signal and responds that the invocation failed. */
   abort: { by: 'supervisor', form: 'notice', params: z.object({ invocationId: p.id }) },
-  /** Answered at once by a child whose code is merely slow, and never by one that hangs. */
+  /** A slow child responds immediately; a hanging one never does. */
   ping: { by: 'supervisor', form: 'request', params: z.object({}), result: z.null() },
   configure: {
-    by: 'supervisor', form: 'notice', params: z.object({ settings: p.settings, members: z.array(z.string()) }),
+    by: 'supervisor',
+    form: 'notice',
+    params: z.object({ settings: p.settings, members: z.array(z.string()) }),
   },
   hostCall: {
-    by: 'child', form: 'request',
+    by: 'child',
+    form: 'request',
     params: z.object({ member: z.string(), invocationId: p.id.nullable(), args: z.array(z.unknown()) }),
     result: z.unknown(),
   },
   log: {
-    by: 'child', form: 'notice',
-    params: z.object({ level: z.enum(logLevels), message: z.string(), data: z.unknown().optional(), invocationId: p.id.nullable(), truncated: z.boolean() }),
+    by: 'child',
+    form: 'notice',
+    params: z.object({
+      level: z.enum(logLevels),
+      message: z.string(),
+      data: z.unknown().optional(),
+      invocationId: p.id.nullable(),
+      truncated: z.boolean(),
+    }),
   },
 } as const;

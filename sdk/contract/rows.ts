@@ -1,10 +1,10 @@
-/** What a row of `protocol.ts` says: its columns, kind by kind. */
+/** The columns of the rows in `protocol.ts`, per kind of row. */
 import type { z } from 'zod';
 
 export type Risk = 'low' | 'medium' | 'high';
-/** `spec`: the user's specification names it; `ours`: Bulkhead settled the name. */
+/** `spec`: the specification gives the name; `ours`: Bulkhead chose it. */
 export type Origin = 'spec' | 'ours';
-/** `skip`: the chain goes on without it; `cancel`: the operation is vetoed; `builtin`: the runtime's own way is used. */
+/** `skip`: the chain continues; `cancel`: the operation is cancelled; `builtin`: the runtime uses its own implementation. */
 export type FailureRule = 'skip' | 'cancel' | 'builtin';
 
 export interface Row {
@@ -12,22 +12,22 @@ export interface Row {
   readonly since: string;
   readonly origin: Origin;
 }
-/** What a capability lets a plugin do, as the catalog says it to a user. */
+/** What a capability lets a plugin do, as a sentence for users. */
 export interface Reach {
   readonly reach: string;
   readonly risk: Risk;
 }
 
 export interface HookRow extends Row, Reach {
-  /** The context beside `hookBase`. */
+  /** The fields of the context in addition to `hookBase`. */
   readonly context: z.ZodObject;
-  /** `replace`: the answer is the new value of one field. `patch`: it is an object of the `patchable` paths. */
+  /** `replace`: the handler returns the new value of one field. `patch`: it returns an object of `patchable` paths. */
   readonly answers:
     | { readonly kind: 'replace'; readonly field: string; readonly schema: z.ZodString }
     | { readonly kind: 'patch'; readonly patchable: readonly string[] };
   readonly cancellable: boolean;
   readonly onFailure: FailureRule;
-  /** Milliseconds for one link, without the time spent waiting on `host.llm` and `host.ssh`. */
+  /** Milliseconds for one link. Waiting on `host.llm` and `host.ssh` does not count. */
   readonly budgetMs: number;
   readonly example: { readonly context: Readonly<Record<string, unknown>>; readonly answer: unknown };
 }
@@ -41,13 +41,12 @@ export interface EventRow extends Row, Reach {
 }
 
 export interface SurfaceRow extends Row, Reach {
-  /** What is registered beside the handlers; null where only a handler is assigned. */
+  /** The fields registered in addition to the handlers; null where only a handler is assigned. */
   readonly registration: z.ZodObject | null;
   readonly params: z.ZodObject;
   /**
-   * The field of `params` that the handler gets as its first argument; the other fields and `signal` come as the second,
-   * `ctx`: `tools.x.handler(arguments, ctx)`, `commands.x.handler(input, ctx)`, `providers.x.chat(request, ctx)`,
-   * `channel.receive(request, ctx)`. Hooks and events get one argument.
+   * The field of `params` that the handler receives as its first argument, such as `arguments` in
+   * `tools.x.handler(arguments, ctx)`. `ctx` has the other fields and `signal`. Hooks and events receive one argument.
    */
   readonly first: string;
   readonly result: z.ZodType;
@@ -55,22 +54,22 @@ export interface SurfaceRow extends Row, Reach {
   readonly maxResultBytes: number;
 }
 export interface CapabilityRow extends Reach {
-  /** What `host.<member>:read` reaches; null where there is nothing to read apart. */
+  /** What `host.<member>:read` allows; null where that form does not exist. */
   readonly read: Reach | null;
 }
 
 export interface HostRow<Member extends string = string> extends Row {
-  /** The grant it needs; null: every plugin has it. */
+  /** The capability it needs; null: every plugin may call it. */
   readonly capability: Member | 'http' | null;
-  /** Granted by the `:read` form too. */
+  /** Whether the `:read` form grants it too. */
   readonly readable: boolean;
-  /** Positional arguments, in order, by name. */
+  /** The positional arguments in order, by name. */
   readonly params: Readonly<Record<string, z.ZodType>>;
   readonly result: z.ZodType;
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** `digest`: outcome, duration and a digest of the arguments are kept; `none`: neither (nothing is reached). */
+  /** `digest`: outcome, duration and a digest of the arguments are recorded; `none`: nothing is recorded. */
   readonly audit: 'digest' | 'none';
-  /** Time spent waiting does not count against the handler's budget. */
+  /** Whether waiting for the result stops the clock of the handler's budget. */
   readonly pausesBudget: boolean;
 }

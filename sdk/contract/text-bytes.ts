@@ -1,4 +1,4 @@
-/** The text of bytes, or null where they are no UTF-8 or hold NUL, which Postgres cannot store. */
+/** Decodes UTF-8. Returns null for invalid UTF-8 and for text with NUL, which Postgres cannot store. */
 export function decodeText(bytes: Uint8Array): string | null {
   if (bytes.includes(0)) return null;
   try {

@@ -1,6 +1,6 @@
 /** The reference's sections on `host` and on limits. */
 
-import { exampleArguments, hostExamples } from '../contract/host-examples.ts';
+import { hostExamples, listExampleArguments } from '../contract/host-examples.ts';
 import { limits } from '../contract/limits.ts';
 import { capabilities, type HostCallName, httpReach } from '../contract/protocol.ts';
 import type { CapabilityRow, HostRow } from '../contract/rows.ts';
@@ -64,7 +64,7 @@ ${exampleOf(`${member}.${method}` as HostCallName)}
 }
 
 function exampleOf(name: HostCallName): string {
-  const call = `await host.${name}(${exampleArguments(name).map(valueText).join(', ')});`;
+  const call = `await host.${name}(${listExampleArguments(name).map(valueText).join(', ')});`;
   const { result } = hostExamples[name];
   return result === undefined ? call : `const answer = ${call}\n// ${valueText(result)}`;
 }

@@ -9,7 +9,7 @@ import type { SecretKeys } from '../../db/files/secrets.ts';
 import type { RosterEntry } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
-import { grantedMembers, isGranted } from '../../sdk/contract/capabilities.ts';
+import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
@@ -92,7 +92,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const table = createTable(deps);
   const rate = new MinuteRate(deps.callsPerMinute ?? limits.hostCallsPerMinute);
   return {
-    members: (granted) => grantedMembers(granted),
+    members: (granted) => listGrantedCalls(granted),
     call: async (installation, request, childGone) => {
       const { entry } = installation;
       const started = performance.now();

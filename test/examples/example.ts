@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { stop } from 'esbuild';
 import { build } from '../../api/package/bundler-worker.ts';
 import { readFrontmatter } from '../../api/package/frontmatter.ts';
-import { effectiveSettings, manifest } from '../../sdk/contract/manifest.ts';
+import { manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
 import { root } from '../house/source-files.ts';
 import type { Teardown } from '../runner/harness.ts';
@@ -33,7 +33,7 @@ export async function readExample(slug: string, given: Configuration = {}): Prom
   const { data } = readFrontmatter(readme, manifest);
   return {
     ...{ slug, code: moved(built.bundle, given.addresses ?? {}), capabilities: data.capabilities },
-    ...{ settings: effectiveSettings(data, given.settings ?? {}), secrets: given.secrets ?? {} },
+    ...{ settings: resolveSettings(data, given.settings ?? {}), secrets: given.secrets ?? {} },
   };
 }
 

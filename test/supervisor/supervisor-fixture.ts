@@ -11,7 +11,7 @@ import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
 import { announceInstallation } from '../../db/postgres/notifications.ts';
 import { buildChild, buildInspectedChild } from '../../sandbox-child/build-child.ts';
-import { registeredCapabilities } from '../../sdk/contract/capabilities.ts';
+import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
 import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
@@ -176,7 +176,7 @@ async function addVersion(base: Base, pluginId: string, source: PluginSource) {
   const { sha256 } = await base.blobs.put(Buffer.from(source.code));
   const registrations =
     source.registrations ?? (await introspect(base.sandbox.jail, source.code, 'plugin.js')).registrations;
-  const capabilities = [...(source.capabilities ?? []), ...registeredCapabilities(registrations as never)].sort();
+  const capabilities = [...(source.capabilities ?? []), ...listRegisteredCapabilities(registrations as never)].sort();
   const versionId = randomUUIDv7();
   const settings = Object.fromEntries(Object.keys(source.settings ?? {}).map((name) => [name, { required: false }]));
   await base.pool.query(

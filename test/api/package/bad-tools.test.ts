@@ -142,7 +142,7 @@ t.test('two schemas of one $id are each their own', async (t) => {
 t.test('what a registration says of itself', async (t) => {
   const wrong: Record<string, RegExp> = {
     [tool({}).replace("'x'", "''")]: /tools\.x\.description: must not be empty/,
-    [tool({}).replace("'x'", '7')]: /tools\.x\.description: must be a text of 1-4096 characters/,
+    [tool({}).replace("'x'", '7')]: /tools\.x\.description: must be a string of 1-4096 characters/,
     [tool({}).replace("'x'", '"x".repeat(4097)')]: /tools\.x\.description: has more than 4096 characters/,
     '\nproviders.p = { models: [], chat: () => null };': /providers\.p\.models/,
     "\ncommands.c = { description: '', handler: () => '' };": /commands\.c\.description: must not be empty/,

@@ -3,7 +3,7 @@ import t from 'tap';
 import { accessDiff, isCovered, settledStatus } from '../../../api/installations/capability-diff.ts';
 import { findClash, pathFault, wrapperOf } from '../../../api/package/paths.ts';
 import { comparePrecedence, latestOf, previousOf, semVerFault } from '../../../api/plugins/version-order.ts';
-import { effectiveSettings, manifest } from '../../../sdk/contract/manifest.ts';
+import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
 
 const versions = (...texts: string[]) =>
   texts.map((text) =>
@@ -66,11 +66,11 @@ t.test('the status follows from what is missing, and a pause outlasts it', async
   t.equal(settledStatus('paused', of, nothing).status, 'paused');
   const picky = manifest.parse({ name: 'n', description: 'd', settings: { a: { enum: ['x', 'y'], default: 'x' } } });
   t.same(
-    effectiveSettings(picky, { a: 'gone', other: '1' }),
+    resolveSettings(picky, { a: 'gone', other: '1' }),
     { a: 'x' },
     'a value the version rules out is not handed on',
   );
-  t.same(effectiveSettings(picky, { a: 'y' }), { a: 'y' });
+  t.same(resolveSettings(picky, { a: 'y' }), { a: 'y' });
 });
 
 t.test('paths', async (t) => {

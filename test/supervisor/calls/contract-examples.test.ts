@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { exampleArguments, hostExamples } from '../../../sdk/contract/host-examples.ts';
+import { hostExamples, listExampleArguments } from '../../../sdk/contract/host-examples.ts';
 import {
   type EventName,
   eventEnvelope,
@@ -43,7 +43,7 @@ t.test('host calls', async (t) => {
     }),
   );
   for (const name of names) {
-    const args = exampleArguments(name);
+    const args = listExampleArguments(name);
     const outcome = await callTool(child, 'run', { member: name, args });
     // The wire carries no undefined: an object without the field says the same.
     t.same(outcome, { outcome: 'answered', answer: hostExamples[name].result }, `${name} answers its example`);

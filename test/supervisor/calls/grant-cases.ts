@@ -1,7 +1,6 @@
 /** What the grant matrix calls, and a fixture with two accounts that each own one of everything a host call can name. */
 import { dirname } from 'node:path';
-import { declarable } from '../../../sdk/contract/capabilities.ts';
-import type { HostCallName } from '../../../sdk/contract/protocol.ts';
+import { capabilities, type HostCallName } from '../../../sdk/contract/protocol.ts';
 import type { Teardown } from '../../runner/harness.ts';
 import { startDns } from '../host/dns-server.ts';
 import { serve } from '../host/http-target.ts';
@@ -81,6 +80,9 @@ const registered = { hooks: [], events: [], tools: { run: RUN }, commands: {}, p
 const offering = { ...registered, tools: {}, providers: { acme: { models: [{ id: 'm', name: 'M' }] } } };
 
 const isRead = (capability: string): boolean => capability.endsWith(':read');
+const declarable = Object.entries(capabilities).flatMap(([member, row]) =>
+  row.read ? [`host.${member}`, `host.${member}:read`] : [`host.${member}`],
+);
 const WHOLE = declarable.filter((capability) => !isRead(capability));
 
 export interface MatrixFixture {
