@@ -4,8 +4,6 @@
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import react from '@vitejs/plugin-react';
-import { build } from 'vite';
 import { compress, keepBuilt, sourcesHash } from './built-folder.ts';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
@@ -22,6 +20,8 @@ await keepBuilt(join(root, 'dist'), sourcesHash(root, SOURCES, NOT_SOURCES), asy
 });
 
 async function buildInto(outDir: string): Promise<void> {
+  // Loaded only when there is something to build: the bundler takes a second.
+  const [{ build }, { default: react }] = await Promise.all([import('vite'), import('@vitejs/plugin-react')]);
   await build({
     root,
     configFile: false,

@@ -1,6 +1,5 @@
 /** The API over a real database, real blobs, the real bundler and a real jailed child, for one test file. */
 import type { AddressInfo } from 'node:net';
-import { stop as stopEsbuild } from 'esbuild';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
@@ -12,13 +11,13 @@ import { openSecretKeys } from '../../db/files/secrets.ts';
 import { type Introspection, requestIntrospection } from '../../db/jobs/introspections.ts';
 import { startQueues } from '../../db/jobs/queues.ts';
 import { openListener } from '../../db/postgres/listener.ts';
-import { buildChild } from '../../sandbox-child/build-child.ts';
 import type { OpenApiDocument } from '../../service/http/openapi.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
+import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type AnswerCheck, checkAnswers } from './http/declared-answers.ts';
 
@@ -131,10 +130,7 @@ export async function listen({ app }: ApiFixture): Promise<number> {
 
 /** What the supervisor's worker does for a question of the API, without the queue between. */
 async function jailedIntrospect(directory: string, blobs: Blobs): Promise<Introspect> {
-  const program = await buildChild();
-  // This process's own esbuild, which would outlive the test otherwise.
-  await stopEsbuild();
-  const { jail } = await openSandbox({ mode: 'auto', directory, program });
+  const { jail } = await openSandbox({ mode: 'auto', directory, program: await childProgram() });
   return async ({ bundleSha256, sourceName }): Promise<Introspection> => {
     try {
       const bundle = (await blobs.read(bundleSha256)).toString('utf8');

@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { openIssuer } from '../../service/identity/tokens.ts';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { freePort } from '../fixtures/forked-process.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
@@ -24,7 +25,7 @@ export async function startProcesses(t: Teardown): Promise<ServiceProcesses> {
   const [api, ops, session, sessionOps] = ports;
   const chunks: string[] = [];
   const env = {
-    ...{ PATH: process.env.PATH, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'debug' },
+    ...{ ...bareEnvironment, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'debug' },
     ...{ PORT: api, API_OPS_PORT: ops, SUPERVISOR_PORT: session, SUPERVISOR_OPS_PORT: sessionOps },
   };
   await start(t, '../../supervisor/main.ts', env, chunks);

@@ -2,6 +2,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../deploy/operator/operator.ts', import.meta.url));
 
@@ -14,7 +15,7 @@ export interface Said {
 const environment = (env: Readonly<Record<string, string>>) => ({
   // A folder without a developer's `.env`.
   cwd: '/',
-  env: { PATH: process.env.PATH ?? '', ...env },
+  env: { ...bareEnvironment, ...env },
 });
 
 /** Runs a command to its end. */

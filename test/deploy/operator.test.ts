@@ -8,6 +8,7 @@ import { findPluginBySlug, insertPlugin } from '../../db/catalog/plugins.ts';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const run = promisify(execFile);
@@ -19,7 +20,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 t.setTimeout(180_000);
 
 function operator(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
-  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { PATH: process.env.PATH, ...env } });
+  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { ...bareEnvironment, ...env } });
 }
 
 t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what it did', async (t) => {
@@ -57,7 +58,7 @@ t.test('a record says who did what, when and why', async (t) => {
   await say(['block', 'spy', '--reason', 'it phones\nhome\u001b[31m'], { SUDO_USER: 'olga' });
   await say(['unblock', 'spy']);
   await run(process.execPath, [TOKEN, 'olga', '--operator'], {
-    ...{ cwd: ROOT, env: { PATH: process.env.PATH, DATABASE_URL, DATA_DIR: await temporaryFolder(t) } },
+    ...{ cwd: ROOT, env: { ...bareEnvironment, DATABASE_URL, DATA_DIR: await temporaryFolder(t) } },
   });
   const { command, actions } = JSON.parse(await say(['actions', '--json']));
   t.equal(command, 'actions');

@@ -1,16 +1,15 @@
 /** `/readyz` of both processes: each reason why one cannot serve, brought about for real. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { stop } from 'esbuild';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import t from 'tap';
 import { buildOperations } from '../../api/telemetry/operations.ts';
 import { startQueues } from '../../db/jobs/queues.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { buildChild } from '../../sandbox-child/build-child.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { buildHealth } from '../../supervisor/records/operations.ts';
+import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const metrics = { registry: new Registry() };
@@ -26,9 +25,7 @@ async function readiness({ app }: Process) {
 
 async function makeJail(t: Teardown) {
   const directory = join(await temporaryFolder(t), 'sandbox');
-  const program = await buildChild();
-  await stop();
-  return { directory, sandbox: await openSandbox({ mode: 'auto', directory, program }) };
+  return { directory, sandbox: await openSandbox({ mode: 'auto', directory, program: await childProgram() }) };
 }
 
 async function makeProcesses(t: Teardown) {

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { ServiceProcess } from '../../deploy/service-process.ts';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
 
 const MAIN = fileURLToPath(new URL('./service.ts', import.meta.url));
 const patient = new AbortController().signal;
@@ -21,7 +22,7 @@ interface Watched {
 function make(behaviour: string): Watched {
   const lines: string[] = [];
   const notices: string[] = [];
-  const env = { PATH: process.env.PATH, BEHAVIOUR: behaviour };
+  const env = { ...bareEnvironment, BEHAVIOUR: behaviour };
   const onLine = (line: string): number => lines.push(line);
   const onNotice = (sentence: string): number => notices.push(sentence);
   return { service: new ServiceProcess({ name: 'API', main: MAIN, env, onLine, onNotice }), lines, notices };
@@ -83,7 +84,7 @@ t.test('one that does not drain is ended by force', async (t) => {
 t.test('when its parent is killed it goes by itself', async (t) => {
   const script = `
     import { ServiceProcess } from ${JSON.stringify(new URL('../../deploy/service-process.ts', import.meta.url).href)};
-    const env = { PATH: process.env.PATH, BEHAVIOUR: 'serves' };
+    const env = { ...bareEnvironment, BEHAVIOUR: 'serves' };
     const onLine = (line) => console.log(line);
     await new ServiceProcess({ name: 'API', main: ${JSON.stringify(MAIN)}, env, onLine, onNotice() {} }).start();`;
   const parent: ChildProcess = spawn(process.execPath, ['--input-type=module', '-e', script], {

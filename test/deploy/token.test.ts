@@ -7,6 +7,7 @@ import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { openVerifier } from '../../service/identity/tokens.ts';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const run = promisify(execFile);
@@ -14,7 +15,7 @@ const SCRIPT = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 function token(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
-  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { PATH: process.env.PATH, ...env } });
+  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { ...bareEnvironment, ...env } });
 }
 
 t.test('prints one token and makes the account, with any DATABASE_URL', async (t) => {

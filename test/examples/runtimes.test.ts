@@ -8,6 +8,7 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
@@ -57,7 +58,7 @@ const TURNS = ['How many loafs?', 'the secret recipe', 'add 2 and 3', 'one', 'tw
 async function runExample(name: string, modelUrl: string): Promise<string[]> {
   const script = fileURLToPath(new URL(`../../examples/runtimes/${name}.ts`, import.meta.url));
   const env = {
-    ...{ PATH: process.env.PATH ?? '', HOME: '/tmp', MODEL_URL: modelUrl },
+    ...{ ...bareEnvironment, HOME: '/tmp', MODEL_URL: modelUrl },
     ...{ BULKHEAD_URL: `http://127.0.0.1:${port}`, BULKHEAD_TOKEN: await fixture.issuer.issue('ann') },
   };
   const child = spawn(process.execPath, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] });

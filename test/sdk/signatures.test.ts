@@ -5,12 +5,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
-import { buildChild } from '../../sandbox-child/build-child.ts';
 import { surfaces, type Target } from '../../sdk/contract/protocol.ts';
 import type { SurfaceRow } from '../../sdk/contract/rows.ts';
 import { Wire } from '../../supervisor/children/wire.ts';
+import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 /** Answers what it was called with. `keys` of the context without those that only the child adds. */
@@ -37,8 +36,7 @@ interface Seen {
 
 async function startChild(test: Teardown): Promise<{ wire: Wire; child: ChildProcess }> {
   const program = join(await temporaryFolder(test), 'child.cjs');
-  await writeFile(program, await buildChild());
-  test.teardown(() => stopEsbuild());
+  await writeFile(program, await childProgram());
   const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
   const handlers = {
     request: async () => null,

@@ -1,7 +1,6 @@
 /** A supervisor with everything real but the publish: database, blobs, jail, session API. Bundles are given as text. */
 import { randomUUIDv7 } from 'node:crypto';
 import { join } from 'node:path';
-import { stop } from 'esbuild';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
@@ -10,12 +9,12 @@ import { accountOf } from '../../db/accounts/accounts.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
 import { announceInstallation } from '../../db/postgres/notifications.ts';
-import { buildChild, buildInspectedChild } from '../../sandbox-child/build-child.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
 import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
+import { childProgram, inspectedChildProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 export interface PluginSource {
@@ -76,9 +75,7 @@ let sandbox: Promise<Sandbox> | undefined;
 function theSandbox(): Promise<Sandbox> {
   sandbox ??= (async () => {
     const directory = join(await temporaryFolder(t), 'sandbox');
-    const [program, inspectedProgram] = [await buildChild(), await buildInspectedChild()];
-    // Its service process would outlive the test.
-    await stop();
+    const [program, inspectedProgram] = [await childProgram(), await inspectedChildProgram()];
     return openSandbox({ mode: 'auto', directory, program, inspectedProgram });
   })();
   return sandbox;

@@ -1,11 +1,10 @@
 /** Consent to more access: the cases in which others lost it, or lost the service over it. */
-import { stop as stopEsbuild } from 'esbuild';
 import { pino } from 'pino';
 import t from 'tap';
-import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
@@ -128,8 +127,7 @@ t.test('a supervisor starts with a consent pending, runs the old version, and th
   await installs(cleo, quiet.slug);
   const second = await asking.publish('2.0.0', saying('New.', 'host.llm'));
   const { pool, blobs, keys } = { ...api, ...api.services };
-  const program = await buildChild();
-  await stopEsbuild();
+  const program = await childProgram();
   const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
   const logger = pino({ level: 'silent' });

@@ -1,11 +1,10 @@
 /** A plugin that crashes again and again, as its user sees it over REST: failed, why, until when, and well again. */
-import { stop as stopEsbuild } from 'esbuild';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { eventually } from '../../supervisor/supervisor-fixture.ts';
 import { type ApiFixture, type Client, startApiFixture } from '../api-fixture.ts';
@@ -26,8 +25,7 @@ const CRASHER = `middleware.systemPrompt = (ctx) => {
 
 /** A supervisor beside the API, whose restarts go by a clock of the test's. */
 async function superviseBy(t: Test, api: ApiFixture, now: () => number) {
-  const program = await buildChild();
-  await stopEsbuild();
+  const program = await childProgram();
   const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
   const { blobs, keys } = api.services;
   const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });

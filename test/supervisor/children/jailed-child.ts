@@ -1,7 +1,5 @@
 /** Children for tests: made in a temporary folder, ended and waited for with the test. */
-import { stop as stopEsbuild } from 'esbuild';
-import t from 'tap';
-import { buildChild } from '../../../sandbox-child/build-child.ts';
+
 import {
   type Bundle,
   type Child,
@@ -12,17 +10,8 @@ import {
 import type { Outcome } from '../../../supervisor/children/child-calls.ts';
 import type { ChildErrorKind } from '../../../supervisor/children/child-errors.ts';
 import { type Jail, type JailOptions, makeJail } from '../../../supervisor/jail/jail.ts';
+import { childProgram } from '../../runner/child-program.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
-
-// This process's own esbuild, which would outlive the test otherwise.
-t.teardown(() => stopEsbuild());
-
-let built: Promise<string> | null = null;
-/** The real child program, bundled once a test file. */
-export function childProgram(): Promise<string> {
-  built ??= buildChild();
-  return built;
-}
 
 export async function testJail(test: Teardown, options: Partial<JailOptions> = {}): Promise<Jail> {
   const directory = await temporaryFolder(test);

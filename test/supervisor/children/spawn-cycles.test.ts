@@ -7,14 +7,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { type Child, startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
 import { findLimiter } from '../../../supervisor/jail/limiter.ts';
+import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { eventually } from '../supervisor-fixture.ts';
-import { bundleOf, callTool, childProgram, toolOf } from './jailed-child.ts';
+import { bundleOf, callTool, toolOf } from './jailed-child.ts';
 
 const CYCLES = Number(process.env.SPAWN_CYCLES ?? 1_000);
 /** Until then everything that is made once has been made. */
@@ -48,8 +48,6 @@ const stages: readonly ((child: Child) => unknown)[] = [
 t.test(`${CYCLES} children later nothing is left`, async (t) => {
   const directory = await temporaryFolder(t);
   const jail = makeJail({ directory, program: await childProgram(), heapMegabytes: HEAP_MEGABYTES });
-  // Its service would be counted as left behind.
-  await stopEsbuild();
   const handlers = { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined };
   let begun = 0;
   let ended = 0;

@@ -1,9 +1,10 @@
 /** A supervisor to be killed: starts three children, one of them in an endless loop, and tells their process ids. */
-import { buildChild } from '../../../sandbox-child/build-child.ts';
+
 import { startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
+import { childProgram } from '../../runner/child-program.ts';
 
-const jail = makeJail({ directory: String(process.argv[2]), program: await buildChild() });
+const jail = makeJail({ directory: String(process.argv[2]), program: await childProgram() });
 const children = [0, 1, 2].map(() =>
   startChild(jail, { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined }),
 );

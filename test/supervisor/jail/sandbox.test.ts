@@ -3,8 +3,9 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openSandbox, refusal, type SandboxMode } from '../../../supervisor/jail/sandbox.ts';
+import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { bundleOf, callTool, childProgram, testChild, toolOf } from '../children/jailed-child.ts';
+import { bundleOf, callTool, testChild, toolOf } from '../children/jailed-child.ts';
 
 async function open(t: Test, mode: SandboxMode, bubblewrap: string | null = null) {
   return openSandbox({ directory: await temporaryFolder(t), program: await childProgram(), mode, bubblewrap });

@@ -1,0 +1,40 @@
+/** What all files of a run share: made before the first of them, removed after the last. */
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { CHILD_PROGRAMS_VARIABLE, writeChildPrograms } from './child-program.ts';
+import { SERVER_VARIABLE, startTestServer } from './server.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+/** Compiled modules of test files and of the processes they start. Kept between runs; `npm ci` removes it. */
+const COMPILE_CACHE = join(root, 'node_modules', '.cache', 'test-compile-cache');
+/** They write the folders that the API serves, unless these are up to date. */
+const SITE_BUILDERS = ['console/build-console.ts', 'docs/build-site.ts'];
+
+export interface PreparedRun {
+  /** Stops and removes what was made. Safe to call twice. */
+  end(): Promise<void>;
+}
+
+/** Makes everything, and tells the test files by environment variables where it is. */
+export async function prepareRun(): Promise<PreparedRun> {
+  process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
+  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-run-'));
+  let ending: Promise<void> | undefined;
+  const [server] = await Promise.all([startTestServer(), writeChildPrograms(folder), ...SITE_BUILDERS.map(build)]);
+  process.env[SERVER_VARIABLE] = server.url;
+  process.env[CHILD_PROGRAMS_VARIABLE] = folder;
+  return {
+    end() {
+      ending ??= Promise.all([server.stop(), rm(folder, { recursive: true })]).then(() => undefined);
+      return ending;
+    },
+  };
+}
+
+async function build(script: string): Promise<void> {
+  await promisify(execFile)(process.execPath, [script], { cwd: root });
+}

@@ -1,0 +1,25 @@
+/** The order of a run: the longest files first, some at a time. */
+import { availableParallelism } from 'node:os';
+
+/**
+ * Files at once. More than cores, because most files wait for other processes and for timers part of their time.
+ */
+const JOBS = Math.max(3, availableParallelism());
+
+/** The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. */
+const LONGEST: readonly string[] = [];
+
+export interface Job<T> {
+  readonly name: string;
+  start(): Promise<T>;
+}
+
+/** Runs all jobs and reports each as it ends. */
+export async function inOrder<T>(jobs: readonly Job<T>[], report: (result: T) => void): Promise<void> {
+  const rank = ({ name }: Job<T>): number => (LONGEST.includes(name) ? LONGEST.indexOf(name) : LONGEST.length);
+  const queue = jobs.toSorted((a, b) => rank(a) - rank(b)).values();
+  const work = async (): Promise<void> => {
+    for (const job of queue) report(await job.start());
+  };
+  await Promise.all(Array.from({ length: JOBS }, work));
+}

@@ -1,0 +1,20 @@
+/**
+ * The two sizes of a test: the quick one of every `npm test`, and the long one of `npm test -- --soak`.
+ *
+ * `--soak` runs the test files that import this one, and no others.
+ */
+
+/** Set by `npm test -- --soak`. */
+export const SOAK_VARIABLE = 'BULKHEAD_TEST_SOAK';
+/** Set by `npm test -- --seed N`. */
+export const SEED_VARIABLE = 'BULKHEAD_TEST_SEED';
+/** The quick suite makes the same random choices in every run. */
+const QUICK_SEED = 20_260_101;
+
+/** What every random choice of a test is derived from. */
+export const seed: number = Number(process.env[SEED_VARIABLE] ?? QUICK_SEED);
+
+/** How much of something this run does. */
+export function amount<T>(sizes: { readonly quick: T; readonly soak: T }): T {
+  return process.env[SOAK_VARIABLE] === '1' ? sizes.soak : sizes.quick;
+}
