@@ -13,7 +13,12 @@ import { answerClientError } from '../service/http/client-errors.ts';
 import { answerError } from '../service/http/errors.ts';
 import { readJsonBodies } from '../service/http/json-body.ts';
 import { noteRoutes } from '../service/http/openapi.ts';
-import { limitRates, limitStrangers, openStrangerGate, type RateLimits } from '../service/http/rate-limits.ts';
+import {
+  type AccountLimits,
+  AnonymousRateLimiter,
+  limitAccounts,
+  limitAnonymous,
+} from '../service/http/rate-limits.ts';
 import { answerUnknownRoutes } from '../service/http/unknown-routes.ts';
 import type { SignIn } from '../service/identity/sign-in.ts';
 import { withLogIds } from '../service/telemetry/log-ids.ts';
@@ -56,7 +61,12 @@ export interface AppDeps {
   readonly signIn: SignIn;
   readonly metrics: Pick<Metrics, 'answered'>;
   readonly logger: FastifyBaseLogger;
-  readonly limits: RateLimits & { readonly uploadsAtOnce: number; readonly installationsPerAccount: number };
+  readonly limits: AccountLimits & {
+    /** Requests per minute of one address without a valid token. */
+    readonly anonymous: number;
+    readonly uploadsAtOnce: number;
+    readonly installationsPerAccount: number;
+  };
   /** Reverse proxies whose `X-Forwarded-For` is believed: addresses and networks. Absent: none. */
   readonly trustProxy?: readonly string[];
   /** As users reach the service, without a slash at the end. */
@@ -108,7 +118,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
   await app.register(async (scope) => restInterface(scope, deps), { prefix: API_PREFIX });
   const openToAll = async (scope: FastifyInstance) => {
-    await limitStrangers(scope, deps.limits);
+    limitAnonymous(scope, deps.limits.anonymous);
     await scope.register(signInRoutes(facts));
     await scope.register(documentationRoutes(describe));
   };
@@ -152,9 +162,8 @@ async function restInterface(app: FastifyInstance, deps: AppDeps): Promise<void>
   const { services, signIn, limits, publicUrl, signInFacts } = deps;
   readJsonBodies(app);
   await app.register(multipart);
-  await limitRates(app, limits);
-  // Hooks of the scope run before those that the limits add to each route.
-  requireSignIn(app, signIn, openStrangerGate(limits));
+  requireSignIn(app, signIn, new AnonymousRateLimiter(limits.anonymous));
+  limitAccounts(app, limits);
   app.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
   const uploads = openUploadGate(limits.uploadsAtOnce);
   await app.register(accountRoutes);

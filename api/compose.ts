@@ -100,7 +100,7 @@ function limitsOf(config: ApiConfig): AppDeps['limits'] {
   return {
     reads: config.READS_PER_MINUTE,
     writes: config.WRITES_PER_MINUTE,
-    strangers: config.STRANGER_REQUESTS_PER_MINUTE,
+    anonymous: config.STRANGER_REQUESTS_PER_MINUTE,
     uploadsAtOnce: config.UPLOADS_AT_ONCE,
     installationsPerAccount: config.INSTALLATIONS_PER_ACCOUNT,
   };

@@ -121,7 +121,7 @@ function callers(config: SupervisorConfig): SessionCallers {
   return {
     consoleOrigin: new URL(publicUrl(config)).origin,
     trustProxy: config.TRUST_PROXY,
-    strangers: config.STRANGER_REQUESTS_PER_MINUTE,
+    anonymous: config.STRANGER_REQUESTS_PER_MINUTE,
   };
 }
 

@@ -12,9 +12,9 @@ import { databaseFault } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
+import type { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { Addresses } from './address-cache.ts';
 import type { Intake } from './intake.ts';
-import type { RoutingRates } from './routing-rates.ts';
 import { endToEndHeaders, readBody } from './webhook-request.ts';
 
 const PREFIX = '/webhook/';
@@ -23,7 +23,8 @@ const RETRY_AFTER_S = 5;
 
 export interface IngressDeps {
   readonly addresses: Pick<Addresses, 'find'>;
-  readonly rates: RoutingRates;
+  /** Limits the requests of each routing id. */
+  readonly rateLimits: TokenBuckets;
   readonly intake: Pick<Intake, 'accept'>;
   /** Asks the plugin at once; null: it has no answer in time, so the request is queued as usual. */
   handshake(delivery: NewDelivery): Promise<HandshakeReply | null>;
@@ -60,8 +61,11 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
   const address = await deps.addresses.find(routingId);
   if (address === 'unknown') throw unknown();
   if (address === 'retired') throw new Problem('gone', 'This webhook address was replaced or disconnected.');
-  if (!deps.rates.take(routingId)) {
-    throw new Problem('rate_limited', 'This address gets too many requests. Slow down.', { retryAfter: 1 });
+  const bucket = deps.rateLimits.get(routingId);
+  if (!bucket.take()) {
+    const retryAfter = bucket.secondsUntil(1);
+    const detail = `Rate limit exceeded: too many requests to this webhook address. Retry after ${retryAfter} s.`;
+    throw new Problem('rate_limited', detail, { retryAfter });
   }
   const body = await readBody(request);
   const { channelId, installationId, accountId } = address;

@@ -5,12 +5,12 @@ import type { Pool } from 'pg';
 import { requestHandshake, sweepHandshakes } from '../../db/channels/handshakes.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './address-cache.ts';
 import { createIngress } from './ingress.ts';
 import { Intake } from './intake.ts';
-import { RoutingRates } from './routing-rates.ts';
 import { Spool } from './spool.ts';
 
 export interface WebhookDeps {
@@ -37,7 +37,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   await sweepHandshakes(pool);
   const serve = createIngress({
     addresses: await Addresses.open(pool, listener),
-    rates: new RoutingRates(config.WEBHOOKS_PER_SECOND, config.WEBHOOK_BURST),
+    rateLimits: new TokenBuckets({ perSecond: config.WEBHOOKS_PER_SECOND, burst: config.WEBHOOK_BURST }),
     intake,
     handshake: (delivery) => requestHandshake({ pool, listener }, delivery),
     answered: deps.metrics.webhookAnswered,

@@ -1,9 +1,9 @@
-/** Every request under `/api` acts as the account of its bearer token. */
+/** Authentication: a request acts as the account of its bearer token. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../identity/caller.ts';
 import type { SignIn } from '../identity/sign-in.ts';
-import type { StrangerGate } from './rate-limits.ts';
+import type { AnonymousRateLimiter } from './rate-limits.ts';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
@@ -14,26 +14,30 @@ declare module 'fastify' {
 }
 
 /**
- * Adds the check to an app or a scope of it. Runs before the body is read.
+ * Requires a valid token for every route of a scope. Runs before the body is read.
  *
- * @param strangers counts a request whose token was never good here, before it is looked at
+ * @param limiter counts requests whose token has not been valid in this process before
  */
-export function requireSignIn(app: FastifyInstance, { signIn, knows }: SignIn, strangers: StrangerGate): void {
-  app.decorateRequest('caller', null);
-  app.addHook('onRequest', async (request, reply) => {
+export function requireSignIn(
+  scope: FastifyInstance,
+  { signIn, knows }: SignIn,
+  limiter: Pick<AnonymousRateLimiter, 'consume' | 'refund'>,
+): void {
+  scope.decorateRequest('caller', null);
+  scope.addHook('onRequest', async (request, reply) => {
     const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-    const isStranger = token === undefined || !knows(token);
-    if (isStranger) strangers.meet(request, reply);
+    const isKnown = token !== undefined && knows(token);
+    if (!isKnown) limiter.consume(request, reply);
     if (token === undefined) {
       throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
     }
     request.caller = await signIn(token);
-    if (isStranger) strangers.welcome(request);
+    if (!isKnown) limiter.refund(request, reply);
   });
 }
 
-/** The account a request acts as; only behind `requireSignIn`. */
+/** The account a request acts as. Only for routes behind `requireSignIn`. */
 export function callerOf(request: FastifyRequest): Caller {
-  if (!request.caller) throw new Error(`${request.routeOptions.url} is served without a sign-in`);
+  if (!request.caller) throw new Error(`${request.routeOptions.url} has no authentication`);
   return request.caller;
 }

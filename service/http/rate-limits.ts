@@ -1,73 +1,85 @@
-/** How many requests an account may make a minute, reads and writes counted apart, and how many an unknown address. */
-import rateLimit, { normalizeIP } from '@fastify/rate-limit';
+/** Rate limits of HTTP requests, counted in this process: per account for requests with a valid token, per address for all others. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import ipaddr from 'ipaddr.js';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { openStrangers } from '../identity/anonymous-rate-limiter.ts';
+import { perMinute, type TokenBucket, TokenBuckets } from '../timing/token-bucket.ts';
 import { callerOf } from './authentication.ts';
 
-const WINDOW_MS = 60_000;
-/** Accounts counted at once in this process; beyond, the one unused for the longest time starts anew. */
-const ACCOUNTS_MAX = 50_000;
-/** The same for addresses; of IPv6, networks of 64 bits. */
-const ADDRESSES_MAX = 50_000;
+/** The longest address text that is kept: a proxy may pass on anything. Characters. */
+const ADDRESS_MAX = 64;
+/** IPv6 hosts get a network of 64 bits each, so all of its addresses count as one. */
+const IPV6_NETWORK_GROUPS = 4;
 
-export interface RateLimits {
-  /** Requests a minute. */
+const HEADERS = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset'] as const;
+
+/** Requests per minute. */
+export interface AccountLimits {
   readonly reads: number;
   readonly writes: number;
-  /** Of one address: with no token, with one not known to be good, or to what needs none. */
-  readonly strangers: number;
 }
 
-const isRead = (request: FastifyRequest): boolean => request.method === 'GET' || request.method === 'HEAD';
-
-/** Adds the limits to a scope whose requests are signed in already. Counts are kept per process. */
-export async function limitRates(app: FastifyInstance, { reads, writes }: RateLimits): Promise<void> {
-  await app.register(rateLimit, {
-    timeWindow: WINDOW_MS,
-    cache: ACCOUNTS_MAX,
-    max: (request) => (isRead(request) ? reads : writes),
-    keyGenerator: (request) => `${isRead(request) ? 'read' : 'write'} ${callerOf(request).id}`,
-    enableDraftSpec: true,
-    errorResponseBuilder: (request, { max, ttl }) => {
-      const kind = isRead(request) ? 'reads' : 'writes';
-      return tooMany(`Your account may make ${max} ${kind} a minute, and did.`, ttl);
-    },
+/** Limits the requests of each account in a scope whose requests are signed in. */
+export function limitAccounts(scope: FastifyInstance, { reads, writes }: AccountLimits): void {
+  const readBuckets = new TokenBuckets(perMinute(reads));
+  const writeBuckets = new TokenBuckets(perMinute(writes));
+  scope.addHook('onRequest', async (request, reply) => {
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
+    const bucket = (isRead ? readBuckets : writeBuckets).get(callerOf(request).id);
+    const limit = isRead ? reads : writes;
+    takeToken(bucket, reply, limit, `${limit} ${isRead ? 'reads' : 'writes'} per minute of one account`);
   });
 }
 
-/** Adds the limit of an address to a scope that anybody may read. */
-export async function limitStrangers(app: FastifyInstance, { strangers }: RateLimits): Promise<void> {
-  await app.register(rateLimit, {
-    ...{ timeWindow: WINDOW_MS, cache: ADDRESSES_MAX, max: strangers, enableDraftSpec: true },
-    errorResponseBuilder: (_request, { max, ttl }) => tooMany(strangersWord(max), ttl),
-  });
+/** Limits the requests of each address in a scope that needs no token. */
+export function limitAnonymous(scope: FastifyInstance, requestsPerMinute: number): void {
+  const limiter = new AnonymousRateLimiter(requestsPerMinute);
+  scope.addHook('onRequest', async (request, reply) => limiter.consume(request, reply));
 }
 
-/** Meets callers whose token was never good here, by their address. */
-export interface StrangerGate {
-  /** Counts a request before it costs anything. @throws Problem `rate_limited` */
-  meet(request: FastifyRequest, reply: FastifyReply): void;
-  /** Its token was good after all. */
-  welcome(request: FastifyRequest): void;
+/**
+ * Limits the requests of each address that carry no valid token. A request is counted before its token is verified, so
+ * that a flood of invalid tokens costs no signature checks.
+ */
+export class AnonymousRateLimiter {
+  readonly #limit: number;
+  readonly #buckets: TokenBuckets;
+
+  constructor(requestsPerMinute: number) {
+    this.#limit = requestsPerMinute;
+    this.#buckets = new TokenBuckets(perMinute(requestsPerMinute));
+  }
+
+  /** @throws Problem `rate_limited` */
+  consume(request: FastifyRequest, reply: FastifyReply): void {
+    const rule = `${this.#limit} requests per minute of one address without a valid token`;
+    takeToken(this.#bucketOf(request), reply, this.#limit, rule);
+  }
+
+  /** The token was valid: the request does not count, because many users may share an address. */
+  refund(request: FastifyRequest, reply: FastifyReply): void {
+    this.#bucketOf(request).refund();
+    for (const header of HEADERS) reply.removeHeader(header);
+  }
+
+  #bucketOf({ ip }: FastifyRequest): TokenBucket {
+    return this.#buckets.get(networkOf(ip));
+  }
 }
 
-export function openStrangerGate({ strangers: max }: RateLimits): StrangerGate {
-  const strangers = openStrangers(max);
-  return {
-    meet(request, reply) {
-      strangers.meet(normalizeIP(request.ip), ({ max, remaining, resetSeconds }) => {
-        // An account's own numbers take their place where the sign-in succeeds.
-        reply.header('ratelimit-limit', max).header('ratelimit-remaining', remaining);
-        reply.header('ratelimit-reset', resetSeconds);
-      });
-    },
-    welcome: (request) => strangers.welcome(normalizeIP(request.ip)),
-  };
+/** @throws Problem `rate_limited` */
+function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule: string): void {
+  const isAllowed = bucket.take();
+  const values = [limit, bucket.remaining(), bucket.secondsUntil(limit)];
+  for (const [index, header] of HEADERS.entries()) reply.header(header, String(values[index]));
+  if (isAllowed) return;
+  const retryAfter = bucket.secondsUntil(1);
+  throw new Problem('rate_limited', `Rate limit exceeded: ${rule}. Retry after ${retryAfter} s.`, { retryAfter });
 }
 
-const strangersWord = (max: number): string =>
-  `Your address may make ${max} requests a minute without a token that is known to be good, and did.`;
-
-const tooMany = (what: string, ttlMs: number): Problem =>
-  new Problem('rate_limited', `${what} Wait as long as Retry-After says.`, { retryAfter: Math.ceil(ttlMs / 1000) });
+/** The key an address is counted under. */
+function networkOf(address: string): string {
+  if (!ipaddr.isValid(address)) return address.slice(0, ADDRESS_MAX);
+  const parsed = ipaddr.process(address);
+  if (parsed instanceof ipaddr.IPv6) return parsed.parts.slice(0, IPV6_NETWORK_GROUPS).join(':');
+  return parsed.toString();
+}

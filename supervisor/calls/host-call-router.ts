@@ -14,6 +14,7 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
+import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { WireRefusal } from '../children/wire.ts';
 import { type AgentMail, agentCalls } from '../host/agents.ts';
 import { checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
@@ -33,7 +34,6 @@ import type { Workspaces } from '../host/workspace/workspaces.ts';
 import type { AuditSink } from '../records/audit-sink.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
-import { MinuteRate } from '../records/rate.ts';
 import type { Invocation, Invocations } from './invocations.ts';
 
 type Table = { readonly [Name in HostCallName]: HostHandlers[Name] };
@@ -90,7 +90,7 @@ function createTable(deps: HostCallRouterDeps): Table {
 /** Creates the router. A row without a handler does not compile. */
 export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const table = createTable(deps);
-  const rate = new MinuteRate(deps.callsPerMinute ?? limits.hostCallsPerMinute);
+  const rateLimits = new TokenBuckets(perMinute(deps.callsPerMinute ?? limits.hostCallsPerMinute));
   return {
     members: (granted) => listGrantedCalls(granted),
     call: async (installation, request, childGone) => {
@@ -101,7 +101,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
         record(deps, entry, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
         const answer = await tracedCall(request, invocation, () =>
-          answerCall(table, rate, { installation, entry, request, invocation, childGone }),
+          answerCall(table, rateLimits, { installation, entry, request, invocation, childGone }),
         );
         note('ok', null);
         return answer;
@@ -140,14 +140,15 @@ interface Call {
   readonly childGone: AbortSignal;
 }
 
-async function answerCall(table: Table, rate: MinuteRate, call: Call): Promise<unknown> {
+async function answerCall(table: Table, rateLimits: TokenBuckets, call: Call): Promise<unknown> {
   const { entry, request, invocation } = call;
   if (!Object.hasOwn(hostCalls, request.member)) throw new Refusal('denied', 'there is no such host call');
   const name = request.member as HostCallName;
   const row: HostRow = hostCalls[name];
   if (!isGranted(row, entry.granted)) throw new Refusal('denied', `host.${name} is not granted`);
   const handler = table[name];
-  if (!rate.take(entry.installationId)) throw new Refusal('denied', `host.${name}: too many host calls a minute`);
+  if (!rateLimits.get(entry.installationId).take())
+    throw new Refusal('denied', `host.${name}: too many host calls a minute`);
   const args = checkArguments(name, row, request.args);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
   try {

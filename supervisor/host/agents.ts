@@ -11,7 +11,7 @@ import {
 import type { Queues } from '../../db/jobs/queues.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import { MinuteRate } from '../records/rate.ts';
+import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
 
 type Calls = 'agents.list' | 'agents.create' | 'agents.update' | 'agents.remove' | 'agents.send';
@@ -67,7 +67,7 @@ export function agentCalls(pool: Pool, queues: Queues, mail: AgentMail): Pick<Ho
 }
 
 function sender(mail: AgentMail): HostHandlers['agents.send'] {
-  const rate = new MinuteRate(AGENT_MESSAGES_PER_MINUTE);
+  const rateLimits = new TokenBuckets(perMinute(AGENT_MESSAGES_PER_MINUTE));
   /** Of the very objects that hooks of a message run for: a handler that sends is known by its session. */
   const depths = new WeakMap<Session, number>();
   return async (scope, given) => {
@@ -76,7 +76,7 @@ function sender(mail: AgentMail): HostHandlers['agents.send'] {
     const depth = scope.session ? (depths.get(scope.session) ?? 0) : 0;
     if (depth >= AGENT_MESSAGE_DEPTH)
       throw new HostError(`messages set off messages ${AGENT_MESSAGE_DEPTH} times already; this one is not sent`);
-    if (!rate.take(entry.accountId))
+    if (!rateLimits.get(entry.accountId).take())
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
     const opened = await mail.openSession(entry.accountId, agentId);
     if (!opened) throw new HostError('there is no such agent');

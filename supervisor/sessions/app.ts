@@ -1,12 +1,10 @@
 /** The session API: what agent runtimes call. Composes routes; `main.ts` listens. */
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
-import { normalizeIP } from '@fastify/rate-limit';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { openStrangers } from '../../service/identity/anonymous-rate-limiter.ts';
-import type { SignIn } from '../../service/identity/sign-in.ts';
+import { callerOf, requireSignIn } from '../../service/http/authentication.ts';
+import { AnonymousRateLimiter } from '../../service/http/rate-limits.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { installInspector, isInspectorPath } from '../children/inspector/route.ts';
 import { installMcp } from '../mcp/route.ts';
@@ -32,7 +30,6 @@ declare module 'fastify' {
   }
 }
 
-const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 /** A compaction carries whole conversations. */
 const BODY_MAX_BYTES = 16 * MIB;
 /** A call may honestly take a provider's 120 s; a connection that is idle longer is closed. Milliseconds. */
@@ -41,8 +38,8 @@ const KEEP_ALIVE_MS = 75_000;
 /** How long a browser remembers that it may call, seconds. */
 const PREFLIGHT_S = 600;
 
-/** Requests a minute of one address without a good token, where nobody says otherwise. */
-const STRANGER_REQUESTS = 600;
+/** The default of `SessionCallers.anonymous`. */
+const ANONYMOUS_PER_MINUTE = 600;
 
 /** Who may call, from where. */
 export interface SessionCallers {
@@ -50,15 +47,15 @@ export interface SessionCallers {
   readonly consoleOrigin?: string | undefined;
   /** Reverse proxies whose `X-Forwarded-For` is believed: addresses and networks. Absent: none. */
   readonly trustProxy?: readonly string[] | undefined;
-  /** Requests a minute of one address without a good token. */
-  readonly strangers?: number | undefined;
+  /** Requests per minute of one address without a valid token. */
+  readonly anonymous?: number | undefined;
 }
 
 /** Builds the session API. */
 export function buildSessionApi(
   services: SessionServices,
   logger: FastifyBaseLogger,
-  { consoleOrigin, trustProxy = [], strangers = STRANGER_REQUESTS }: SessionCallers = {},
+  { consoleOrigin, trustProxy = [], anonymous = ANONYMOUS_PER_MINUTE }: SessionCallers = {},
 ): FastifyInstance {
   const app = Fastify({
     loggerInstance: logger,
@@ -78,7 +75,12 @@ export function buildSessionApi(
   if (consoleOrigin !== undefined) {
     app.register(cors, { origin: consoleOrigin, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
   }
-  requireSignIn(app, services.signIn, strangers);
+  app.decorateRequest('accountId', '');
+  app.addHook('onRequest', async (request, reply) => void reply.header('x-request-id', request.id));
+  requireSignIn(app, services.signIn, new AnonymousRateLimiter(anonymous));
+  app.addHook('onRequest', async (request) => {
+    request.accountId = callerOf(request).id;
+  });
   app.addHook('onResponse', async (request, reply) => {
     const { method, routeOptions } = request;
     services.metrics.sessionAnswered(method, routeOptions.url, reply.statusCode, reply.elapsedTime);
@@ -105,21 +107,4 @@ function installRoutes(app: FastifyInstance, services: SessionServices): void {
   installMcp(app, services, RELEASE);
   installDraftTrials(app, services);
   installInspector(app, services.inspections);
-}
-
-/** Every request acts as the account of its token; unknown callers are counted by address before it is looked at. */
-function requireSignIn(app: FastifyInstance, { signIn, knows }: SignIn, perMinute: number): void {
-  const strangers = openStrangers(perMinute);
-  app.decorateRequest('accountId', '');
-  app.addHook('onRequest', async (request, reply) => {
-    reply.header('x-request-id', request.id);
-    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-    const isStranger = token === undefined || !knows(token);
-    if (isStranger) strangers.meet(normalizeIP(request.ip));
-    if (token === undefined) {
-      throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
-    }
-    request.accountId = (await signIn(token)).id;
-    if (isStranger) strangers.welcome(normalizeIP(request.ip));
-  });
 }

@@ -49,7 +49,7 @@ export interface ApiOptions {
   readonly limits?: {
     reads?: number;
     writes?: number;
-    strangers?: number;
+    anonymous?: number;
     uploadsAtOnce?: number;
     installationsPerAccount?: number;
   };
@@ -100,7 +100,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     limits: {
       reads: 100_000,
       writes: 100_000,
-      strangers: 100_000,
+      anonymous: 100_000,
       uploadsAtOnce: 100,
       installationsPerAccount: 100,
       ...options.limits,

@@ -1,0 +1,92 @@
+/** Token buckets: the rate limiter of every limit per account, address, routing id and installation. */
+
+const SECOND_MS = 1_000;
+const MINUTE_S = 60;
+/** Buckets kept by one limiter. Beyond it, the bucket unused for the longest time is dropped: its key starts with a full one. */
+const BUCKETS_MAX = 50_000;
+
+export interface Rate {
+  /** Tokens that a full bucket holds. */
+  readonly burst: number;
+  readonly perSecond: number;
+}
+
+/** A full minute's tokens may be taken at once. */
+export const perMinute = (tokens: number): Rate => ({ burst: tokens, perSecond: tokens / MINUTE_S });
+
+export class TokenBucket {
+  readonly #rate: Rate;
+  readonly #now: () => number;
+  #tokens: number;
+  #refilledAt: number;
+
+  /** @param now milliseconds of a monotonic clock */
+  constructor(rate: Rate, now: () => number = () => performance.now()) {
+    this.#rate = rate;
+    this.#now = now;
+    this.#tokens = rate.burst;
+    this.#refilledAt = now();
+  }
+
+  /** Takes tokens if there are enough. The clock is read only when there are not. */
+  take(tokens = 1): boolean {
+    if (this.#tokens < tokens) this.#refill();
+    if (this.#tokens < tokens) return false;
+    this.#tokens -= tokens;
+    return true;
+  }
+
+  /** Takes tokens whether or not there are enough. False: the bucket is in debt until it has refilled. */
+  overdraw(tokens: number): boolean {
+    this.#tokens -= tokens;
+    if (this.#tokens <= 0) this.#refill();
+    return this.#tokens > 0;
+  }
+
+  /** Puts a token back that was taken for nothing. */
+  refund(): void {
+    this.#tokens = Math.min(this.#rate.burst, this.#tokens + 1);
+  }
+
+  /** Whole tokens that are left. */
+  remaining(): number {
+    this.#refill();
+    return Math.max(0, Math.floor(this.#tokens));
+  }
+
+  /** Seconds until this many tokens are there, rounded up; at least 1. */
+  secondsUntil(tokens: number): number {
+    this.#refill();
+    return Math.max(1, Math.ceil((tokens - this.#tokens) / this.#rate.perSecond));
+  }
+
+  #refill(): void {
+    const now = this.#now();
+    const gained = ((now - this.#refilledAt) / SECOND_MS) * this.#rate.perSecond;
+    this.#tokens = Math.min(this.#rate.burst, this.#tokens + gained);
+    this.#refilledAt = now;
+  }
+}
+
+/** One token bucket per key. */
+export class TokenBuckets {
+  readonly #rate: Rate;
+  readonly #now: (() => number) | undefined;
+  readonly #buckets = new Map<string, TokenBucket>();
+
+  constructor(rate: Rate, now?: () => number) {
+    this.#rate = rate;
+    this.#now = now;
+  }
+
+  /** The bucket of a key; a new one is full. */
+  get(key: string): TokenBucket {
+    const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#rate, this.#now);
+    // A Map keeps insertion order, so the first entry is the one unused for the longest time.
+    this.#buckets.delete(key);
+    this.#buckets.set(key, bucket);
+    const [oldest] = this.#buckets.keys();
+    if (this.#buckets.size > BUCKETS_MAX && oldest !== undefined) this.#buckets.delete(oldest);
+    return bucket;
+  }
+}
