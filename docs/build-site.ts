@@ -1,6 +1,6 @@
 /**
- * Builds the documentation site into `dist/`, unless what is there was built from these very pages. `npm start` runs it
- * beside the console's. With `--check` it builds nothing and fails when a link leads nowhere.
+ * Builds the documentation site into `docs/dist/`, unless its sources have not changed. `npm start` runs it. With `--check` it builds
+ * nothing and exits with 1 if a link is broken.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,29 +8,30 @@ import { keepBuilt, sourcesHash } from '../console/built-folder.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const SOURCES = [
-  ...['docs/*.{md,ts}', 'docs/site/**/*.*', 'docs/pictures/*', 'console/built-folder.ts', 'console/public/icon.svg'],
-  ...[
-    'README.md',
-    'CHANGELOG.md',
-    'sdk/*.{md,ts}',
-    'sdk/contract/*.ts',
-    'sdk/generate/*.ts',
-    'examples/**/*.*',
-    'package.json',
-    'package-lock.json',
-  ],
+  'docs/*.{md,ts}',
+  'docs/site/**/*.*',
+  'docs/pictures/*',
+  'console/built-folder.ts',
+  'console/public/icon.svg',
+  'README.md',
+  'CHANGELOG.md',
+  'sdk/*.{md,ts}',
+  'sdk/contract/*.ts',
+  'examples/**/*.*',
+  'package.json',
+  'package-lock.json',
 ];
 
-// What builds it is loaded only when there is something to build.
-if (process.argv.includes('--check')) await check();
-else await keepBuilt(join(root, 'docs/dist'), sourcesHash(root, SOURCES), writeSite);
+// The builder's packages are loaded only if there is something to build.
+if (process.argv.includes('--check')) await checkLinks();
+else await keepBuilt(join(root, 'docs/dist'), sourcesHash(root, SOURCES), buildSite);
 
-async function writeSite(outDir: string): Promise<void> {
-  const writing = await import('./site/writing.ts');
-  await writing.writeSite(outDir);
+async function buildSite(outDir: string): Promise<void> {
+  const { writeSite } = await import('./site/write-site.ts');
+  await writeSite(outDir);
 }
 
-async function check(): Promise<void> {
+async function checkLinks(): Promise<void> {
   const { makeSite } = await import('./site/site.ts');
   const { faults } = makeSite();
   for (const fault of faults) console.error(fault);

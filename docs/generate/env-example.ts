@@ -4,10 +4,11 @@ import { describeSettings, type SettingDoc, sharedSettings } from '../../service
 import { supervisorSettings } from '../../supervisor/config.ts';
 
 const HEAD = `# Every setting, with its default. Set what you need in the environment, or copy this file to .env, which is read
-# from the folder the service is started in. An empty one counts as not set. A bad one stops start-up and is named.
+# from the folder in which the service starts. An empty value counts as not set. An invalid value stops start-up with a sentence that
+# names it.
 `;
 
-/** The whole file: settings that API and supervisor share first, then those of each. */
+/** Settings that both processes share come first, then those of each. */
 export function envExample(): string {
   const shared = new Set(Object.keys(sharedSettings));
   const sections = [
@@ -22,8 +23,8 @@ export function envExample(): string {
   return HEAD + written.join('');
 }
 
-/** What may be written, where the meaning does not say it. */
+/** Unit and allowed values. */
 function range({ unit, values }: SettingDoc): string {
-  const said = [unit, values].filter((part) => part !== null).join(', ');
-  return said === '' ? '' : `# (${said})\n`;
+  const text = [unit, values].filter((part) => part !== null).join(', ');
+  return text === '' ? '' : `# (${text})\n`;
 }

@@ -3,7 +3,7 @@ import { apiSettings } from '../../api/config.ts';
 import { sharedSettings } from '../../service/settings/settings.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 
-/** The chart sets these from its own values, or they hang together with its ports and volumes. */
+/** The chart sets these itself, from its values, ports and volumes. */
 const OF_THE_CHART = new Set([
   ...['DATA_DIR', 'DATABASE_URL', 'HOST', 'PORT', 'SUPERVISOR_PORT', 'OPS_HOST', 'API_OPS_PORT', 'SUPERVISOR_OPS_PORT'],
   ...['PUBLIC_URL', 'SUPERVISOR_URL', 'WEBHOOK_URL', 'TRUST_PROXY'],
@@ -26,7 +26,7 @@ const closed = (properties: Readonly<Record<string, Schema>>, ...required: strin
 function settingsOf(shape: object): Schema {
   const names = Object.keys(shape).filter((name) => !OF_THE_CHART.has(name));
   const value = { type: ['string', 'integer', 'boolean'] };
-  // Traces are asked for by the standard's own variables.
+  // The standard variables of OpenTelemetry.
   const patternProperties = { '^OTEL_[A-Z_]+$': value };
   return { ...closed(Object.fromEntries(names.map((name) => [name, value]))), patternProperties };
 }
@@ -37,7 +37,7 @@ const processOf = (shape: object, more: Readonly<Record<string, Schema>> = {}): 
     ...{ nodeSelector: labels, tolerations: list, podAnnotations: labels, ...more },
   });
 
-/** JSON Schema draft 7, as Helm reads it. */
+/** JSON Schema draft 7, the version that Helm supports. */
 export function valuesSchema(): Schema {
   const switched = { enabled: flag, labels };
   const properties = {

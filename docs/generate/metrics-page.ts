@@ -13,18 +13,21 @@ function section(title: string, table: MetricTable): string[] {
   return [`## ${title}`, '', '| Metric | Type | Labels | |', '|---|---|---|---|', ...rows, ''];
 }
 
-/** The page, as it must be. */
 export function metricsPage(): string {
   return [
     '# Metrics',
     '',
     'Generated from `supervisor/records/metric-table.ts` and `api/telemetry/metric-table.ts` by `npm run -s generate`.',
     '',
-    'Labels hold the protocol’s keys, route patterns and slugs. The first `METRICS_SLUGS` plugins are told apart, the rest',
-    'counts as `other`. Tools, commands and providers have the name `any`: their own names, and everything by installation,',
-    'are in `GET /installations/{id}/metrics`. Besides these, both processes have prom-client’s defaults: processor, memory,',
-    'garbage collection, event-loop delay (`nodejs_eventloop_lag_p99_seconds`). Several supervisors read the same queues: take',
-    'the maximum of `bulkhead_queue_*` and `bulkhead_dead_letters`, and the sum of the rest.',
+    'Labels are keys of the protocol, route patterns and slugs. The first `METRICS_SLUGS` plugins have their own label; the',
+    'others count as `other`. Tools, commands and providers have the name `any`; `GET /installations/{id}/metrics` has their',
+    'own names and the figures per installation.',
+    '',
+    'Both processes also have prom-client’s default metrics: processor, memory, garbage collection, event loop delay',
+    '(`nodejs_eventloop_lag_p99_seconds`).',
+    '',
+    '**With several supervisors**, take the maximum of `bulkhead_queue_*` and `bulkhead_dead_letters`, because all read the',
+    'same queues, and the sum of the rest.',
     '',
     ...section('Supervisor: `SUPERVISOR_OPS_PORT`, `/metrics`', supervisorMetrics),
     ...section('API: `API_OPS_PORT`, `/metrics`', apiMetrics),

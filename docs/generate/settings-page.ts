@@ -7,13 +7,14 @@ const HEAD = `# Settings
 
 Generated from \`service/settings/settings.ts\`, \`api/config.ts\` and \`supervisor/config.ts\` by \`npm run -s generate\`.
 
-Settings are environment variables, or lines of a file \`.env\` in the folder the service is started in; a variable that is set wins over the file.
-An empty one counts as not set. A bad one stops start-up with one sentence that names it. \`.env.example\` is the same list, to copy.
+Set an environment variable, or write the line into a file \`.env\` in the folder in which the service starts; a variable wins over the file.
+\`.env.example\` is the same list, to copy. An empty value counts as not set. An invalid value stops start-up with one sentence that names it.
 
-**Each is read once, when its process starts: a change needs a restart of the processes that read it.** Under \`npm start\` that is a stop
-and a start: \`SIGUSR2\` replaces API and supervisor with the settings that \`npm start\` had. What a setting names (\`MODELS_FILE\`,
-\`SSH_HOSTS_FILE\`) is read with it, so a changed file needs \`SIGUSR2\` only. Quotas count for each process. The standard variables of
-OpenTelemetry are in [operating.md](operating.md#monitoring).
+**Restart the processes after a change: each setting is read once, at start-up.** With \`npm start\`, stop and start it; \`SIGUSR2\` replaces API and
+supervisor but keeps the settings of \`npm start\`. Files that a setting names (\`MODELS_FILE\`, \`SSH_HOSTS_FILE\`) are read with it, so a changed
+file needs \`SIGUSR2\` only.
+
+Quotas count per process. [Operating](operating.md#monitoring) lists the standard variables of OpenTelemetry.
 `;
 
 function section(title: string, settings: readonly SettingDoc[]): string {
@@ -30,7 +31,6 @@ function section(title: string, settings: readonly SettingDoc[]): string {
   ].join('\n');
 }
 
-/** The page, as it must be. */
 export function settingsPage(): string {
   const shared = new Set(Object.keys(sharedSettings));
   const own = (of: Parameters<typeof describeSettings>[0]) =>

@@ -1,4 +1,4 @@
-/** The cookbook's pages, made from the examples themselves: what each does, what it asks for, and its code. */
+/** Makes the cookbook's pages from the examples: what each does, what it asks for, and its code. */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -9,17 +9,17 @@ import { root } from './pages.ts';
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 const FRONTMATTER = /^---\n([\s\S]*?)\n---\n/;
-/** Longer than any fence in a file that is shown. */
+/** Longer than any fence inside the shown files. */
 const FENCE = '`'.repeat(5);
 
 export interface Recipe {
   readonly title: string;
   readonly description: string;
-  /** Markdown, its links relative to the example's readme. */
+  /** Markdown with links relative to the example's readme. */
   readonly text: string;
 }
 
-/** @param name of the example's folder */
+/** @param name folder of the example */
 export function readRecipe(name: string): Recipe {
   const folder = join(root, 'examples', name);
   const readme = readFileSync(join(folder, 'readme.md'), 'utf8');
@@ -28,19 +28,19 @@ export function readRecipe(name: string): Recipe {
   const parts = [
     `# ${declared.name}\n\n${declared.description}`,
     body.trim(),
-    `## What it asks for\n\n${reach(declared)}`,
-    configuration(declared),
-    `## The code\n\n${filesOf(folder)
-      .map((path) => shown(folder, path))
+    `## What it asks for\n\n${describeReach(declared)}`,
+    describeConfiguration(declared),
+    `## The code\n\n${listFiles(folder)
+      .map((path) => showFile(folder, path))
       .join('\n\n')}`,
     `## Try it\n\nWith the service running, in a checkout of it:\n\n${FENCE}sh\nnpm run example -- ${name}\n${FENCE}`,
   ];
   return { title: declared.name, description: declared.description, text: parts.filter(Boolean).join('\n\n') };
 }
 
-function reach({ capabilities }: Manifest): string {
-  const registered = 'What it registers is asked for by being registered.';
-  if (capabilities.length === 0) return `Nothing that reaches beyond its own process. ${registered}`;
+function describeReach({ capabilities }: Manifest): string {
+  const registered = 'Registering a handler also asks for it.';
+  if (capabilities.length === 0) return `Nothing beyond its own process. ${registered}`;
   const rows = capabilities
     .map(describeCapability)
     .map((one) => `| \`${one.capability}\` | ${one.sentence} | ${one.risk} |`);
@@ -53,7 +53,7 @@ function reach({ capabilities }: Manifest): string {
   ].join('\n');
 }
 
-function configuration({ settings, secrets }: Manifest): string {
+function describeConfiguration({ settings, secrets }: Manifest): string {
   const rows = [
     ...Object.entries(settings).map(([name, row]) => [
       name,
@@ -64,27 +64,28 @@ function configuration({ settings, secrets }: Manifest): string {
     ...Object.entries(secrets).map(([name, row]) => [name, row.label ?? '', '', 'a secret']),
   ];
   if (rows.length === 0) return '';
-  const lines = rows.map(([name, ...cells]) => `| \`${name}\` | ${cells.map(inCell).join(' | ')} |`);
+  const lines = rows.map(([name, ...cells]) => `| \`${name}\` | ${cells.map(escapeCell).join(' | ')} |`);
   return ['## What can be set', '', '| Name | Label | Default | Values |', '|---|---|---|---|', ...lines].join('\n');
 }
 
-const inCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+const escapeCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
-/** The readme's frontmatter is part of the code, and `index.ts` is what one looks for. */
-function filesOf(folder: string): string[] {
+/** `index.ts` first, then the readme, whose frontmatter is part of the code. */
+function listFiles(folder: string): string[] {
   const rest = globSync('**/*.*', { cwd: folder }).filter((path) => path !== 'index.ts' && path !== 'readme.md');
   return ['index.ts', 'readme.md', ...rest.sort()];
 }
 
-function shown(folder: string, path: string): string {
+function showFile(folder: string, path: string): string {
   const bytes = readFileSync(join(folder, path));
   const title = `### \`${path}\``;
-  if (path === 'readme.md') return `${title}\n\n${fenced(`${FRONTMATTER.exec(bytes.toString())?.[0] ?? ''}…`, 'md')}`;
+  if (path === 'readme.md')
+    return `${title}\n\n${fenceCode(`${FRONTMATTER.exec(bytes.toString())?.[0] ?? ''}…`, 'md')}`;
   try {
-    return `${title}\n\n${fenced(UTF8.decode(bytes).trimEnd(), languageOf(path))}`;
+    return `${title}\n\n${fenceCode(UTF8.decode(bytes).trimEnd(), languageOf(path))}`;
   } catch {
-    return `${title}\n\n${bytes.length} bytes that are no text; published by zip.`;
+    return `${title}\n\n${bytes.length} bytes of binary content; publish with a zip.`;
   }
 }
 
-const fenced = (text: string, language: string): string => `${FENCE}${language}\n${text}\n${FENCE}`;
+const fenceCode = (text: string, language: string): string => `${FENCE}${language}\n${text}\n${FENCE}`;

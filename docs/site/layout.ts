@@ -1,35 +1,35 @@
-/** What is around each page: where one is, where one can go, and the search. */
-import { escaped } from './code.ts';
+/** The HTML around each page: navigation, headings and search. */
+import { escapeHtml } from './code.ts';
 import { renderLine } from './markdown.ts';
 import { COOKBOOK } from './pages.ts';
 import type { Page, Site } from './site.ts';
 
-/** Addresses of what every page loads. */
+/** Addresses of the files that every page loads. */
 export interface Assets {
   readonly style: string;
-  /** Sets the colour scheme before anything is drawn. */
+  /** Script that sets the colour scheme before the first paint. */
   readonly scheme: string;
   readonly script: string;
   readonly searchIndex: string;
   readonly icon: string;
 }
 
-/** Below it a list of headings is no help. */
+/** Pages with fewer headings show no list of them. */
 const HEADINGS_MIN = 3;
 const RECIPES = '/docs/cookbook/';
 
-/** A whole page as it is served. */
+/** A whole HTML page. */
 export function layOut(page: Page, site: Site, assets: Assets, release: string): string {
   const at = site.pages.indexOf(page);
   const body = page.href === '/docs' ? frontPage(page, site) : page.html;
-  const around = at < 0 ? '' : neighbours(site.pages[at - 1], site.pages[at + 1]);
-  const from = page.file === '' ? '' : ` · made from <code>${escaped(page.file)}</code>`;
+  const around = at < 0 ? '' : previousAndNext(site.pages[at - 1], site.pages[at + 1]);
+  const from = page.file === '' ? '' : ` · made from <code>${escapeHtml(page.file)}</code>`;
   return frame(
     page,
     site,
     assets,
     `<article>\n${body}</article>\n${around}
-<footer><p>Bulkhead ${escaped(release)}${from}</p></footer>`,
+<footer><p>Bulkhead ${escapeHtml(release)}${from}</p></footer>`,
   );
 }
 
@@ -40,8 +40,8 @@ function frame(page: Page, site: Site, assets: Assets, main: string): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta name="description" content="${escaped(page.description)}">
-<title>${escaped(pageTitle(page))}</title>
+<meta name="description" content="${escapeHtml(page.description)}">
+<title>${escapeHtml(pageTitle(page))}</title>
 <link rel="icon" type="image/svg+xml" href="${assets.icon}">
 <link rel="stylesheet" href="${assets.style}">
 <script src="${assets.scheme}"></script>
@@ -76,7 +76,7 @@ function navSection(title: string, places: Site['sections'][number]['places'], p
     const inside = place.file === COOKBOOK && page.href.startsWith('/docs/cookbook') ? recipeList(page, site) : '';
     return `<li>${navLink(place, page)}${inside}</li>`;
   });
-  return `<h2>${escaped(title)}</h2>\n<ul>${entries.join('')}</ul>`;
+  return `<h2>${escapeHtml(title)}</h2>\n<ul>${entries.join('')}</ul>`;
 }
 
 const recipeList = (page: Page, site: Site): string => {
@@ -85,24 +85,24 @@ const recipeList = (page: Page, site: Site): string => {
 };
 
 const navLink = ({ href, title }: { href: string; title: string }, page: Page): string =>
-  `<a href="${href}"${href === page.href ? ' aria-current="page"' : ''}>${escaped(title)}</a>`;
+  `<a href="${href}"${href === page.href ? ' aria-current="page"' : ''}>${escapeHtml(title)}</a>`;
 
 function frontPage({ html }: Page, { sections }: Site): string {
   const introduction = html.slice(0, html.indexOf('<h2'));
   const cards = sections.map(({ title, places }) => {
     const entries = places.map(
-      (one) => `<li><a href="${one.href}">${escaped(one.title)}</a><p>${renderLine(one.description)}</p></li>`,
+      (one) => `<li><a href="${one.href}">${escapeHtml(one.title)}</a><p>${renderLine(one.description)}</p></li>`,
     );
-    return `<section><h2>${escaped(title)}</h2>\n<ul class="cards">${entries.join('\n')}</ul></section>`;
+    return `<section><h2>${escapeHtml(title)}</h2>\n<ul class="cards">${entries.join('\n')}</ul></section>`;
   });
   return `${introduction}\n${cards.join('\n')}\n`;
 }
 
-function neighbours(before: Page | undefined, after: Page | undefined): string {
+function previousAndNext(before: Page | undefined, after: Page | undefined): string {
   const link = (to: Page | undefined, side: 'previous' | 'next') =>
     to === undefined
       ? ''
-      : `<a class="${side}" rel="${side === 'next' ? 'next' : 'prev'}" href="${to.href}"><span>${side === 'next' ? 'Next' : 'Previous'}</span> ${escaped(to.title)}</a>`;
+      : `<a class="${side}" rel="${side === 'next' ? 'next' : 'prev'}" href="${to.href}"><span>${side === 'next' ? 'Next' : 'Previous'}</span> ${escapeHtml(to.title)}</a>`;
   return `<nav class="neighbours" aria-label="Previous and next">${link(before, 'previous')}${link(after, 'next')}</nav>`;
 }
 
@@ -110,7 +110,7 @@ function onThisPage({ headings, href }: Page): string {
   const shown = headings.filter(({ level }) => level === 2 || level === 3);
   if (shown.length < HEADINGS_MIN || href === '/docs') return '';
   const entries = shown.map(
-    ({ id, level, text }) => `<li class="level-${level}"><a href="#${escaped(id)}">${escaped(text)}</a></li>`,
+    ({ id, level, text }) => `<li class="level-${level}"><a href="#${escapeHtml(id)}">${escapeHtml(text)}</a></li>`,
   );
   return `<nav class="headings" aria-label="On this page"><p>On this page</p><ul>${entries.join('')}</ul></nav>`;
 }

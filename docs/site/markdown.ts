@@ -1,7 +1,7 @@
-/** A page of Markdown as markup, with its headings and the text that a search finds. */
+/** Renders Markdown to HTML and collects headings, links and searchable text. */
 import Slugger from 'github-slugger';
 import MarkdownIt, { type Token } from 'markdown-it';
-import { highlighted } from './code.ts';
+import { highlightCode } from './code.ts';
 import { plainTables } from './tables.ts';
 
 export interface Heading {
@@ -9,7 +9,7 @@ export interface Heading {
   readonly id: string;
   readonly text: string;
 }
-/** What stands under one heading. */
+/** The text under one heading. */
 export interface Passage {
   readonly heading: Heading;
   readonly text: string;
@@ -18,14 +18,14 @@ export interface Rendered {
   readonly html: string;
   readonly headings: readonly Heading[];
   readonly passages: readonly Passage[];
-  /** Every link and picture as it is written. */
+  /** Targets of all links and pictures, as written. */
   readonly targets: readonly string[];
 }
-/** Where a link or picture leads: an address, or null where the site has nothing to show for it. */
+/** Resolves a link or picture to an address; null if the site does not have it. */
 export type Resolve = (target: string) => string | null;
 
-/** What is noted of a page while it is rendered. */
-interface Notes {
+/** Collected while a page is rendered. */
+interface Collected {
   readonly resolve: Resolve;
   readonly headings: Heading[];
   readonly targets: string[];
@@ -33,25 +33,30 @@ interface Notes {
 
 const markdown = new MarkdownIt({ html: false, linkify: false });
 markdown.core.ruler.push('plain_tables', plainTables);
-markdown.core.ruler.push('anchors', ({ tokens, env }) => nameHeadings(tokens, env.notes as Notes));
-markdown.core.ruler.push('links', ({ tokens, env }) => leadLinks(tokens, env.notes as Notes));
+markdown.core.ruler.push('anchors', ({ tokens, env }) => nameHeadings(tokens, env.notes as Collected));
+markdown.core.ruler.push('links', ({ tokens, env }) => resolveLinks(tokens, env.notes as Collected));
 markdown.renderer.rules.fence = (tokens, at) => {
   const { content = '', info = '' } = tokens[at] ?? {};
-  return `<div class="code"><pre><code>${highlighted(content, info.trim())}</code></pre></div>\n`;
+  return `<div class="code"><pre><code>${highlightCode(content, info.trim())}</code></pre></div>\n`;
 };
 markdown.renderer.rules.table_open = () => '<div class="table"><table>\n';
 markdown.renderer.rules.table_close = () => '</table></div>\n';
 
-/** Headings have the ids that GitHub gives them, so that a link works here and there. */
+/** Headings get the ids that GitHub gives them, so links work in both places. */
 export function renderMarkdown(text: string, resolve: Resolve): Rendered {
-  const notes: Notes = { resolve, headings: [], targets: [] };
-  const env = { notes };
+  const collected: Collected = { resolve, headings: [], targets: [] };
+  const env = { notes: collected };
   const tokens = markdown.parse(text, env);
   const html = markdown.renderer.render(tokens, markdown.options, env);
-  return { html, headings: notes.headings, targets: notes.targets, passages: readPassages(tokens, notes.headings) };
+  return {
+    html,
+    headings: collected.headings,
+    targets: collected.targets,
+    passages: readPassages(tokens, collected.headings),
+  };
 }
 
-function nameHeadings(tokens: readonly Token[], { headings }: Notes): void {
+function nameHeadings(tokens: readonly Token[], { headings }: Collected): void {
   const slugger = new Slugger();
   tokens.forEach((token, at) => {
     if (token.type !== 'heading_open') return;
@@ -60,12 +65,12 @@ function nameHeadings(tokens: readonly Token[], { headings }: Notes): void {
     const heading = { level: Number(token.tag.slice(1)), id: slugger.slug(text), text };
     headings.push(heading);
     token.attrPush(['id', heading.id]);
-    if (heading.level > 1 && inline?.children) inline.children = linkTo(heading.id, inline.children);
+    if (heading.level > 1 && inline?.children) inline.children = makeSelfLink(heading.id, inline.children);
   });
 }
 
-/** The heading is the link to itself. */
-function linkTo(id: string, children: Token[]): Token[] {
+/** Makes the heading a link to itself. */
+function makeSelfLink(id: string, children: Token[]): Token[] {
   const first = children[0];
   if (first === undefined || children.some(({ type }) => type === 'link_open')) return children;
   const Made = first.constructor as typeof Token;
@@ -75,21 +80,21 @@ function linkTo(id: string, children: Token[]): Token[] {
   return [open, ...children, new Made('link_close', 'a', -1)];
 }
 
-function leadLinks(tokens: readonly Token[], notes: Notes): void {
+function resolveLinks(tokens: readonly Token[], notes: Collected): void {
   for (const { children } of tokens) {
     let isDead = false;
     for (const token of children ?? []) {
-      if (token.type === 'image') lead(token, 'src', notes);
-      if (token.type === 'link_open') isDead = !lead(token, 'href', notes);
-      // What is not on the site stays as text.
+      if (token.type === 'image') resolveTarget(token, 'src', notes);
+      if (token.type === 'link_open') isDead = !resolveTarget(token, 'href', notes);
+      // Targets outside the site become plain text.
       if (isDead && token.type.startsWith('link_')) token.tag = 'span';
       if (isDead && token.type === 'link_open') token.attrs = [['class', 'source']];
     }
   }
 }
 
-/** @returns whether it leads anywhere */
-function lead(token: Token, name: 'href' | 'src', { targets, resolve }: Notes): boolean {
+/** @returns whether the target exists */
+function resolveTarget(token: Token, name: 'href' | 'src', { targets, resolve }: Collected): boolean {
   const target = String(token.attrGet(name));
   if (token.attrGet('class') === 'anchor') return true;
   targets.push(target);
@@ -116,6 +121,6 @@ function readPassages(tokens: readonly Token[], headings: readonly Heading[]): P
   return passages;
 }
 
-/** One line of Markdown: a description. */
+/** Renders one line of Markdown without a paragraph. */
 export const renderLine = (text: string): string =>
-  markdown.renderInline(text, { notes: { resolve: () => null, headings: [], targets: [] } satisfies Notes });
+  markdown.renderInline(text, { notes: { resolve: () => null, headings: [], targets: [] } satisfies Collected });

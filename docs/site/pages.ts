@@ -1,16 +1,16 @@
-/** Which pages there are, in which order: `docs/README.md` says it, for the site as for whoever reads the folder. */
+/** The pages of the site and their order, as docs/README.md lists them. */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
-/** The page of pages. */
+/** Lists all pages. */
 export const FRONT = 'docs/README.md';
-/** The page of examples, below which each example has its own. */
+/** Lists the examples; each has a page below it. */
 export const COOKBOOK = 'examples/README.md';
-/** Where the service answers in the pages' examples; its own links go to whichever service shows the site. */
+/** The service's address in the pages. Links to it become paths on the service that shows the site. */
 const SERVICE = 'http://localhost:4000/';
-/** Files whose address is not their name. */
+/** Files whose address differs from their name. */
 const ADDRESSES: Readonly<Record<string, string>> = {
   [FRONT]: '',
   [COOKBOOK]: 'cookbook',
@@ -23,7 +23,7 @@ const ADDRESSES: Readonly<Record<string, string>> = {
 export interface Place {
   readonly title: string;
   readonly description: string;
-  /** From the root of the project. Null: an address of the service that is no page of the site. */
+  /** Path from the project's root; null for an address of the service that is not a page of the site. */
   readonly file: string | null;
   readonly href: string;
 }
@@ -32,12 +32,12 @@ export interface Section {
   readonly places: readonly Place[];
 }
 
-/** The text of a file of the project, without the comments that say how it is made. */
+/** Reads a file of the project without its HTML comments. */
 export function readText(file: string): string {
   return readFileSync(join(root, file), 'utf8').replaceAll(/<!--[\s\S]*?-->\s*/g, '');
 }
 
-/** Where a file is on the site, `/docs/…`; null: it is no page. */
+/** The address of a file on the site, `/docs/…`; null if it is not a page. */
 export function addressOf(file: string): string | null {
   const example = /^examples\/([a-z0-9-]+)(\/|$)/.exec(file)?.[1];
   if (example !== undefined) return isExample(example) ? `/docs/cookbook/${example}` : null;
@@ -51,7 +51,7 @@ export function addressOf(file: string): string | null {
 
 const isExample = (name: string): boolean => existsSync(join(root, 'examples', name, 'readme.md'));
 
-/** The sections and their pages as the front page lists them; what it lists and is not there, and what it forgot. */
+/** Reads the sections from docs/README.md. `faults` name listed pages that do not exist and pages that are not listed. */
 export function readSections(): { sections: Section[]; faults: string[] } {
   const sections: { title: string; places: Place[] }[] = [];
   const faults: string[] = [];
@@ -81,11 +81,11 @@ function unlistedPages(sections: readonly Section[]): string[] {
   return forgotten.map((file) => `${FRONT} does not list ${file}: add a line where a reader would look for it.`);
 }
 
-/** An address of the service as the path it has on whichever service shows the site; any other as it is. */
+/** Turns an address of the service into a path; returns others unchanged. */
 export const localAddress = (href: string): string =>
   href.startsWith(SERVICE) ? href.slice(SERVICE.length - 1) : href;
 
-/** The examples in the order of their table. */
+/** The names of the examples, in the order of their table. */
 export function exampleNames(): string[] {
   if (!existsSync(join(root, COOKBOOK))) return [];
   const named = [...readText(COOKBOOK).matchAll(/^\| \[[^\]]+\]\(([a-z0-9-]+)\)/gm)].map(([, name = '']) => name);

@@ -1,7 +1,7 @@
-/** How the search of the site takes words apart: the same when the index is made and when it is asked. */
+/** How the search splits words: the same when the index is built and when it is queried. */
 import type { Options } from 'minisearch';
 
-/** What one finds: a passage under a heading. */
+/** A search result: the text under one heading. */
 export interface Found {
   readonly id: string;
   readonly page: string;
@@ -11,7 +11,7 @@ export interface Found {
 
 const words = (text: string): string[] => text.split(/[^\p{L}\p{N}_]+/u).filter((word) => word !== '');
 
-/** `systemPrompt` is found by itself, by `system` and by `prompt`. */
+/** `systemPrompt` matches `systemPrompt`, `system` and `prompt`. */
 export function wordsAndTheirParts(text: string): string[] {
   return words(text).flatMap((word) => {
     const parts = word.split(/(?<=[a-z0-9])(?=[A-Z])|_/).filter((part) => part !== '');

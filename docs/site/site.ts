@@ -1,4 +1,4 @@
-/** All pages of the site, and what is wrong with them. Reads files; writes none. */
+/** Makes all pages of the site and finds broken links. Writes no files. */
 import { existsSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { readRecipe } from './cookbook.ts';
@@ -21,7 +21,7 @@ export interface Page extends Rendered {
   /** Empty for the front page. */
   readonly section: string;
   readonly href: string;
-  /** Of the project, from its root. */
+  /** Path from the project's root. */
   readonly file: string;
 }
 export interface Site {
@@ -30,7 +30,7 @@ export interface Site {
   readonly pages: readonly Page[];
   /** Pictures, from the root of the project. */
   readonly pictures: ReadonlySet<string>;
-  /** Links that lead nowhere, a sentence each. */
+  /** Broken links, one sentence each. */
   readonly faults: readonly string[];
 }
 
@@ -54,7 +54,7 @@ export function makeSite(pictureAddress: (file: string) => string = (file) => `/
       }),
     ),
   ];
-  for (const each of pages) faults.push(...faultsOf(each, pages));
+  for (const each of pages) faults.push(...findBrokenLinks(each, pages));
   return { sections, pages, pictures, faults };
 }
 
@@ -70,7 +70,7 @@ const recipes = (section: string, render: (file: string, text: string) => Render
 const isPicture = (file: string): boolean => /\.(png|svg|webp)$/.test(file);
 
 interface TargetPlace {
-  /** From the root of the project; empty: an address elsewhere. */
+  /** Path from the project's root; empty for an address elsewhere. */
   readonly file: string;
   readonly fragment: string;
 }
@@ -88,7 +88,7 @@ function resolve({ file, fragment }: TargetPlace, pictureAddress: (file: string)
   return address === null ? null : `${address}${fragment === '' ? '' : `#${fragment}`}`;
 }
 
-function faultsOf({ file: from, targets }: Page, pages: readonly Page[]): string[] {
+function findBrokenLinks({ file: from, targets }: Page, pages: readonly Page[]): string[] {
   return targets.flatMap((target) => {
     const { file, fragment } = splitTarget(from, target);
     if (file === '') return [];

@@ -1,10 +1,10 @@
-/** Tables as readers of a screen need them: a cell without words is no heading, a row of such cells is none at all. */
+/** Makes tables accessible: empty header cells become plain cells, and an empty header row is removed. */
 import type { StateCore, Token } from 'markdown-it';
 
 export function plainTables(state: StateCore): void {
   const { tokens } = state;
   const dropped = new Set<Token>();
-  // Alignment would be a style in the markup.
+  // Alignment would need inline styles, which the content security policy forbids.
   for (const token of tokens) if (token.type === 'th_open' || token.type === 'td_open') token.attrs = null;
   tokens.forEach((token, at) => {
     if (token.type !== 'thead_open') return;

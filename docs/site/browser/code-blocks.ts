@@ -1,10 +1,10 @@
-/** Buttons that copy code, and blocks that the keyboard can scroll where they are wider than the page. */
+/** Adds copy buttons to code, and makes wide blocks scrollable by keyboard. */
 
-/** So long a button says that it did its work, milliseconds. */
-const SAID_MS = 2_000;
+/** How long a button shows its result, milliseconds. */
+const RESULT_SHOWN_MS = 2_000;
 
 export function addCopyButtons(): void {
-  // Without a safe origin there is no clipboard.
+  // Browsers offer the clipboard to secure origins only.
   if (!navigator.clipboard) return;
   for (const block of document.querySelectorAll<HTMLElement>('.code')) {
     const button = document.createElement('button');
@@ -24,7 +24,7 @@ async function copy(text: string, button: HTMLButtonElement): Promise<void> {
   button.textContent = done;
   setTimeout(() => {
     button.textContent = 'Copy';
-  }, SAID_MS);
+  }, RESULT_SHOWN_MS);
 }
 
 export function makeScrollable(): void {

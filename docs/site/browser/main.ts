@@ -1,9 +1,9 @@
-/** What makes a page handier. Without it everything can be read just the same. */
+/** Adds copy buttons, scrolling and search to a page that also works without scripts. */
 import { addCopyButtons, makeScrollable } from './code-blocks.ts';
-import { openSearch } from './search.ts';
+import { installSearch } from './search.ts';
 
 addCopyButtons();
 makeScrollable();
-openSearch();
-// In a long list of pages, the one that is open.
+installSearch();
+// Scrolls a long list of pages to the current one.
 document.querySelector('.places [aria-current]')?.scrollIntoView({ block: 'nearest' });

@@ -1,11 +1,11 @@
-/** The colours that were chosen in the console hold here, too. Runs before anything is drawn. */
+/** Uses the colour scheme that was chosen in the console. Runs before the first paint. */
 const KEY = 'mantine-color-scheme-value';
 try {
   const chosen = localStorage.getItem(KEY);
   if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.scheme = chosen;
 } catch {
-  // A browser that keeps nothing for pages says so by throwing.
+  // Browsers that forbid storage throw.
 }
 
-// A module, so that its names are its own; bundled as a plain script.
+// Makes this file a module for the type checker.
 export {};

@@ -1,9 +1,9 @@
-/** The search: a dialog, opened by its button or by `/`; the index is fetched when it is opened first. */
+/** The search dialog, opened by its button or `/`. Fetches the index when it first opens. */
 import MiniSearch from 'minisearch';
 import { type Found, searchOptions } from '../search-words.ts';
 
 const SHOWN_MAX = 20;
-/** Around the first word that was found, characters. */
+/** Text shown before the first match, characters. */
 const EXCERPT_BEFORE = 40;
 const EXCERPT_CHARS = 160;
 
@@ -14,7 +14,7 @@ interface Parts {
   readonly count: HTMLElement;
 }
 
-export function openSearch(): void {
+export function installSearch(): void {
   const dialog = document.querySelector<HTMLDialogElement>('dialog.search');
   const button = document.querySelector<HTMLButtonElement>('.search-button');
   const input = dialog?.querySelector('input');
@@ -29,18 +29,18 @@ export function openSearch(): void {
     input.select();
     index ??= fetchIndex();
   };
-  const ask = async () => {
+  const search = async () => {
     const searched = input.value;
     const found = await index?.catch(() => null);
-    // The next letter came before the index did.
-    if (searched === input.value) answer(parts, found ?? null, searched);
+    // Ignore results for a text that has changed since.
+    if (searched === input.value) showResults(parts, found ?? null, searched);
   };
   button.hidden = false;
   button.addEventListener('click', show);
   dialog.querySelector('.close')?.addEventListener('click', () => dialog.close());
   dialog.addEventListener('click', ({ target }) => target === dialog && dialog.close());
-  input.addEventListener('input', () => void ask());
-  input.addEventListener('keydown', (event) => move(parts, event));
+  input.addEventListener('input', () => void search());
+  input.addEventListener('keydown', (event) => moveSelection(parts, event));
   document.addEventListener('keydown', (event) => {
     const isShortcut = event.key === '/' || (event.key === 'k' && (event.ctrlKey || event.metaKey));
     if (!isShortcut || (event.target instanceof HTMLElement && event.target.matches('input, textarea'))) return;
@@ -54,19 +54,19 @@ async function fetchIndex(): Promise<MiniSearch<Found>> {
   return MiniSearch.loadJSONAsync(await response.text(), searchOptions);
 }
 
-function answer({ list, count, input }: Parts, index: MiniSearch<Found> | null, searched: string): void {
+function showResults({ list, count, input }: Parts, index: MiniSearch<Found> | null, searched: string): void {
   const found = index?.search(searched) ?? [];
   const shown = found.slice(0, SHOWN_MAX);
-  list.replaceChildren(...shown.map((one, at) => option(one as unknown as Found, Object.keys(one.match), at)));
+  list.replaceChildren(...shown.map((one, at) => makeOption(one as unknown as Found, Object.keys(one.match), at)));
   input.setAttribute('aria-expanded', String(shown.length > 0));
-  choose(list, input, 0);
+  selectOption(list, input, 0);
   if (index === null) count.textContent = 'The search could not be loaded. Reload the page to try again.';
   else if (searched.trim() === '') count.textContent = '';
   else if (found.length === 0) count.textContent = 'Nothing found. Try fewer or other words.';
   else count.textContent = `${found.length} found${found.length > SHOWN_MAX ? `, the best ${SHOWN_MAX} shown` : ''}`;
 }
 
-function option({ id, page, heading, text }: Found, words: readonly string[], at: number): HTMLLIElement {
+function makeOption({ id, page, heading, text }: Found, words: readonly string[], at: number): HTMLLIElement {
   const item = document.createElement('li');
   item.role = 'option';
   item.id = `found-${at}`;
@@ -76,14 +76,14 @@ function option({ id, page, heading, text }: Found, words: readonly string[], at
   const place = document.createElement('span');
   place.textContent = page === heading ? '' : page;
   const excerpt = document.createElement('p');
-  excerpt.append(...marked(around(text, words), words));
+  excerpt.append(...markWords(excerptOf(text, words), words));
   item.append(title, ' ', place, excerpt);
-  item.addEventListener('click', () => go(item));
+  item.addEventListener('click', () => openResult(item));
   return item;
 }
 
-/** The part of a text where the first of the words is. */
-function around(text: string, words: readonly string[]): string {
+/** The part of a text around the first matching word. */
+function excerptOf(text: string, words: readonly string[]): string {
   const low = text.toLowerCase();
   const places = words.map((word) => low.indexOf(word)).filter((place) => place >= 0);
   const start = Math.max(0, Math.min(...places, text.length) - EXCERPT_BEFORE);
@@ -91,7 +91,7 @@ function around(text: string, words: readonly string[]): string {
   return `${from > 0 ? '…' : ''}${text.slice(from, from + EXCERPT_CHARS)}`;
 }
 
-function marked(text: string, words: readonly string[]): (Node | string)[] {
+function markWords(text: string, words: readonly string[]): (Node | string)[] {
   if (words.length === 0) return [text];
   const pattern = new RegExp(`(${words.map((word) => word.replaceAll(/[^\p{L}\p{N}]/gu, '\\$&')).join('|')})`, 'giu');
   return text.split(pattern).map((part, at) => {
@@ -102,19 +102,19 @@ function marked(text: string, words: readonly string[]): (Node | string)[] {
   });
 }
 
-function move({ list, input }: Parts, event: KeyboardEvent): void {
+function moveSelection({ list, input }: Parts, event: KeyboardEvent): void {
   const options = [...list.children];
   const at = options.findIndex((one) => one.ariaSelected === 'true');
   const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[event.key];
   if (to !== undefined) {
     event.preventDefault();
-    choose(list, input, (to + options.length) % Math.max(1, options.length));
+    selectOption(list, input, (to + options.length) % Math.max(1, options.length));
   }
   const chosen = options[at];
-  if (event.key === 'Enter' && chosen instanceof HTMLElement) go(chosen);
+  if (event.key === 'Enter' && chosen instanceof HTMLElement) openResult(chosen);
 }
 
-function choose(list: HTMLUListElement, input: HTMLInputElement, at: number): void {
+function selectOption(list: HTMLUListElement, input: HTMLInputElement, at: number): void {
   [...list.children].forEach((one, index) => {
     one.ariaSelected = String(index === at);
     if (index === at) one.scrollIntoView({ block: 'nearest' });
@@ -124,7 +124,7 @@ function choose(list: HTMLUListElement, input: HTMLInputElement, at: number): vo
   else input.removeAttribute('aria-activedescendant');
 }
 
-function go(item: HTMLElement): void {
+function openResult(item: HTMLElement): void {
   item.closest('dialog')?.close();
   location.assign(item.dataset.href ?? '');
 }

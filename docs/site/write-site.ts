@@ -1,4 +1,4 @@
-/** Writes the whole site into a folder: pages, what they load, and all of it compressed. */
+/** Writes the site into a folder: pages, their files, and compressed copies of both. */
 import { createHash } from 'node:crypto';
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, extname, join } from 'node:path';
@@ -13,7 +13,7 @@ import { makeSite, type Page, type Site } from './site.ts';
 
 const ICON = 'console/public/icon.svg';
 const BROWSER = fileURLToPath(new URL('browser/', import.meta.url));
-/** Of a content's hash, in a name: enough to tell versions apart. */
+/** Characters of the content hash in a file name. */
 const HASH_CHARS = 8;
 
 /** @param outDir an empty folder */
@@ -44,8 +44,14 @@ export async function writeSite(outDir: string): Promise<void> {
 const fileOf = ({ href }: Page): string => `${href === '/docs' ? 'index' : href.slice('/docs/'.length)}.html`;
 
 const NOT_FOUND: Page = {
-  ...{ title: 'No such page', description: '', section: '', href: '/docs/404', file: '' },
-  ...{ headings: [], passages: [], targets: [] },
+  title: 'No such page',
+  description: '',
+  section: '',
+  href: '/docs/404',
+  file: '',
+  headings: [],
+  passages: [],
+  targets: [],
   html: '<h1>There is no such page</h1>\n<p>It may have moved. Search for it, or start from <a href="/docs">all pages</a>.</p>\n',
 };
 
@@ -56,12 +62,20 @@ function hashedAddress(file: string): string {
   return `/docs/assets/${basename(file, extname(file))}-${hash}${extname(file)}`;
 }
 
-/** Styles, typefaces and scripts, named by what they hold. */
+/** Bundles styles, fonts and scripts, named by content hash. */
 async function bundle(outdir: string): Promise<Pick<Assets, 'style' | 'scheme' | 'script'>> {
   const { metafile } = await build({
     entryPoints: ['style.css', 'scheme.ts', 'main.ts'].map((name) => join(BROWSER, name)),
-    ...{ outdir, bundle: true, minify: true, metafile: true, format: 'esm', target: 'es2022', logLevel: 'error' },
-    ...{ entryNames: '[name]-[hash]', assetNames: '[name]-[hash]', loader: { '.woff2': 'file' } },
+    outdir,
+    bundle: true,
+    minify: true,
+    metafile: true,
+    format: 'esm',
+    target: 'es2022',
+    logLevel: 'error',
+    entryNames: '[name]-[hash]',
+    assetNames: '[name]-[hash]',
+    loader: { '.woff2': 'file' },
   });
   const made = (name: string): string => {
     const path = Object.keys(metafile.outputs).find((output) => basename(output).startsWith(`${name}-`));
