@@ -3,8 +3,8 @@
  * exits with 1 if one is stale.
  */
 import { readFile, writeFile } from 'node:fs/promises';
-import { globalsText } from '../../sdk/generate/globals.ts';
-import { referenceText } from '../../sdk/generate/reference.ts';
+import { printGlobals } from '../../sdk/generate/globals.ts';
+import { printReference } from '../../sdk/generate/reference.ts';
 import { consoleTypes } from './console-types.ts';
 import { envExample } from './env-example.ts';
 import { helmValuesSchema } from './helm-values-schema.ts';
@@ -12,8 +12,8 @@ import { metricsPage } from './metrics-page.ts';
 import { settingsPage } from './settings-page.ts';
 
 const generated: Readonly<Record<string, () => string | Promise<string>>> = {
-  'sdk/globals.d.ts': globalsText,
-  'sdk/REFERENCE.md': referenceText,
+  'sdk/globals.d.ts': printGlobals,
+  'sdk/REFERENCE.md': printReference,
   '.env.example': envExample,
   'docs/settings.md': settingsPage,
   'docs/metrics.md': metricsPage,

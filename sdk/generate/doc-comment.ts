@@ -1,29 +1,29 @@
-/** Writes JSDoc blocks and indents generated TypeScript. */
+/** Prints JSDoc blocks and interfaces of generated TypeScript. */
 
 const WIDTH = 110;
 
-/** A JSDoc block of the given lines; empty strings become blank lines between paragraphs. */
-export function docComment(...lines: readonly string[]): string[] {
-  const wrapped = lines.flatMap(wrap);
+/** Prints a JSDoc block. An empty string is a blank line between paragraphs. */
+export function printDocComment(...lines: readonly string[]): string[] {
+  const wrapped = lines.flatMap(wrapText);
   const [first] = wrapped;
   if (wrapped.length === 1 && first !== undefined) return [`/** ${first} */`];
   return ['/**', ...wrapped.map((line) => (line === '' ? ' *' : ` * ${line}`)), ' */'];
 }
 
-/** Lines moved one level to the right; blank ones stay blank. */
+/** Indents lines by one level. */
 export function indent(lines: readonly string[]): string[] {
   return lines.flatMap((line) => line.split('\n')).map((line) => (line === '' ? '' : `  ${line}`));
 }
 
-/** An interface with a doc comment and ready-made member lines. */
-export function interfaceOf(doc: readonly string[], head: string, members: readonly string[]): string[] {
-  return [...docComment(...doc), `interface ${head} {`, ...indent(members), '}'];
+/** Prints an interface with a doc comment from printed members. */
+export function printInterface(doc: readonly string[], head: string, members: readonly string[]): string[] {
+  return [...printDocComment(...doc), `interface ${head} {`, ...indent(members), '}'];
 }
 
-function wrap(text: string): string[] {
+function wrapText(text: string): string[] {
   const lines: string[] = [];
   let line = '';
-  // A number stays with its unit: `5 s`.
+  // Never breaks between a number and its unit: `5 s`.
   for (const word of text.split(/ (?!s\b)/)) {
     if (line !== '' && line.length + word.length + 1 > WIDTH) {
       lines.push(line);

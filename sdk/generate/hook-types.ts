@@ -1,26 +1,25 @@
-/** Types of hooks: the context each one gets and the answer each one may give, derived from the rows. */
+/** Prints the types of hooks: their contexts and the patches they may return. */
 import type { z } from 'zod';
 import { hookBase, hooks } from '../contract/protocol.ts';
 import type { HookRow } from '../contract/rows.ts';
-import { docComment, indent, interfaceOf } from './doc-comment.ts';
-import { literal, propertyKey, type TypePrinter } from './printer.ts';
-import { cancels, onFailure, returns, seconds } from './wording.ts';
+import { indent, printDocComment, printInterface } from './doc-comment.ts';
+import { printKey, printLiteral, type TypePrinter } from './printer.ts';
+import { describeCancel, describeFailure, describeReturn, formatSeconds } from './wording.ts';
 
 const rows: readonly (readonly [string, HookRow])[] = Object.entries(hooks);
-const SIGNAL = [...docComment('Aborts at the deadline.'), 'signal: AbortSignal;'];
+const SIGNAL = [...printDocComment('Aborts at the deadline.'), 'signal: AbortSignal;'];
 
-/** Declarations of all hook contexts and patches, and of the objects that hooks are assigned to. */
-export function hookTypes(printer: TypePrinter): string[][] {
+export function printHookTypes(printer: TypePrinter): string[][] {
   const { hook: _, ...base } = hookBase.shape;
-  const common = interfaceOf(['What every hook gets beside its own fields.'], 'HookContext', [
-    ...printer.properties(base, 0),
+  const common = printInterface(['The fields that every hook context has.'], 'HookContext', [
+    ...printer.printProperties(base, 0),
     ...SIGNAL,
   ]);
   return [
     common,
-    ...rows.flatMap(([name, row]) => [contextOf(name, row, printer), ...patchOf(name, row, printer)]),
-    groupOf('Middleware', 'middleware', 'Hooks around what your agents do. Assign a handler to take part.'),
-    groupOf('Compaction', 'compaction', 'The summary that replaces a long conversation.'),
+    ...rows.flatMap(([name, row]) => [printContext(name, row, printer), ...printPatch(name, row, printer)]),
+    printGroup('Middleware', 'middleware', 'Hooks that run before your agents act. Assign a handler to use one.'),
+    printGroup('Compaction', 'compaction', 'Summarizes long conversations.'),
   ];
 }
 
@@ -30,54 +29,56 @@ const typeName = (hook: string): string => {
   return own.charAt(0).toUpperCase() + own.slice(1);
 };
 
-function contextOf(name: string, row: HookRow, printer: TypePrinter): string[] {
+function printContext(name: string, row: HookRow, printer: TypePrinter): string[] {
   const cancel = [
-    ...docComment('Stops the operation, with the reason for the transcript (1-500 characters).'),
+    ...printDocComment('Cancels the operation. The transcript shows the reason (1-500 characters).'),
     'cancel(reason: string): never;',
   ];
-  return interfaceOf([`What \`${name}\` gets.`], `${typeName(name)}Context extends HookContext`, [
-    `hook: ${literal(name)};`,
-    ...printer.properties(row.context.shape, 0),
+  return printInterface([`The context of \`${name}\`.`], `${typeName(name)}Context extends HookContext`, [
+    `hook: ${printLiteral(name)};`,
+    ...printer.printProperties(row.context.shape, 0),
     ...(row.cancellable ? cancel : []),
   ]);
 }
 
-function patchOf(name: string, row: HookRow, printer: TypePrinter): string[][] {
+function printPatch(name: string, row: HookRow, printer: TypePrinter): string[][] {
   if (row.answers.kind !== 'patch' || row.answers.patchable.length === 0) return [];
-  const doc = `What \`${name}\` may return: only what changes, so not the whole object spread. \`never\`: cannot be changed.`;
-  return [interfaceOf([doc], `${typeName(name)}Patch`, patchMembers(row.context, row.answers.patchable, printer))];
+  const doc = `The patch that \`${name}\` may return. Set only the fields to change. Fields of type \`never\` cannot be changed.`;
+  return [
+    printInterface([doc], `${typeName(name)}Patch`, printPatchMembers(row.context, row.answers.patchable, printer)),
+  ];
 }
 
 /**
- * The members of a patch. What may not be changed is declared as `never`, because TypeScript does not look for surplus
- * properties in what an arrow function returns, and a patch that is silently ignored is worse than an error.
+ * Declares fields that cannot be changed as `never`: TypeScript accepts excess properties in the return value of an arrow
+ * function, and the supervisor would ignore them.
  */
-function patchMembers(context: z.core.$ZodObject, paths: readonly string[], printer: TypePrinter): string[] {
+function printPatchMembers(context: z.core.$ZodObject, paths: readonly string[], printer: TypePrinter): string[] {
   return Object.entries(context._zod.def.shape).flatMap(([key, schema]) => {
-    if (paths.includes(key)) return [`${propertyKey(key)}?: ${printer.print(schema)};`];
+    if (paths.includes(key)) return [`${printKey(key)}?: ${printer.print(schema)};`];
     const below = paths.filter((path) => path.startsWith(`${key}.`)).map((path) => path.slice(key.length + 1));
     const { def } = (schema as z.core.$ZodTypes)._zod;
-    if (below.length === 0 || def.type !== 'object') return [`${propertyKey(key)}?: never;`];
-    return [`${propertyKey(key)}?: {`, ...indent(patchMembers(schema as z.core.$ZodObject, below, printer)), '};'];
+    if (below.length === 0 || def.type !== 'object') return [`${printKey(key)}?: never;`];
+    return [`${printKey(key)}?: {`, ...indent(printPatchMembers(schema as z.core.$ZodObject, below, printer)), '};'];
   });
 }
 
-function groupOf(interfaceName: string, group: string, doc: string): string[] {
+function printGroup(interfaceName: string, group: string, doc: string): string[] {
   const members = rows
     .filter(([name]) => name.startsWith(`${group}.`))
     .flatMap(([name, row]) => [
-      ...docComment(
+      ...printDocComment(
         row.doc,
         '',
-        `Return ${returns(row)}`,
-        `Veto: ${cancels(row)} On an error or after ${seconds(row.budgetMs)}, ${onFailure(row.onFailure)}.`,
+        `Return ${describeReturn(row)}`,
+        `Cancel: ${describeCancel(row)} On an error or after ${formatSeconds(row.budgetMs)}, ${describeFailure(row.onFailure)}.`,
       ),
-      `${name.slice(group.length + 1)}?: (ctx: ${typeName(name)}Context) => ${answerOf(name, row)};`,
+      `${name.slice(group.length + 1)}?: (ctx: ${typeName(name)}Context) => ${printAnswerType(name, row)};`,
     ]);
-  return interfaceOf([doc], interfaceName, members);
+  return printInterface([doc], interfaceName, members);
 }
 
-function answerOf(name: string, row: HookRow): string {
+function printAnswerType(name: string, row: HookRow): string {
   if (row.answers.kind === 'replace') return 'Answer<string | void>';
   return row.answers.patchable.length === 0 ? 'Answer<void>' : `Answer<${typeName(name)}Patch | void>`;
 }

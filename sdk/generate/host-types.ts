@@ -1,15 +1,14 @@
-/** Types of `host`: one member per capability, one method per row, positional arguments by their names. */
+/** Prints the types of `host`: one member per capability, one method per row. */
 import { hostCalls } from '../contract/protocol.ts';
 import type { HostRow } from '../contract/rows.ts';
-import { docComment, interfaceOf } from './doc-comment.ts';
-import { isOptional, type TypePrinter } from './printer.ts';
-import { grant, seconds } from './wording.ts';
+import { printDocComment, printInterface } from './doc-comment.ts';
+import { capitalize, isOptional, type TypePrinter } from './printer.ts';
+import { describeGrant, formatSeconds } from './wording.ts';
 
 const rows: readonly (readonly [string, HostRow])[] = Object.entries(hostCalls);
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** `storage.get` → `['storage', 'get']`. */
-export function splitCall(name: string): [member: string, method: string] {
+function splitCall(name: string): [member: string, method: string] {
   const dot = name.indexOf('.');
   return [name.slice(0, dot), name.slice(dot + 1)];
 }
@@ -18,70 +17,69 @@ export function splitCall(name: string): [member: string, method: string] {
 export const members: readonly string[] = [...new Set(rows.map(([name]) => splitCall(name)[0]))];
 
 /** The rows of one member, by method name. */
-export const callsOf = (member: string): (readonly [method: string, row: HostRow])[] =>
+export const listCalls = (member: string): (readonly [method: string, row: HostRow])[] =>
   rows.filter(([name]) => splitCall(name)[0] === member).map(([name, row]) => [splitCall(name)[1], row]);
 
 /** `get(key: string): Promise<Json | null>`. */
-export function signature(method: string, row: HostRow, printer: TypePrinter): string {
+export function printSignature(method: string, row: HostRow, printer: TypePrinter): string {
   const params = Object.entries(row.params).map(
     ([name, schema]) => `${name}${isOptional(schema) ? '?' : ''}: ${printer.print(schema)}`,
   );
   return `${method}(${params.join(', ')}): Promise<${printer.print(row.result)}>`;
 }
 
-/** Declarations of every host member and of `host` itself. */
-export function hostTypes(printer: TypePrinter): string[][] {
+export function printHostTypes(printer: TypePrinter): string[][] {
   const declared = members.map((member) =>
-    interfaceOf(
+    printInterface(
       [`\`host.${member}\``],
-      `Host${capital(member)}`,
-      callsOf(member).flatMap(([method, row]) => [
-        ...docComment(row.doc, `${grant(row)} Ends after ${seconds(row.timeoutMs)}.`),
-        `${signature(method, row, printer)};`,
+      `Host${capitalize(member)}`,
+      listCalls(member).flatMap(([method, row]) => [
+        ...printDocComment(row.doc, `${describeGrant(row)} Timeout: ${formatSeconds(row.timeoutMs)}.`),
+        `${printSignature(method, row, printer)};`,
       ]),
     ),
   );
-  return [...declared, hostItself(), ...declaredHost()];
+  return [...declared, printHost(), ...printDeclaredHost()];
 }
 
-function hostItself(): string[] {
+function printHost(): string[] {
   const doc = [
-    'What this plugin may reach. A member whose capability is not declared in `readme.md`, or not granted, does not exist:',
-    'reading it gives `undefined`.',
+    'The host calls of this plugin. A member is `undefined` if `readme.md` does not declare its capability or the account',
+    'did not grant it.',
   ].join(' ');
   const granted = members.flatMap((member) => {
-    return [...docComment(presence(member)), `readonly ${member}: Host${capital(member)};`];
+    return [...printDocComment(describePresence(member)), `readonly ${member}: Host${capitalize(member)};`];
   });
-  return interfaceOf([doc], 'Host', [
-    ...docComment('Writes a line to the plugin’s log, at level `info`.'),
+  return printInterface([doc], 'Host', [
+    ...printDocComment('Writes a line to the plugin’s log at level `info`.'),
     'readonly log: Log;',
-    ...docComment('The installation’s settings, with the defaults of `readme.md` filled in.'),
+    ...printDocComment('The settings of the installation. Settings without a value have the default of `readme.md`.'),
     'readonly settings: Settings;',
     ...granted,
   ]);
 }
 
-/** What a package that says its capabilities in a type may reach: the same rule by which the supervisor hands out members. */
-function declaredHost(): string[][] {
-  const isGiven = (member: string) => callsOf(member).every(([, row]) => row.capability === null);
+/** Types `host` by the capabilities that a package declares in TypeScript, with the same rule as the supervisor. */
+function printDeclaredHost(): string[][] {
+  const isGiven = (member: string) => listCalls(member).every(([, row]) => row.capability === null);
   const reads = members.flatMap((member) => {
-    const calls = isGiven(member) || member === 'http' ? [] : callsOf(member).filter(([, row]) => row.readable);
+    const calls = isGiven(member) || member === 'http' ? [] : listCalls(member).filter(([, row]) => row.readable);
     return calls.length === 0 ? [] : [`${member}: ${calls.map(([method]) => `'${method}'`).join(' | ')};`];
   });
   const given = ['log', 'settings', ...members.filter(isGiven)].map((name) => `'${name}'`).join(' | ');
   return [
-    interfaceOf(['The calls of a member that `host.<member>:read` grants.'], 'ReadCalls', reads),
+    printInterface(['The calls that `host.<member>:read` grants.'], 'ReadCalls', reads),
     [
-      ...docComment(
-        'Say here what `readme.md` declares, and using anything else is a compile error:',
-        "`declare namespace Bulkhead { interface Package { capabilities: 'host.llm' | 'host.workspace:read' } }`",
-        'in a `.d.ts` file. Without it every member is typed, granted or not.',
+      ...printDocComment(
+        'Repeat the capabilities of `readme.md` in a `.d.ts` file to make every other host call a compile error:',
+        "`declare namespace Bulkhead { interface Package { capabilities: 'host.llm' | 'host.workspace:read' } }`.",
+        'Without it every host call compiles, granted or not.',
       ),
       'interface Package {}',
     ],
-    grantedTypes(given),
+    printGrantedTypes(given),
     [
-      ...docComment('`host` with the members that these capabilities grant.'),
+      ...printDocComment('The part of `host` that these capabilities grant.'),
       'type GrantedHost<Granted extends string> = {',
       '  readonly [Member in keyof Host as GrantedMember<Member, Granted>]: GrantedCalls<Member, Granted>;',
       '};',
@@ -92,7 +90,7 @@ function declaredHost(): string[][] {
   ];
 }
 
-const grantedTypes = (given: string): string[] =>
+const printGrantedTypes = (given: string): string[] =>
   `type GrantedMember<Member extends string, Granted extends string> =
   Member extends ${given} ? Member
   : \`host.\${Member}\` extends Granted ? Member
@@ -104,10 +102,12 @@ type GrantedCalls<Member extends keyof Host, Granted extends string> =
   : Member extends keyof ReadCalls ? Pick<Host[Member], ReadCalls[Member] & keyof Host[Member]>
   : Host[Member];`.split('\n');
 
-function presence(member: string): string {
-  const rowsOfMember = callsOf(member).map(([, row]) => row);
-  if (rowsOfMember.every((row) => row.capability === null)) return 'Always there.';
-  if (member === 'http') return 'There once a `host.http:<host>` is granted.';
-  const readOnly = rowsOfMember.some((row) => row.readable) ? ` With \`host.${member}:read\`, only what reads.` : '';
-  return `There once \`host.${member}\` is granted.${readOnly}`;
+function describePresence(member: string): string {
+  const rowsOfMember = listCalls(member).map(([, row]) => row);
+  if (rowsOfMember.every((row) => row.capability === null)) return 'Always available.';
+  if (member === 'http') return 'Available if a `host.http:<host>` is granted.';
+  const readOnly = rowsOfMember.some((row) => row.readable)
+    ? ` \`host.${member}:read\` grants only the calls that read.`
+    : '';
+  return `Available if \`host.${member}\` is granted.${readOnly}`;
 }

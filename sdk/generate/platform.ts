@@ -1,13 +1,12 @@
 /**
- * Hand-written ambient types that no row describes: what the realm offers beside the ECMAScript library (contract §6).
- * TypeScript's own `dom` library would declare these too, together with `fetch`, `WebSocket` and hundreds more that do
- * not exist in a plugin.
+ * Hand-written ambient types of the web APIs that exist in a plugin. TypeScript's `dom` library cannot be used: it also
+ * declares `fetch`, `WebSocket` and hundreds of others that do not exist there.
  */
 
 /** Types inside the `Bulkhead` namespace that the generated ones build on. */
 export const namespaceTypes = `/** Any JSON value. */
 type Json = string | number | boolean | null | Json[] | { [name: string]: Json };
-/** A JSON Schema 2020-12. The keywords used most are named; every other one is allowed. */
+/** A JSON Schema 2020-12. The most common keywords are typed; every other keyword is allowed. */
 interface JsonSchema {
   type?: string | readonly string[];
   description?: string;
@@ -20,9 +19,9 @@ interface JsonSchema {
   default?: Json;
   [keyword: string]: unknown;
 }
-/** A handler answers now or later. */
+/** A handler returns a value or a promise of it. */
 type Answer<T> = T | Promise<T>;
-/** One line in the plugin’s log, with data that is kept as JSON. */
+/** Writes a line to the plugin’s log. \`data\` is stored as JSON. */
 interface Log {
   (message: string, data?: unknown): void;
   debug(message: string, data?: unknown): void;
@@ -49,7 +48,7 @@ declare function setInterval<A extends unknown[]>(callback: (...args: A) => void
 declare function clearInterval(id: number | undefined): void;
 declare function queueMicrotask(callback: () => void): void;
 declare function structuredClone<T>(value: T): T;
-/** Text of Latin-1 characters to base64. */
+/** Encodes a string of Latin-1 characters as base64. */
 declare function btoa(text: string): string;
 declare function atob(base64: string): string;
 
@@ -156,26 +155,26 @@ declare const crypto: {
   randomUUID(): string;
 };
 
-/** A request as \`channel.receive\` and \`channel.handshake\` get it. */
+/** The part of a channel request that is signed. */
 interface SignedRequest {
   readonly headers: { readonly [name: string]: string };
   readonly bodyBytes: Uint8Array;
 }
 interface SignatureOptions {
-  /** Seconds that the signed timestamp may be away from now, either way. 300 unless told. */
+  /** Largest difference between the signed timestamp and now, in seconds. Default: 300. */
   readonly toleranceSeconds?: number;
 }
 /**
- * Checks vendors' signatures over the exact bytes, compared in constant time. False for what is not signed with this
- * secret, was altered or is stale; a TypeError for a secret that is missing or malformed.
+ * Verifies vendors' signatures over the exact bytes, in constant time. Returns false if the signature does not match or
+ * the timestamp is too old. Throws a TypeError if the secret is missing or malformed.
  */
 declare const webhooks: {
-  /** Standard Webhooks and Svix: \`webhook-\` or \`svix-\` headers, a base64 secret with or without \`whsec_\`. */
+  /** Standard Webhooks and Svix: \`webhook-*\` or \`svix-*\` headers. The secret is base64, with or without \`whsec_\`. */
   verifyStandard(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
-  /** \`stripe-signature\`, with the secret as it is shown, \`whsec_\` included. */
+  /** Stripe: \`stripe-signature\`. The secret includes \`whsec_\`. */
   verifyStripe(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
-  /** \`x-hub-signature-256\`. It signs no time: whoever saw a request can repeat it. */
+  /** GitHub: \`x-hub-signature-256\`. It signs no timestamp, so a captured request can be replayed. */
   verifyGitHub(request: SignedRequest, secret: string): Promise<boolean>;
-  /** \`x-slack-signature\` and \`x-slack-request-timestamp\`. */
+  /** Slack: \`x-slack-signature\` and \`x-slack-request-timestamp\`. */
   verifySlack(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
 };`;

@@ -1,21 +1,21 @@
-/** Prints zod schemas as TypeScript types, naming the payloads that `sdk/contract/payloads.ts` names. */
+/** Prints zod schemas as TypeScript types, and values as TypeScript expressions. */
 import { z } from 'zod';
 import * as payloads from '../contract/payloads.ts';
 
 const INDENT = '  ';
-/** Payload kinds worth a name of their own in an author's editor; a named `string` would only hide what it is. */
+/** Kinds of payloads that are printed by name. An alias of `string` would only hide its type in an editor. */
 const NAMED_KINDS = new Set(['object', 'enum', 'union', 'record']);
 
-const pascal = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
+export const capitalize = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 const tsTypeOf = (schema: z.core.$ZodType): unknown => z.globalRegistry.get(schema)?.tsType;
-/** A literal type; strings in single quotes, as the house writes them. */
-export const literal = (value: unknown): string =>
+/** Prints a literal, strings in single quotes. */
+export const printLiteral = (value: unknown): string =>
   typeof value === 'string' && !/['\\\n]/.test(value) ? `'${value}'` : `${JSON.stringify(value)}`;
 const isName = (key: string): boolean => /^[A-Za-z_$][\w$]*$/.test(key);
-/** A property key as TypeScript writes it. */
-export const propertyKey = (key: string): string => (isName(key) ? key : literal(key));
+/** Prints a property key, quoted only where necessary. */
+export const printKey = (key: string): string => (isName(key) ? key : printLiteral(key));
 
-/** Prints types and remembers which named payloads they mention, so that exactly those are declared. */
+/** Prints types and collects the named payloads they mention, so that exactly those are declared. */
 export class TypePrinter {
   readonly #names = new Map<z.core.$ZodType, string>();
   readonly #used = new Set<z.core.$ZodType>();
@@ -23,11 +23,11 @@ export class TypePrinter {
   constructor() {
     for (const [key, schema] of Object.entries(payloads)) {
       if (!(schema instanceof z.ZodType) || tsTypeOf(schema) !== undefined) continue;
-      if (NAMED_KINDS.has(schema._zod.def.type)) this.#names.set(schema, pascal(key));
+      if (NAMED_KINDS.has(schema._zod.def.type)) this.#names.set(schema, capitalize(key));
     }
   }
 
-  /** The type of a schema at a nesting depth, by name where it has one. */
+  /** Prints a schema, by name where it has one. */
   print(schema: z.core.$ZodType, depth = 0): string {
     const tsType = tsTypeOf(schema);
     if (typeof tsType === 'string') return tsType;
@@ -37,10 +37,10 @@ export class TypePrinter {
     return name;
   }
 
-  /** Declarations of every named payload printed so far, in the order of `payloads.ts`. */
-  declarations(): string[] {
+  /** Prints the declarations of all named payloads mentioned so far, in the order of `payloads.ts`. */
+  printDeclarations(): string[] {
     const printed = new Map<z.core.$ZodType, string>();
-    // Printing one declaration may use further names, hence until nothing is new.
+    // A printed declaration may mention further payloads.
     while (printed.size < this.#used.size) {
       for (const schema of [...this.#used].filter((used) => !printed.has(used))) {
         printed.set(schema, `type ${this.#names.get(schema)} = ${this.#structure(schema, 0)};`);
@@ -49,11 +49,11 @@ export class TypePrinter {
     return [...this.#names.keys()].flatMap((schema) => printed.get(schema) ?? []);
   }
 
-  /** The `name: type;` lines of an object type, one per property. */
-  properties(shape: Readonly<Record<string, z.core.$ZodType>>, depth: number): string[] {
+  /** Prints the properties of an object type, one line each. */
+  printProperties(shape: Readonly<Record<string, z.core.$ZodType>>, depth: number): string[] {
     return Object.entries(shape).map(([key, schema]) => {
       const mark = isOptional(schema) ? '?' : '';
-      return `${INDENT.repeat(depth)}${propertyKey(key)}${mark}: ${this.print(schema, depth)};`;
+      return `${INDENT.repeat(depth)}${printKey(key)}${mark}: ${this.print(schema, depth)};`;
     });
   }
 
@@ -65,7 +65,7 @@ export class TypePrinter {
       case 'nullable':
         return `${this.print(def.innerType, depth)} | null`;
       case 'array':
-        return arrayOf(this.print(def.element, depth));
+        return printArray(this.print(def.element, depth));
       case 'tuple':
         return `[${def.items.map((item) => this.print(item, depth)).join(', ')}]`;
       case 'record':
@@ -75,22 +75,22 @@ export class TypePrinter {
       case 'object':
         return this.#object(def.shape, depth);
       default:
-        return atom(def);
+        return printPrimitive(def);
     }
   }
 
   #object(shape: Readonly<Record<string, z.core.$ZodType>>, depth: number): string {
-    const lines = this.properties(shape, depth + 1);
+    const lines = this.printProperties(shape, depth + 1);
     return lines.length === 0 ? '{}' : `{\n${lines.join('\n')}\n${INDENT.repeat(depth)}}`;
   }
 }
 
-/** Whether a property of this schema may be left out. */
+/** Whether a property of this schema is optional. */
 export const isOptional = (schema: z.core.$ZodType): boolean => schema._zod.optin === 'optional';
 
-const arrayOf = (element: string): string => (/[|{]/.test(element) ? `Array<${element}>` : `${element}[]`);
+const printArray = (element: string): string => (/[|{]/.test(element) ? `Array<${element}>` : `${element}[]`);
 
-function atom(def: z.core.$ZodTypes['_zod']['def']): string {
+function printPrimitive(def: z.core.$ZodTypes['_zod']['def']): string {
   switch (def.type) {
     case 'string':
     case 'number':
@@ -101,11 +101,20 @@ function atom(def: z.core.$ZodTypes['_zod']['def']): string {
     case 'undefined':
       return 'void';
     case 'enum':
-      return Object.values(def.entries).map(literal).join(' | ');
+      return Object.values(def.entries).map(printLiteral).join(' | ');
     case 'literal':
-      return def.values.map(literal).join(' | ');
+      return def.values.map(printLiteral).join(' | ');
     default:
-      // A row with a kind this printer does not know must not turn into a wrong type silently.
-      throw new Error(`sdk/generate/printer.ts cannot print the schema kind "${def.type}"; add it or give it a tsType`);
+      throw new Error(`Cannot print the schema kind "${def.type}". Add it to sdk/generate/printer.ts or set a tsType.`);
   }
+}
+
+/** Prints a value on one line: `{ city: 'Bern' }`, `new Uint8Array([104, 105])`. Omits undefined properties. */
+export function printValue(value: unknown): string {
+  if (value instanceof Uint8Array) return `new Uint8Array([${value.join(', ')}])`;
+  if (Array.isArray(value)) return `[${value.map(printValue).join(', ')}]`;
+  if (typeof value !== 'object' || value === null) return printLiteral(value);
+  const present = Object.entries(value).filter(([, member]) => member !== undefined);
+  const members = present.map(([key, member]) => `${printKey(key)}: ${printValue(member)}`);
+  return members.length === 0 ? '{}' : `{ ${members.join(', ')} }`;
 }

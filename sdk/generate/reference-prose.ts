@@ -1,47 +1,47 @@
-/** What the reference says beside the rows: what fields mean, how calls fail, what outlives a handler. */
+/** Hand-written parts of the reference: what fields mean, how calls fail, and packages without code. */
 import type { hookBase, SurfaceName } from '../contract/protocol.ts';
 
 /** The fields that every hook context has. */
 export const contextFields: Readonly<Record<keyof typeof hookBase.shape, string>> = {
-  hook: 'The hook’s own name, as above.',
-  invocationId: 'Of this very call. Log lines written meanwhile carry it.',
-  settings: 'The installation’s settings, as `host.settings`.',
-  agent: 'The agent for which something happens.',
-  session: 'The conversation, and the channel it came by, if any.',
-  trigger: 'What set it off.',
-  at: 'When this handler was called, ISO 8601 in UTC, like every moment here.',
-  deadlineAt: 'When its budget ends; later if it waits for a model or an SSH host meanwhile.',
+  hook: 'The name of the hook.',
+  invocationId: 'The id of this call. Log lines that the handler writes carry it.',
+  settings: 'The settings of the installation, as in `host.settings`.',
+  agent: 'The agent that the operation belongs to.',
+  session: 'The session, and the channel it arrived on, if any.',
+  trigger: 'What started the operation.',
+  at: 'When the handler was called, ISO 8601 in UTC.',
+  deadlineAt: 'When the budget ends. Waiting on a model or an SSH host moves it.',
 };
 
-/** What follows when a surface’s handler throws, answers with something else or is late. */
+/** What happens when a surface's handler throws, returns a malformed result or times out. */
 export const surfaceFailures: Readonly<Record<SurfaceName, string>> = {
   tools:
-    'the agent reads the message of a thrown error as an answer with `isError`, so that it can mend its call; a wrong answer or a missed deadline fails the call',
-  commands: 'the call fails, with the message of a thrown error',
-  providers: 'whoever asked is told that the model failed, not why; this plugin’s log says why',
-  'channel.receive': 'the request is tried again, six times in all within 80 minutes, then kept for a replay by hand',
-  'channel.send': 'the reply is tried again, six times in all within 80 minutes, then kept for a replay by hand',
+    'a thrown error becomes a result with `isError` and its message, so that the agent can correct its call; a malformed result or a timeout fails the call',
+  commands: 'the call fails with the message of the thrown error',
+  providers: 'the call fails without a reason; the plugin’s log has the reason',
+  'channel.receive': 'the request is retried, up to 6 attempts in 80 minutes, then kept for a manual replay',
+  'channel.send': 'the reply is retried, up to 6 attempts in 80 minutes, then kept for a manual replay',
   'channel.handshake': 'the request is queued for `channel.receive`',
 };
 
-/** How failures of hooks are named in the table of hooks. */
-export const FAILURE_LEGEND = `On failure, \`skip\`: the chain goes on as if the handler had returned nothing. \`cancel\`: the operation is vetoed.
-\`builtin\`: the built-in way is used. A failure, a veto and a hook that was not asked (its plugin is paused, lacks its configuration, is
-blocked or does not start) are in the plugin’s log with the source \`system\`; of those that would repeat with every call, one an hour.`;
+/** Explains the column “On failure” in the table of hooks. */
+export const FAILURE_LEGEND = `On failure, \`skip\` continues the chain as if the handler had returned nothing, \`cancel\` cancels the operation, and \`builtin\` runs
+the built-in implementation. The plugin’s log records failures, cancellations and skipped hooks (the plugin is paused, not configured,
+blocked or does not start) with the source \`system\`. Repeated reasons are logged once an hour.`;
 
-/** Below `## host`. */
+/** Follows the sections of `## host`. */
 export const HOST_CALLS = `### Calls that fail
 
 A call that fails rejects with an \`Error\` that has a \`message\` for people and a \`code\`:
 
-| \`code\` | Why |
+| \`code\` | Reason |
 | --- | --- |
-| \`denied\` | It is not granted, not any more, or over a quota. |
-| \`failed\` | The arguments are wrong, what they name is not there, or the other side refused. The message says which. |
-| \`timeout\` | It took longer than it may. |
-| \`cancelled\` | The handler it was made for is over, or the plugin is being stopped. |
+| \`denied\` | The capability is not granted or was revoked, or a quota is exceeded. |
+| \`failed\` | The arguments are not valid, the resource does not exist, or the other side refused. \`message\` has the reason. |
+| \`timeout\` | The call took longer than its timeout. |
+| \`cancelled\` | The handler that made the call has ended, or the plugin is being stopped. |
 
-Who makes more than 80 calls at once is refused the rest of them, without a code.
+A plugin can have 80 calls in flight. Further calls are refused without a code.
 
 \`\`\`ts
 const text = await host.workspace.readText('notes/today.md').catch((error) => {
@@ -50,20 +50,20 @@ const text = await host.workspace.readText('notes/today.md').catch((error) => {
 });
 \`\`\`
 
-Ids of another account, and of things that are gone, are refused alike. A grant that is taken back ends the calls under way.
+An id of another account fails in the same way as an id that does not exist. Revoking a grant ends the calls in flight.
 
-### After the answer
+### After a handler returns
 
-A handler may leave work behind: a timer, a promise nobody awaits. It keeps the installation’s own scope (\`host.storage\`, \`host.secrets\`,
-\`host.http\`, \`host.workspace\` and so on) and loses its session: \`host.session\` works only until the handler has answered. Log lines of such
-work have the source \`background\`. The process may be stopped when nothing was asked of the plugin for a while.`;
+Timers and promises of a handler continue after it returns. They keep access to the installation’s own data (\`host.storage\`,
+\`host.secrets\`, \`host.http\`, \`host.workspace\` and so on). \`host.session\` works only until the handler returns. Log lines of such
+work have the source \`background\`. The process may be stopped when the plugin has been idle for a while.`;
 
-/** The parts of a package that are no code. */
+/** The parts of a package without code. */
 export const FILES = `## Commands and skills without code
 
-\`commands/<name>.md\` is a command whose text is sent to the agent. \`$ARGUMENTS\` in it stands for what the user typed; without the mark that
-follows the text. An optional frontmatter holds \`description\`. The capability is \`commands.<name>\`, as for code; a name that is there twice,
-as code and as a file, is refused at publish.
+\`commands/<name>.md\` is a command whose text is sent to the agent. \`$ARGUMENTS\` is replaced by the user’s input; without it, the input is
+appended. The optional frontmatter has a \`description\`. The capability is \`commands.<name>\`, as for a command in code. A name that is
+used both in code and as a file is refused at publish.
 
 \`\`\`markdown
 ---
@@ -72,5 +72,5 @@ description: Reviews a text
 Review this text and list what is unclear: $ARGUMENTS
 \`\`\`
 
-\`skills/<name>/SKILL.md\` is a skill in the Agent Skills layout: \`name\` (the folder’s) and \`description\` in the frontmatter, then what an
-agent reads when a task calls for it. It may lie beside other files. A package holds up to 128 of each.`;
+\`skills/<name>/SKILL.md\` is a skill in the Agent Skills layout: frontmatter with \`name\` (the name of the folder) and \`description\`, then
+the instructions for the agent. The folder may have other files. A package can have up to 128 commands and 128 skills.`;

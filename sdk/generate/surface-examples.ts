@@ -1,4 +1,4 @@
-/** One complete example per registered surface, printed in the reference and type-checked by a test. */
+/** One complete example per registered surface. The reference shows them and a test type-checks them. */
 import type { SurfaceName } from '../contract/protocol.ts';
 
 export const surfaceExamples: Record<SurfaceName, string> = {

@@ -6,21 +6,21 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { z } from 'zod';
 import { events, hooks, hostCalls, surfaces } from '../../sdk/contract/protocol.ts';
-import { globalsText } from '../../sdk/generate/globals.ts';
+import { printGlobals } from '../../sdk/generate/globals.ts';
 import { TypePrinter } from '../../sdk/generate/printer.ts';
-import { referenceText } from '../../sdk/generate/reference.ts';
+import { printReference } from '../../sdk/generate/reference.ts';
 
 const file = (name: string): URL => new URL(`../../${name}`, import.meta.url);
 
 t.test('--check agrees with what is committed', async (t) => {
   const script = fileURLToPath(file('docs/generate/generate.ts'));
   await t.resolves(promisify(execFile)(process.execPath, [script, '--check']));
-  t.equal(await readFile(file('sdk/globals.d.ts'), 'utf8'), globalsText());
-  t.equal(referenceText(), referenceText());
+  t.equal(await readFile(file('sdk/globals.d.ts'), 'utf8'), printGlobals());
+  t.equal(printReference(), printReference());
 });
 
 t.test('every row has its entry in the reference', async (t) => {
-  const reference = referenceText();
+  const reference = printReference();
   for (const name of Object.keys(hooks)) t.match(reference, `### ${name}\n`);
   for (const name of Object.keys(events)) t.match(reference, `### events.${name}\n`);
   for (const name of Object.keys(surfaces)) t.match(reference, `### ${name}`);
@@ -31,6 +31,6 @@ t.test('the printer names what payloads.ts names and refuses what it does not kn
   const printer = new TypePrinter();
   t.equal(printer.print(z.array(z.string().nullable())), 'Array<string | null>');
   t.equal(printer.print(z.object({ 'content-type': z.literal('a').optional() })), "{\n  'content-type'?: 'a';\n}");
-  t.same(printer.declarations(), []);
-  t.throws(() => printer.print(z.date()), /cannot print the schema kind "date"/);
+  t.same(printer.printDeclarations(), []);
+  t.throws(() => printer.print(z.date()), /Cannot print the schema kind "date"/);
 });
