@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { RosterEntry } from '../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../db/installations/account-plugins.ts';
 import type { LinkResult } from '../supervisor/calls/chain.ts';
 import { bad, GOOD, HOOK } from './fixtures/neighbour-plugins.ts';
 import { type Ground, openGround } from './fixtures/neighbours-fixture.ts';
@@ -43,7 +43,7 @@ interface Observed {
 }
 
 let serial = 0;
-function call(ground: Ground, entry: RosterEntry, budgetMs: number): Promise<LinkResult> {
+function call(ground: Ground, entry: InstalledPlugin, budgetMs: number): Promise<LinkResult> {
   serial += 1;
   const at = new Date();
   const invocationId = `i${serial}`;
@@ -65,7 +65,7 @@ function call(ground: Ground, entry: RosterEntry, budgetMs: number): Promise<Lin
 }
 
 /** Calls every good plugin at its own beat, however late the others are, until told to stop. */
-function playGood(ground: Ground, entries: readonly RosterEntry[], seen: Observed): () => void {
+function playGood(ground: Ground, entries: readonly InstalledPlugin[], seen: Observed): () => void {
   const timers = entries.map((entry, index) => {
     const beat = async () => {
       const started = performance.now();
@@ -87,7 +87,7 @@ function playGood(ground: Ground, entries: readonly RosterEntry[], seen: Observe
   };
 }
 
-async function playBad(ground: Ground, entry: RosterEntry, seen: Observed, isOver: () => boolean): Promise<void> {
+async function playBad(ground: Ground, entry: InstalledPlugin, seen: Observed, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     const started = performance.now();
     const result = await call(ground, entry, BAD_BUDGET_MS);
@@ -104,7 +104,7 @@ async function askPair(): Promise<number[]> {
   return times as number[];
 }
 
-async function observe(ground: Ground, good: readonly RosterEntry[], neighbours: readonly RosterEntry[]) {
+async function observe(ground: Ground, good: readonly InstalledPlugin[], neighbours: readonly InstalledPlugin[]) {
   const seen: Observed = { good: [], answered: 0, failed: 0, overdue: [] };
   const loop = monitorEventLoopDelay({ resolution: 5 });
   const before = process.memoryUsage().rss;

@@ -21,7 +21,7 @@ import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { ArgumentChecks } from './calls/argument-checks.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
 import { Invocations } from './calls/invocations.ts';
-import { RosterCache } from './children/account-plugins-cache.ts';
+import { AccountPluginsCache } from './children/account-plugins-cache.ts';
 import { type Child, type ChildBounds, type ChildHandlers, startChild } from './children/child.ts';
 import { Fleet } from './children/fleet.ts';
 import { STOP_GRACE_MS } from './children/fleet-bounds.ts';
@@ -102,7 +102,7 @@ export interface Supervisor {
   /** The session API; the caller listens. */
   readonly app: FastifyInstance;
   readonly fleet: Fleet;
-  readonly rosters: RosterCache;
+  readonly pluginsCache: AccountPluginsCache;
   readonly queues: Queues;
   readonly listener: Listener;
   readonly logs: LogSink;
@@ -125,7 +125,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const queues = await startQueues({ pool, listener, role: 'worker', onError, passes });
   // Plugins run once the services are there; only then does one of them write to an agent.
   const agentMail = openAgentMail(() => services);
-  const { fleet, rosters, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
+  const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
     lease,
     queues,
     agentMail,
@@ -133,7 +133,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   });
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
-    ...{ pool, queues, blobs, rosters, logs, metrics, sessions, passes, plugins: fleet },
+    ...{ pool, queues, blobs, pluginsCache, logs, metrics, sessions, passes, plugins: fleet },
     signIn: openSignIn(pool, options.verifier),
     argumentChecks: new ArgumentChecks(),
     streams: openSessionStreams(listener),
@@ -147,7 +147,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     ...{ services, passes, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
-  await follow({ listener, rosters, fleet, ssh, sessions, pool, queues, onError, jobs });
+  await follow({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });
   const stop = async () => {
     const closed = app.close();
     await Promise.all([within(closed, DRAIN_MS), jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
@@ -162,10 +162,10 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await rollups.close();
     await listener.close();
   };
-  return { app, fleet, rosters, queues, listener, logs, audit, rollups, metrics, ssh, stop };
+  return { app, fleet, pluginsCache, queues, listener, logs, audit, rollups, metrics, ssh, stop };
 }
 
-type Assembled = Pick<Supervisor, 'fleet' | 'rosters' | 'logs' | 'audit' | 'rollups' | 'metrics' | 'ssh'> & {
+type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 'rollups' | 'metrics' | 'ssh'> & {
   readonly stacks: Stacks;
   readonly llm: Llm;
 };
@@ -177,7 +177,7 @@ interface Assembly {
   onError(error: Error): void;
 }
 
-/** The fleet and what it writes to. Fleet and rosters know each other: one starts what the other has read. */
+/** The fleet and what it writes to. The fleet and the plugins cache know each other: the fleet starts what the cache has read. */
 function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
@@ -195,11 +195,14 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
     ...{ models: options.models ?? [], tokensPerDay: options.modelTokensPerDay ?? 0 },
     ...{ pool, logs, metrics, invocations, onError },
     plugins: { invoke: (entry, call) => fleet.invoke(entry, call) },
-    rosters: { get: (accountId) => rosters.get(accountId) },
+    pluginsCache: { get: (accountId) => pluginsCache.get(accountId) },
   });
   const ssh = new SshConnections(options.sshBounds);
   const chains = () => ({ plugins: fleet, logs, metrics });
-  const guards = new SshGuards({ ...{ pool, invocations, chains }, roster: (accountId) => rosters.get(accountId) });
+  const guards = new SshGuards({
+    ...{ pool, invocations, chains },
+    loadAccountPlugins: (accountId) => pluginsCache.get(accountId),
+  });
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({
     ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, queues, agentMail },
@@ -213,10 +216,10 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
     ...{ childrenMax: options.childrenMax, idleStopMs: options.idleStopMs, now: options.now ?? Date.now },
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     degraded: refusal(sandbox, { ownAccount: false }),
-    onServing: (accountId) => rosters.drop(accountId),
+    onServing: (accountId) => pluginsCache.drop(accountId),
   });
-  const rosters = new RosterCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
-  return { fleet, rosters, logs, audit, rollups, metrics, stacks, llm, ssh };
+  const pluginsCache = new AccountPluginsCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
+  return { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh };
 }
 
 const starter =
@@ -246,7 +249,7 @@ function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => v
 
 interface Followed {
   readonly listener: Listener;
-  readonly rosters: RosterCache;
+  readonly pluginsCache: AccountPluginsCache;
   readonly fleet: Fleet;
   readonly ssh: SshConnections;
   readonly sessions: SessionCache;
@@ -256,21 +259,21 @@ interface Followed {
   onError(error: Error): void;
 }
 
-/** Keeps rosters and children in step with the rows. */
+/** Keeps the plugins cache and children in step with the rows. */
 async function follow(followed: Followed): Promise<void> {
-  const { listener, rosters, fleet, ssh, sessions, pool, queues, jobs, onError } = followed;
+  const { listener, pluginsCache, fleet, ssh, sessions, pool, queues, jobs, onError } = followed;
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
-    rosters.drop(accountId);
+    pluginsCache.drop(accountId);
     ssh.drop(installationId);
     // Where children run, the change must reach them also if nobody calls.
-    if (fleet.has(accountId)) rosters.get(accountId).catch(onError);
+    if (fleet.has(accountId)) pluginsCache.get(accountId).catch(onError);
     releaseHeldEvents(pool, queues, installationId).catch(onError);
     jobs.releaseDeliveries(installationId);
   };
   const onEverything = () => {
-    rosters.dropAll();
+    pluginsCache.dropAll();
     ssh.dropAll();
-    for (const accountId of fleet.accounts()) rosters.get(accountId).catch(onError);
+    for (const accountId of fleet.accounts()) pluginsCache.get(accountId).catch(onError);
     // PostgreSQL was away, and with it what was under way: that is not left to the next look.
     jobs.heal();
   };

@@ -7,7 +7,7 @@ import { type Registrations, registrations } from '../../sdk/contract/protocol.t
 export const DRAFT_SEM_VER = '0.0.0-draft';
 
 /** One installation with the version it runs. */
-export interface RosterEntry {
+export interface InstalledPlugin {
   readonly installationId: string;
   readonly accountId: string;
   readonly pluginId: string;
@@ -33,7 +33,7 @@ export interface RosterEntry {
   readonly updatedAt: string;
 }
 
-interface Row extends Omit<RosterEntry, 'semVer' | 'settings' | 'registrations' | 'updatedAt' | 'texts'> {
+interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'registrations' | 'updatedAt' | 'texts'> {
   readonly semVer: string | null;
   readonly registrations: unknown;
   readonly manifest: Manifest;
@@ -59,22 +59,26 @@ const SELECT = `
  * The account's installations but those being removed, in hook order. Those that may not run now are among them (paused,
  * without configuration, of a blocked plugin), so that whoever passes them over can say why.
  */
-export async function loadRoster(pool: ClientBase | Pool, accountId: string): Promise<RosterEntry[]> {
+export async function loadAccountPlugins(pool: ClientBase | Pool, accountId: string): Promise<InstalledPlugin[]> {
   const found = await pool.query<Row>(
     `${SELECT} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
       ORDER BY i.hook_order, i.id`,
     [accountId],
   );
-  return found.rows.map(toEntry);
+  return found.rows.map(toInstalledPlugin);
 }
 
 /** Whether its user lets it run. `failed` ones may: the fleet decides when they are tried again. */
-export const mayRun = ({ status }: Pick<RosterEntry, 'status'>): boolean => status === 'ready' || status === 'failed';
+export const mayRun = ({ status }: Pick<InstalledPlugin, 'status'>): boolean =>
+  status === 'ready' || status === 'failed';
 
 /** One installation in whatever status, blocked or not; null when it is gone or has no version. */
-export async function loadRosterEntry(pool: ClientBase | Pool, installationId: string): Promise<RosterEntry | null> {
+export async function loadInstalledPlugin(
+  pool: ClientBase | Pool,
+  installationId: string,
+): Promise<InstalledPlugin | null> {
   const found = await pool.query<Row>(`${SELECT} WHERE i.id = $1`, [installationId]);
-  return found.rows[0] ? toEntry(found.rows[0]) : null;
+  return found.rows[0] ? toInstalledPlugin(found.rows[0]) : null;
 }
 
 /** Whether an operator blocked the installation's plugin. */
@@ -87,7 +91,7 @@ export async function isBlocked(pool: ClientBase | Pool, installationId: string)
   return found.rows.length > 0;
 }
 
-function toEntry({ manifest, given, semVer, texts, ...row }: Row): RosterEntry {
+function toInstalledPlugin({ manifest, given, semVer, texts, ...row }: Row): InstalledPlugin {
   return {
     ...row,
     semVer: semVer ?? DRAFT_SEM_VER,

@@ -1,6 +1,6 @@
 /** Drives a chain: asks one link after another and folds what they answer. */
 import { randomUUIDv7 } from 'node:crypto';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
@@ -27,13 +27,13 @@ export interface ChainDeps {
 export interface ChainRequest {
   readonly hook: HookName;
   /** The links, in order. */
-  readonly links: readonly RosterEntry[];
+  readonly links: readonly InstalledPlugin[];
   /** Installed, but paused or not configured: no links; their own logs say so. */
-  readonly idle: readonly RosterEntry[];
+  readonly idle: readonly InstalledPlugin[];
   /** Null outside a session; the contexts then name `actor` as agent and session. */
   readonly session: Session | null;
   /** The installation for which the chain runs where there is no session. */
-  readonly actor?: Pick<RosterEntry, 'installationId' | 'slug'>;
+  readonly actor?: Pick<InstalledPlugin, 'installationId' | 'slug'>;
   readonly trigger: string;
   /** Checked against the hook's row. */
   readonly context: Fields;
@@ -65,14 +65,14 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
 }
 
 /** A blocked plugin is as good as not installed: it stops nothing, also where others that cannot be asked would. */
-function passOver(state: ChainState, { installationId, slug }: RosterEntry, why: string): ChainState {
+function passOver(state: ChainState, { installationId, slug }: InstalledPlugin, why: string): ChainState {
   const reason = `the operator blocked this plugin: ${why}`;
   const step = { installationId, slug, ms: 0, outcome: 'skipped_unavailable', reason } as const;
   return { ...state, trace: [...state.trace, step] };
 }
 
 /** A link of a chain; what came of it is known at its end. */
-function tracedLink({ slug, installationId }: RosterEntry, run: () => Promise<ChainState>): Promise<ChainState> {
+function tracedLink({ slug, installationId }: InstalledPlugin, run: () => Promise<ChainState>): Promise<ChainState> {
   return traced('link', { facts: { slug, installationId } }, async (span) => {
     const state = await run();
     span.note({ outcome: state.trace.at(-1)?.outcome ?? '' });
@@ -80,14 +80,14 @@ function tracedLink({ slug, installationId }: RosterEntry, run: () => Promise<Ch
   });
 }
 
-const idleReason = ({ status }: RosterEntry): string =>
+const idleReason = ({ status }: InstalledPlugin): string =>
   status === 'paused' ? 'the installation is paused' : 'a setting or secret that it requires is missing';
 
 /** Its author sees why nothing happens, once in a while: hooks run before every model call. */
 function tellPassedOver(
   { logs }: ChainDeps,
   { hook, session }: ChainRequest,
-  entry: RosterEntry,
+  entry: InstalledPlugin,
   reason: string,
 ): void {
   const detail = { sessionId: session?.id ?? null, data: { hook } };
@@ -97,7 +97,7 @@ function tellPassedOver(
 async function runLink(
   deps: ChainDeps,
   request: ChainRequest,
-  entry: RosterEntry,
+  entry: InstalledPlugin,
   state: ChainState,
   endsAt: number,
   now: () => number,
@@ -130,7 +130,7 @@ async function runLink(
 function tell(
   deps: ChainDeps,
   hook: HookName,
-  entry: RosterEntry,
+  entry: InstalledPlugin,
   { state, fault }: Fold,
   { stack, ...details }: { sessionId: string | null; invocationId: string; stack?: string },
 ): void {
@@ -154,7 +154,7 @@ function tell(
 
 function hookContext(
   { hook, session, actor, trigger }: ChainRequest,
-  entry: RosterEntry,
+  entry: InstalledPlugin,
   fields: Fields,
   call: { invocationId: string; at: number; deadlineAt: number },
 ): Record<string, unknown> {

@@ -6,7 +6,7 @@ import type { Pool } from 'pg';
 import type { MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { SecretKeys } from '../../db/files/secrets.ts';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
@@ -134,7 +134,7 @@ const asRefusal = (member: string, error: unknown): Refusal =>
 interface Call {
   readonly installation: LiveInstallation;
   /** As it stood when the call came. */
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   readonly request: HostRequest;
   readonly invocation: Invocation | null;
   readonly childGone: AbortSignal;
@@ -203,7 +203,7 @@ async function withTime(
 
 function record(
   deps: HostCallRouterDeps,
-  entry: RosterEntry,
+  entry: InstalledPlugin,
   request: HostRequest,
   invocation: Invocation | null,
   end: { outcome: AuditOutcome; detail: string | null; durationMs: number },
@@ -224,7 +224,12 @@ function record(
   });
 }
 
-function logDenial(deps: HostCallRouterDeps, entry: RosterEntry, invocation: Invocation | null, message: string): void {
+function logDenial(
+  deps: HostCallRouterDeps,
+  entry: InstalledPlugin,
+  invocation: Invocation | null,
+  message: string,
+): void {
   deps.logs.write(
     {
       entry,

@@ -1,5 +1,5 @@
 /** One call of a plugin's handler, as the parts of the supervisor hand it to each other. */
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Target } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from './chain.ts';
@@ -20,7 +20,7 @@ export interface PluginCall {
 /** Whoever can call plugins: the fleet, or a test's stand-in for timing and order. */
 export interface Plugins {
   /** Never rejects: a plugin that cannot be asked is a result like any other. */
-  invoke(entry: RosterEntry, call: PluginCall): Promise<LinkResult>;
+  invoke(entry: InstalledPlugin, call: PluginCall): Promise<LinkResult>;
 }
 
 /** The handler's name as authors write it and log lines show it. */
@@ -30,7 +30,7 @@ export function sourceOf(target: Target): string {
 }
 
 /** How stack traces name a bundle. */
-export const sourceNameOf = ({ slug, semVer }: Pick<RosterEntry, 'slug' | 'semVer'>): string => `${slug}@${semVer}`;
+export const sourceNameOf = ({ slug, semVer }: Pick<InstalledPlugin, 'slug' | 'semVer'>): string => `${slug}@${semVer}`;
 
 /** The plugin's own stack, as data of a line about a call that failed. */
 export const stackOf = (result: LinkResult): { stack?: string } =>

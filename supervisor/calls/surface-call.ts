@@ -1,6 +1,6 @@
 /** Calls of what plugins offer a session: tools, commands, providers. */
 import { randomUUIDv7 } from 'node:crypto';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
@@ -11,12 +11,12 @@ import { stackOf } from './plugin-call.ts';
 export type SurfaceServices = Pick<SessionServices, 'plugins' | 'metrics' | 'logs'>;
 
 /** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
-export const fullName = (entry: RosterEntry, name: string): string => `${entry.slug}__${name}`;
+export const fullName = (entry: InstalledPlugin, name: string): string => `${entry.slug}__${name}`;
 
 export interface SurfaceRequest {
   readonly kind: 'tools' | 'commands' | 'providers';
   readonly name: string;
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   /** Null where nobody's session is known: a provider that another plugin asks. */
   readonly session: Session | null;
   /** Made here when the caller does not say. */

@@ -1,6 +1,6 @@
 /** All children of this supervisor: at most so many, started on demand, stopped when idle, the longest unused first. */
 import type { Pool } from 'pg';
-import { isBlocked, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { type InstalledPlugin, isBlocked } from '../../db/installations/account-plugins.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
@@ -39,7 +39,7 @@ export interface FleetOptions extends LoadedChildDeps {
   onError(error: Error): void;
 }
 
-/** Its child runs for `pluginUninstalled` alone; no roster lists it, and the removal stops it. */
+/** Its child runs for `pluginUninstalled` alone; no AccountPlugins lists it, and the removal stops it. */
 const hasLastWord = (runner: InstallationRunner): boolean => runner.entry.status === 'uninstalling';
 
 export class Fleet implements Plugins {
@@ -83,7 +83,7 @@ export class Fleet implements Plugins {
   }
 
   /** Calls a plugin, starting or waking its child. */
-  invoke(entry: RosterEntry, call: PluginCall): Promise<LinkResult> {
+  invoke(entry: InstalledPlugin, call: PluginCall): Promise<LinkResult> {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
     const refused = this.refusalOf(entry);
     if (refused !== null) return this.#refuse(entry, refused);
@@ -91,7 +91,7 @@ export class Fleet implements Plugins {
   }
 
   /** Sees to it that an entry read just now serves. @returns why it does not; null: it does */
-  async wake(entry: RosterEntry): Promise<string | null> {
+  async wake(entry: InstalledPlugin): Promise<string | null> {
     return this.#closed ? 'the supervisor is stopping' : this.#runnerOf(entry).wake();
   }
 
@@ -100,23 +100,23 @@ export class Fleet implements Plugins {
    *
    * @returns what ends it, or the sentence that says why it cannot be
    */
-  async inspect(entry: RosterEntry, inspector: Inspector): Promise<(() => void) | string> {
+  async inspect(entry: InstalledPlugin, inspector: Inspector): Promise<(() => void) | string> {
     if (this.#closed) return 'the supervisor is stopping';
     const runner = this.#runnerOf(entry);
     return (await runner.inspect(inspector)) ?? (() => runner.endInspection(inspector));
   }
 
   /** Why this machine may not run a plugin; null: it may. */
-  refusalOf(entry: RosterEntry): string | null {
+  refusalOf(entry: InstalledPlugin): string | null {
     return entry.pluginOwnerId === entry.accountId ? null : this.#options.degraded;
   }
 
   /**
-   * Takes over what an account's roster says now: new versions start beside the old, what is gone stops.
+   * Takes over what the rows of an account say now: new versions start beside the old, what is gone stops.
    *
    * @returns the entries whose code answers calls now
    */
-  sync(accountId: string, entries: readonly RosterEntry[]): readonly RosterEntry[] {
+  sync(accountId: string, entries: readonly InstalledPlugin[]): readonly InstalledPlugin[] {
     const present = new Set(entries.map((entry) => entry.installationId));
     for (const runner of this.#runners.values())
       if (runner.entry.accountId === accountId && !present.has(runner.installationId)) this.#leave(runner);
@@ -148,7 +148,7 @@ export class Fleet implements Plugins {
   }
 
   /** Ends a blocked plugin's child at once, with what it is doing. */
-  #block(entry: RosterEntry, reason: string): void {
+  #block(entry: InstalledPlugin, reason: string): void {
     if (!this.#runners.has(entry.installationId)) return;
     this.#options.logs.system(entry, 'warn', `It is stopped: the operator blocked this plugin: ${reason}`);
     void this.retire(entry.installationId, 0);
@@ -197,7 +197,7 @@ export class Fleet implements Plugins {
   }
 
   /** Says why where its user looks. The first child that serves it, on a whole sandbox, takes that back. */
-  #refuse({ installationId, updatedAt }: RosterEntry, reason: string): Promise<LinkResult> {
+  #refuse({ installationId, updatedAt }: InstalledPlugin, reason: string): Promise<LinkResult> {
     if (this.#refused.get(installationId) !== updatedAt) {
       this.#refused.set(installationId, updatedAt);
       markFailed(this.#options.pool, installationId, reason).catch(this.#options.onError);
@@ -205,7 +205,7 @@ export class Fleet implements Plugins {
     return Promise.resolve({ kind: 'unavailable', message: reason });
   }
 
-  #runnerOf(entry: RosterEntry): InstallationRunner {
+  #runnerOf(entry: InstalledPlugin): InstallationRunner {
     const known = this.#runners.get(entry.installationId);
     if (known && entry.status === 'uninstalling' && !hasLastWord(known)) {
       // Its last word is said in a child of its own: what ran before the uninstall reaches nothing any more.

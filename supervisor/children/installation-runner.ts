@@ -1,6 +1,6 @@
 /** One installation in the fleet: the child that serves it, the one being started, and when a dead one may start again. */
 import { randomInt } from 'node:crypto';
-import { DRAFT_SEM_VER, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { DRAFT_SEM_VER, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { LastExit, Runtime, RuntimeState } from '../../db/installations/installation-runtimes.ts';
 import { within } from '../../service/timing/within.ts';
 import type { LinkResult } from '../calls/chain.ts';
@@ -36,7 +36,7 @@ export class InstallationRunner {
   #restarts = 0;
   #lastExit: LastExit | null = null;
 
-  constructor(deps: RunnerDeps, entry: RosterEntry) {
+  constructor(deps: RunnerDeps, entry: InstalledPlugin) {
     this.#deps = deps;
     this.#installation = new LiveInstallation(entry);
     this.#handlers = {
@@ -49,7 +49,7 @@ export class InstallationRunner {
   }
 
   /** The installation as its row says now. */
-  get entry(): RosterEntry {
+  get entry(): InstalledPlugin {
     return this.#installation.entry;
   }
   /** Children of this runner, the leaving ones among them. */
@@ -74,7 +74,7 @@ export class InstallationRunner {
   }
 
   /** The entry whose code answers calls: the old version's while a new one does not start. */
-  get effective(): RosterEntry {
+  get effective(): InstalledPlugin {
     if (!this.#serving || this.#refused !== this.#wanted) return this.entry;
     const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.entry;
     return { ...this.entry, versionId, semVer, registrations, texts, discovered, bundleSha256 };
@@ -147,7 +147,7 @@ export class InstallationRunner {
   }
 
   /** Takes over what the row says now. */
-  update(entry: RosterEntry): void {
+  update(entry: InstalledPlugin): void {
     const before = this.entry;
     this.#installation.update(entry);
     if (before.updatedAt !== entry.updatedAt) {
@@ -299,7 +299,7 @@ export class InstallationRunner {
     this.#deps.onChange(this);
   }
 
-  #notStarted(entry: RosterEntry, inspected: boolean, error: unknown): string {
+  #notStarted(entry: InstalledPlugin, inspected: boolean, error: unknown): string {
     const reason = startFailure(error);
     const old = this.#serving;
     if (old) {

@@ -1,6 +1,6 @@
 /** One version of one installation in one child: loaded, called, moved out. */
 import type { Blobs } from '../../db/files/blobs.ts';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { withLogIds, withOnlyLogIds } from '../../service/telemetry/log-ids.ts';
 import { currentTrace, isTracing, traced } from '../../service/telemetry/tracing.ts';
@@ -40,7 +40,7 @@ const BACKGROUND = 'background';
 
 export class LoadedChild {
   /** As it was loaded. */
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   readonly child: Child;
   readonly startedAt = Date.now();
   lastUsedAt = Date.now();
@@ -57,7 +57,7 @@ export class LoadedChild {
   readonly #deps: LoadedChildDeps;
   readonly #gone = new AbortController();
 
-  private constructor(deps: LoadedChildDeps, entry: RosterEntry, spare: Spare, handlers: LoadedChildHandlers) {
+  private constructor(deps: LoadedChildDeps, entry: InstalledPlugin, spare: Spare, handlers: LoadedChildHandlers) {
     this.#deps = deps;
     this.entry = entry;
     this.child = spare.child;
@@ -82,7 +82,7 @@ export class LoadedChild {
    */
   static async start(
     deps: LoadedChildDeps,
-    entry: RosterEntry,
+    entry: InstalledPlugin,
     spare: Spare,
     handlers: LoadedChildHandlers,
   ): Promise<LoadedChild> {
@@ -181,7 +181,7 @@ export class LoadedChild {
   }
 
   /** Takes over new settings and grants without a restart. */
-  configure(entry: RosterEntry): void {
+  configure(entry: InstalledPlugin): void {
     this.child.configure(entry.settings, this.#deps.hostCallRouter.members(entry.granted));
   }
 
@@ -224,7 +224,7 @@ export class LoadedChild {
 /** A larger one would crowd the bundle out of its frame, bytes. */
 const MAP_MAX_BYTES = 2 * MIB;
 /** So that a debugger shows the author's own files. */
-async function sourceMapComment(blobs: Blobs, { sourceMapSha256 }: RosterEntry): Promise<string> {
+async function sourceMapComment(blobs: Blobs, { sourceMapSha256 }: InstalledPlugin): Promise<string> {
   const map = sourceMapSha256 === null ? null : await blobs.read(sourceMapSha256);
   if (map === null || map.byteLength > MAP_MAX_BYTES) return '';
   return `\n//# sourceMappingURL=data:application/json;base64,${map.toString('base64')}`;

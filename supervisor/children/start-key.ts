@@ -1,12 +1,12 @@
 /** What of an installation decides about its child: when another must be started, and when the running one be told. */
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 
 /** What makes a restart necessary; everything else is configured while it runs. */
-export const versionKey = (entry: RosterEntry): string => `${entry.versionId} ${entry.bundleSha256}`;
+export const versionKey = (entry: InstalledPlugin): string => `${entry.versionId} ${entry.bundleSha256}`;
 /** The same, with the kind of child it runs in. */
-export const startKey = (entry: RosterEntry, inspected: boolean): string =>
+export const startKey = (entry: InstalledPlugin, inspected: boolean): string =>
   inspected ? `${versionKey(entry)} inspected` : versionKey(entry);
 
 /** Whether a running child needs to be told nothing. */
-export const sameConfiguration = (a: RosterEntry, b: RosterEntry): boolean =>
+export const sameConfiguration = (a: InstalledPlugin, b: InstalledPlugin): boolean =>
   JSON.stringify([a.settings, a.granted]) === JSON.stringify([b.settings, b.granted]);

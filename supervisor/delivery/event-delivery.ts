@@ -1,6 +1,11 @@
 /** One attempt at one event: claimed by its row, delivered to the child, judged, written down. */
 import type { Pool } from 'pg';
-import { DRAFT_SEM_VER, isBlocked, loadRosterEntry, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import {
+  DRAFT_SEM_VER,
+  type InstalledPlugin,
+  isBlocked,
+  loadInstalledPlugin,
+} from '../../db/installations/account-plugins.ts';
 import {
   type ClaimedEvent,
   claimEvent,
@@ -55,7 +60,7 @@ async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   deps.passes('event.claimed');
   if (isUsedUp(event, events[event.type].attempts))
     return finish(deps, event, 'dead', 'the supervisor ended during each attempt');
-  const entry = await loadRosterEntry(deps.pool, event.installationId);
+  const entry = await loadInstalledPlugin(deps.pool, event.installationId);
   const reason = entry ? skipReason(event, entry) : 'the installation is gone';
   if (!entry || reason !== null) return finish(deps, event, 'skipped', reason);
   const held = (await isBlocked(deps.pool, entry.installationId)) ? 'the plugin is blocked' : holdReason(entry);
@@ -65,13 +70,13 @@ async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   await attempt(deps, event, entry);
 }
 
-function skipReason(event: ClaimedEvent, entry: RosterEntry): string | null {
+function skipReason(event: ClaimedEvent, entry: InstalledPlugin): string | null {
   if (!entry.registrations.events.includes(event.type)) return 'the version has no handler for it';
   if (entry.status === 'uninstalling' && event.type !== 'pluginUninstalled') return 'the installation is being removed';
   return null;
 }
 
-const holdReason = ({ status }: RosterEntry): string | null =>
+const holdReason = ({ status }: InstalledPlugin): string | null =>
   status === 'paused' || status === 'needs_configuration' ? `the installation is not ready: ${status}` : null;
 
 async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: string): Promise<void> {
@@ -80,7 +85,7 @@ async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: strin
   await releaseHeldEvents(pool, queues, event.installationId);
 }
 
-async function attempt(deps: EventDeps, event: ClaimedEvent, entry: RosterEntry): Promise<void> {
+async function attempt(deps: EventDeps, event: ClaimedEvent, entry: InstalledPlugin): Promise<void> {
   const { id, type, occurredAt, installationId, pluginId, data } = event;
   const call = eventCall({
     ...{ id, type, occurredAt, attempt: event.attempt, installationId, pluginId, data },

@@ -6,7 +6,7 @@ import {
   claimHandshake,
   type HandshakeReply,
 } from '../../db/channels/handshakes.ts';
-import { loadRosterEntry, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -24,18 +24,18 @@ export interface HandshakeDeps {
 export async function answerAsked({ services, lease }: HandshakeDeps, id: string): Promise<void> {
   const asked = await claimHandshake(services.pool, id, lease);
   if (!asked) return;
-  const entry = await loadRosterEntry(services.pool, asked.installationId);
+  const entry = await loadInstalledPlugin(services.pool, asked.installationId);
   const reply = entry && mayAnswer(entry) ? await ask(services, asked, entry) : null;
   await answerHandshake(services.pool, id, reply);
 }
 
-const mayAnswer = ({ status, blockedReason, registrations }: RosterEntry): boolean =>
+const mayAnswer = ({ status, blockedReason, registrations }: InstalledPlugin): boolean =>
   blockedReason === null && (status === 'ready' || status === 'failed') && registrations.channel.handshake;
 
 async function ask(
   services: HandshakeDeps['services'],
   asked: ClaimedHandshake,
-  entry: RosterEntry,
+  entry: InstalledPlugin,
 ): Promise<HandshakeReply | null> {
   const started = performance.now();
   const invocationId = randomUUIDv7();

@@ -60,7 +60,7 @@ async function conversation(
 ): Promise<Session | null> {
   const known = await findConversation(services.pool, channelId, key);
   if (known !== null) return services.sessions.get(accountId, known);
-  const { entries } = await services.rosters.get(accountId);
+  const { entries } = await services.pluginsCache.get(accountId);
   const started = await inTransaction(services.pool, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);
     if (!agent) return null;

@@ -8,7 +8,7 @@ import {
   postponeDelivery,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
-import { loadRosterEntry, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { databaseFault } from '../../db/postgres/database-errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
@@ -67,17 +67,17 @@ async function deliver(deps: DeliveryDeps, lane: Lane, delivery: ClaimedDelivery
 
 /** As it serves now; one that does not run is read from its row, which says why. */
 async function currentEntry(
-  { rosters, pool }: SessionServices,
+  { pluginsCache, pool }: SessionServices,
   delivery: ClaimedDelivery,
-): Promise<RosterEntry | null> {
+): Promise<InstalledPlugin | null> {
   const { accountId, installationId } = delivery;
-  const { entries } = await rosters.get(accountId);
+  const { entries } = await pluginsCache.get(accountId);
   const serving = entries.find((entry) => entry.installationId === installationId);
-  return serving ?? loadRosterEntry(pool, installationId);
+  return serving ?? loadInstalledPlugin(pool, installationId);
 }
 
 /** Why a delivery has to wait for a change of its installation; null: it may be attempted. */
-function holdReason({ status, blockedReason, registrations }: RosterEntry, { direction }: Lane): string | null {
+function holdReason({ status, blockedReason, registrations }: InstalledPlugin, { direction }: Lane): string | null {
   if (blockedReason !== null) return 'the plugin is blocked';
   if (status !== 'ready' && status !== 'failed') return `the installation is not ready: ${status}`;
   const handler = direction === 'in' ? 'receive' : 'send';
@@ -91,7 +91,7 @@ async function hold({ services, lease }: DeliveryDeps, delivery: ClaimedDelivery
   return false;
 }
 
-async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, entry: RosterEntry): Promise<boolean> {
+async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, entry: InstalledPlugin): Promise<boolean> {
   const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
@@ -152,7 +152,7 @@ async function take(
 async function call(
   { plugins, metrics }: SessionServices,
   delivery: ClaimedDelivery,
-  entry: RosterEntry,
+  entry: InstalledPlugin,
   { name, invocationId }: { name: 'receive' | 'send'; invocationId: string },
 ): Promise<LinkResult> {
   const row = surfaces[`channel.${name}`];

@@ -1,6 +1,6 @@
 /** When a delivery is tried again, and when no more. Pure. */
 
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { type Counted, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
 import type { LinkResult } from '../calls/chain.ts';
 
@@ -23,7 +23,7 @@ export type DeliveryVerdict =
  * Whether the plugin had no chance: its child was starting again, or busy, or the supervisor was about to stop. One that
  * failed for good had its chances.
  */
-export const isTransient = (result: LinkResult, { status }: Pick<RosterEntry, 'status'>): boolean =>
+export const isTransient = (result: LinkResult, { status }: Pick<InstalledPlugin, 'status'>): boolean =>
   result.kind === 'unavailable' && status !== 'failed';
 
 export interface Attempted {
@@ -49,7 +49,7 @@ export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: num
 export function judgeDelivery(
   { attempt, interruptions }: Attempted,
   result: LinkResult,
-  entry: Pick<RosterEntry, 'status'>,
+  entry: Pick<InstalledPlugin, 'status'>,
   chance: number,
 ): DeliveryVerdict {
   if (result.kind === 'answered') return { kind: 'delivered' };

@@ -20,7 +20,7 @@ async function openSession(services: SessionServices, accountId: string, agentId
   const { pool } = services;
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
-  const { entries } = await services.rosters.get(accountId);
+  const { entries } = await services.pluginsCache.get(accountId);
   return inTransaction(pool, async (tx) => {
     const agent = await lockAgent(tx, accountId, agentId);
     if (!agent) return null;

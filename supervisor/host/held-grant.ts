@@ -1,5 +1,5 @@
 /** What a host call under way needs of its installation's grants: the call ends when that goes. */
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { isGranted } from '../../sdk/contract/capabilities.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { HostScope } from './host-call.ts';
@@ -15,7 +15,7 @@ export interface HeldGrant extends Pick<HostScope, 'granted' | 'needs'> {
 export function holdGrant(row: HostRow, installation: LiveInstallation): HeldGrant {
   const gone = new AbortController();
   let isHeld = (granted: readonly string[]): boolean => isGranted(row, granted);
-  const endIfNotHeld = ({ granted }: RosterEntry): void => {
+  const endIfNotHeld = ({ granted }: InstalledPlugin): void => {
     if (!isHeld(granted)) gone.abort();
   };
   return {

@@ -1,6 +1,6 @@
 /** What a handler of a host call is: its types come from the row, its scope from the pipe. */
 import type { z } from 'zod';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 
@@ -14,7 +14,7 @@ export type HostResult<Name extends HostCallName> = z.output<Rows[Name]['result'
 
 /** Who calls, and for what. None of it comes from the message but the invocation's id, which is looked up. */
 export interface HostScope {
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   /** The session of the running handler; null for events, and once the handler answered. */
   readonly session: Session | null;
   readonly invocationId: string | null;

@@ -1,20 +1,20 @@
 /** An installation as it stands now. Host calls under way watch it: what is taken from the installation ends them. */
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 
 export class LiveInstallation {
-  #entry: RosterEntry;
-  readonly #watchers = new Set<(entry: RosterEntry) => void>();
+  #entry: InstalledPlugin;
+  readonly #watchers = new Set<(entry: InstalledPlugin) => void>();
 
-  constructor(entry: RosterEntry) {
+  constructor(entry: InstalledPlugin) {
     this.#entry = entry;
   }
 
-  get entry(): RosterEntry {
+  get entry(): InstalledPlugin {
     return this.#entry;
   }
 
   /** Takes over what the row says now, and tells those who watch. */
-  update(entry: RosterEntry): void {
+  update(entry: InstalledPlugin): void {
     this.#entry = entry;
     for (const watcher of [...this.#watchers]) watcher(entry);
   }
@@ -25,7 +25,7 @@ export class LiveInstallation {
   }
 
   /** @returns a function that ends the watching */
-  watch(watcher: (entry: RosterEntry) => void): () => void {
+  watch(watcher: (entry: InstalledPlugin) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
   }

@@ -1,7 +1,7 @@
 /** Tells when what a session is offered has really changed: an installation may change in many ways that nobody sees here. */
 import { createHash } from 'node:crypto';
 import type { Session } from '../../db/sessions/sessions.ts';
-import type { Roster } from '../children/account-plugins-cache.ts';
+import type { AccountPlugins } from '../children/account-plugins-cache.ts';
 import { listCommands } from '../sessions/commands.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listSkills } from '../sessions/skills.ts';
@@ -17,20 +17,20 @@ const SETTLE_MS = 50;
 
 /** @returns ends it */
 export function watchLists(
-  { rosters }: Pick<SessionServices, 'rosters'>,
+  { pluginsCache }: Pick<SessionServices, 'pluginsCache'>,
   { accountId }: Session,
   onChanged: (list: keyof Lists) => void,
 ): () => void {
-  let known: Promise<Lists | null> = rosters.get(accountId).then(digest, () => null);
+  let known: Promise<Lists | null> = pluginsCache.get(accountId).then(digest, () => null);
   let timer: NodeJS.Timeout | undefined;
   const look = async (): Promise<void> => {
     const before = await known;
-    known = rosters.get(accountId).then(digest, () => before);
+    known = pluginsCache.get(accountId).then(digest, () => before);
     const now = await known;
     if (!before || !now) return;
     for (const list of ['tools', 'prompts', 'resources'] as const) if (before[list] !== now[list]) onChanged(list);
   };
-  const stop = rosters.watch((changed) => {
+  const stop = pluginsCache.watch((changed) => {
     if (changed !== null && changed !== accountId) return;
     clearTimeout(timer);
     timer = setTimeout(() => void look(), SETTLE_MS).unref();
@@ -41,10 +41,10 @@ export function watchLists(
   };
 }
 
-function digest(roster: Roster): Lists {
-  const { entries } = roster;
+function digest(accountPlugins: AccountPlugins): Lists {
+  const { entries } = accountPlugins;
   return {
-    tools: hashOf(listTools(roster)),
+    tools: hashOf(listTools(accountPlugins)),
     prompts: hashOf(listCommands(entries).map(({ entry, name, description }) => [entry.slug, name, description])),
     // Files beside a skill change with the version only.
     resources: hashOf(listSkills(entries).map(({ entry, text }) => [entry.slug, entry.versionId, text])),

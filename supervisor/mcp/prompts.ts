@@ -17,7 +17,7 @@ const INPUT = { name: 'input', description: 'What the command is about.', requir
 
 /** Answers `prompts/list` and `prompts/get`. */
 export function offerPrompts(server: Server, services: SessionServices, session: Session): void {
-  const commands = async () => listCommands((await services.rosters.get(session.accountId)).entries);
+  const commands = async () => listCommands((await services.pluginsCache.get(session.accountId)).entries);
   server.setRequestHandler(ListPromptsRequestSchema, async () => ({
     prompts: (await commands()).map(({ entry, name, description }) => ({
       name: fullName(entry, name),

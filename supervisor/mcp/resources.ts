@@ -29,7 +29,7 @@ const uriOf = (skill: Skill, path: string): string =>
 /** Answers `resources/list`, `resources/templates/list` and `resources/read`. */
 export function offerResources(server: Server, services: SessionServices, session: Session): void {
   server.setRequestHandler(ListResourcesRequestSchema, async () => {
-    const { entries } = await services.rosters.get(session.accountId);
+    const { entries } = await services.pluginsCache.get(session.accountId);
     const described = await Promise.all(listSkills(entries).map((skill) => describe(services, skill)));
     return { resources: described.flat() };
   });

@@ -12,7 +12,7 @@ import {
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/answers.ts';
-import type { Roster, ToolRef } from '../children/account-plugins-cache.ts';
+import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callTool, findTool, listTools } from '../sessions/tools.ts';
 import { asMcpError } from './mcp-errors.ts';
@@ -25,11 +25,11 @@ const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
 /** Answers `tools/list` and `tools/call`. */
 export function offerTools(server: Server, services: SessionServices, session: Session): void {
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
-    tools: describeTools(await services.rosters.get(session.accountId)),
+    tools: describeTools(await services.pluginsCache.get(session.accountId)),
   }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
-    const roster = await services.rosters.get(session.accountId);
-    const tool = toolNamed(roster, params.name);
+    const accountPlugins = await services.pluginsCache.get(session.accountId);
+    const tool = toolNamed(accountPlugins, params.name);
     const token = params._meta?.progressToken;
     const started = Date.now();
     const tell = (): void => {
@@ -49,9 +49,9 @@ export function offerTools(server: Server, services: SessionServices, session: S
   });
 }
 
-function describeTools(roster: Roster): Tool[] {
-  return listTools(roster).map(({ name, description, parameters, slug }) => {
-    const ref = roster.tools.get(name);
+function describeTools(accountPlugins: AccountPlugins): Tool[] {
+  return listTools(accountPlugins).map(({ name, description, parameters, slug }) => {
+    const ref = accountPlugins.tools.get(name);
     return {
       name,
       title: `${ref?.tool ?? name} (${slug})`,
@@ -83,9 +83,9 @@ function refusalOf(error: unknown): CallToolResult {
 }
 
 /** A name that is not offered is the protocol's own error, with the nearest one. */
-function toolNamed(roster: Roster, name: string): ToolRef {
+function toolNamed(accountPlugins: AccountPlugins, name: string): ToolRef {
   try {
-    return findTool(roster, name);
+    return findTool(accountPlugins, name);
   } catch (error) {
     throw error instanceof Problem ? new McpError(ErrorCode.InvalidParams, error.message) : error;
   }

@@ -1,6 +1,6 @@
 /** Log lines of plugins and of the host about them: capped per installation, cut to size, written in batches. */
 import type { Pool } from 'pg';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { insertLogs } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
@@ -30,10 +30,10 @@ export const defaultLogCaps: LogCaps = {
   dataBytes: limits.logDataBytes,
 };
 /** What is needed to map its stack traces. */
-type CodeOf = Partial<Pick<RosterEntry, 'slug' | 'sourceMapSha256'>>;
+type CodeOf = Partial<Pick<InstalledPlugin, 'slug' | 'sourceMapSha256'>>;
 /** Whose line it is. */
 export interface LogOrigin {
-  readonly entry: Pick<RosterEntry, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
+  readonly entry: Pick<InstalledPlugin, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
   readonly sessionId: string | null;
   readonly invocationId: string | null;
   /** The handler, such as `middleware.systemPrompt`. */

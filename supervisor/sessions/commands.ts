@@ -1,7 +1,7 @@
 /** `/sessions/{id}/commands`: commands of plugins, written as code or as a prompt. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { text } from '../../sdk/contract/payloads.ts';
@@ -14,7 +14,7 @@ import type { SessionParams, SessionServices } from './session-services.ts';
 const commandBody = z.object({ input: text.default('') });
 
 interface Command {
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   readonly name: string;
   readonly description: string;
   /** Null: code. */
@@ -22,7 +22,7 @@ interface Command {
 }
 
 /** All commands of an account's installations. Code wins over a prompt of the same name. */
-export function listCommands(entries: readonly RosterEntry[]): Command[] {
+export function listCommands(entries: readonly InstalledPlugin[]): Command[] {
   return entries.flatMap((entry) => {
     const code = Object.entries(entry.registrations.commands).map(([name, { description }]) => ({
       entry,
@@ -65,7 +65,7 @@ export async function runCommand(
 export function installCommands(app: FastifyInstance, services: SessionServices): void {
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/commands', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.rosters.get(session.accountId);
+    const { entries } = await services.pluginsCache.get(session.accountId);
     const items = listCommands(entries).map(({ entry, name, description, prompt }) => ({
       name: fullName(entry, name),
       description,
@@ -77,7 +77,7 @@ export function installCommands(app: FastifyInstance, services: SessionServices)
   });
   app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/commands/:name', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.rosters.get(session.accountId);
+    const { entries } = await services.pluginsCache.get(session.accountId);
     const command = listCommands(entries).find(({ entry, name }) => fullName(entry, name) === request.params.name);
     if (!command) throw new Problem('not_found', 'There is no command of that name.');
     const { input } = readBody(commandBody, request.body);

@@ -5,7 +5,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { json } from '../../sdk/contract/payloads.ts';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
@@ -42,11 +42,11 @@ export function installDraftTrials(app: FastifyInstance, services: SessionServic
   });
 }
 
-const handlersOf = ({ registrations }: RosterEntry): string =>
+const handlersOf = ({ registrations }: InstalledPlugin): string =>
   registrations.events.map((name) => `events.${name}`).join(', ') || 'none at all';
 
 /** One attempt, kept nowhere: it is the author's to try again. */
-async function fire({ plugins, logs }: SessionServices, entry: RosterEntry, event: EventName, data: object) {
+async function fire({ plugins, logs }: SessionServices, entry: InstalledPlugin, event: EventName, data: object) {
   const [id, started] = [randomUUIDv7(), performance.now()];
   const { installationId, pluginId, versionId, semVer } = entry;
   const call = eventCall({

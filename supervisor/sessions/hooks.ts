@@ -60,8 +60,9 @@ export async function runHook(
   by: z.infer<typeof trigger>,
   noticeId?: string,
 ): Promise<HookAnswer> {
-  const roster = services.rosters.peek(session.accountId) ?? (await services.rosters.get(session.accountId));
-  const [links, idle] = [linksOf(roster, hook), idleOf(roster, hook)];
+  const accountPlugins =
+    services.pluginsCache.peek(session.accountId) ?? (await services.pluginsCache.get(session.accountId));
+  const [links, idle] = [linksOf(accountPlugins, hook), idleOf(accountPlugins, hook)];
   const {
     cancelled,
     trace,
@@ -113,9 +114,9 @@ async function compact(
   session: Session,
   body: z.infer<typeof compactionBody>,
 ): Promise<Summary> {
-  const roster = await services.rosters.get(session.accountId);
+  const accountPlugins = await services.pluginsCache.get(session.accountId);
   const hook = 'compaction.summarize';
-  const [links, idle] = [linksOf(roster, hook), idleOf(roster, hook)];
+  const [links, idle] = [linksOf(accountPlugins, hook), idleOf(accountPlugins, hook)];
   const link = links[0];
   if (!link) return { summary: null, source: 'builtin', notice: null };
   const messages = body.messages ?? (await lastMessages(services.pool, session.id, COMPACTION_MESSAGES));

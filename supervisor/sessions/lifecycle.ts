@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { ClientBase } from 'pg';
 import { z } from 'zod';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { recordEvent } from '../../db/installations/events.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import {
@@ -60,7 +60,7 @@ async function startSession(
   accountId: string,
   made: z.infer<typeof newSession> & { agentName: string },
 ): Promise<Session> {
-  const { entries } = await services.rosters.get(accountId);
+  const { entries } = await services.pluginsCache.get(accountId);
   const session = await inTransaction(services.pool, async (tx) => {
     const started = await createSession(tx, { accountId, ...made });
     const data = { sessionId: started.id, agentId: started.agentId, channelId: started.channelId };
@@ -76,7 +76,7 @@ async function clear(services: SessionServices, session: Session, body: z.infer<
   const verdict = await runHook(services, session, 'middleware.sessionClear', { ...body, messageCount }, 'user');
   if (verdict.action === 'cancel')
     throw new Problem('cancelled', `${verdict.cancelledBy} stopped it: ${verdict.reason}`);
-  const { entries } = await services.rosters.get(session.accountId);
+  const { entries } = await services.pluginsCache.get(session.accountId);
   const cleared = await inTransaction(services.pool, async (tx) => {
     const removed = await clearSession(tx, session.id);
     if (removed === null) return null;
@@ -90,7 +90,7 @@ async function clear(services: SessionServices, session: Session, body: z.infer<
 }
 
 async function remove(services: SessionServices, session: Session): Promise<void> {
-  const { entries } = await services.rosters.get(session.accountId);
+  const { entries } = await services.pluginsCache.get(session.accountId);
   const gone = await inTransaction(services.pool, async (tx) => {
     if (!(await deleteSession(tx, session.id))) return false;
     await tell(services, tx, entries, 'sessionDeleted', { sessionId: session.id, agentId: session.agentId });
@@ -106,7 +106,7 @@ type SessionEvent = Extract<EventName, `session${string}`>;
 export async function tell<Type extends SessionEvent>(
   { queues }: Pick<SessionServices, 'queues'>,
   tx: ClientBase,
-  entries: readonly RosterEntry[],
+  entries: readonly InstalledPlugin[],
   type: Type,
   data: z.infer<(typeof events)[Type]['data']>,
 ): Promise<void> {

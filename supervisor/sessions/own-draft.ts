@@ -1,6 +1,6 @@
 /** What an author may do with a draft and with nothing else: it has to be theirs, and follow the draft. */
 import type { Pool } from 'pg';
-import { loadRosterEntry, mayRun, type RosterEntry } from '../../db/installations/account-plugins.ts';
+import { type InstalledPlugin, loadInstalledPlugin, mayRun } from '../../db/installations/account-plugins.ts';
 import { findInstallation } from '../../db/installations/installations.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 
@@ -9,9 +9,9 @@ import { Problem } from '../../sdk/contract/errors.ts';
  *
  * @throws Problem `not_found`, `not_a_draft`, `not_running`
  */
-export async function requireOwnDraft(pool: Pool, accountId: string, installationId: string): Promise<RosterEntry> {
+export async function requireOwnDraft(pool: Pool, accountId: string, installationId: string): Promise<InstalledPlugin> {
   const installation = await findInstallation(pool, accountId, installationId);
-  const entry = installation && (await loadRosterEntry(pool, installationId));
+  const entry = installation && (await loadInstalledPlugin(pool, installationId));
   if (!entry) throw new Problem('not_found', 'You have no installation with this id.');
   if (installation.versionPolicy !== 'Draft' || entry.pluginOwnerId !== accountId)
     throw new Problem('not_a_draft', 'This is for your own draft only. Install it with the policy Draft.');

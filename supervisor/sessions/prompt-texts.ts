@@ -1,7 +1,7 @@
 /** Texts of a package that need no code: `commands/*.md` and `skills/<name>/SKILL.md`, checked at publish. */
 import { z } from 'zod';
 import type { Blobs } from '../../db/files/blobs.ts';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 
 /** Where a prompt command wants its input; without the mark the input follows the prompt. */
@@ -19,13 +19,14 @@ export interface PromptText {
 }
 
 /** The prompt commands of an installation's version. */
-export const promptCommands = (entry: RosterEntry): PromptText[] =>
+export const promptCommands = (entry: InstalledPlugin): PromptText[] =>
   listTexts(entry, 'commands', /^commands\/([^/]+)\.md$/);
 
 /** The skills of an installation's version. */
-export const skills = (entry: RosterEntry): PromptText[] => listTexts(entry, 'skills', /^skills\/([^/]+)\/SKILL\.md$/);
+export const skills = (entry: InstalledPlugin): PromptText[] =>
+  listTexts(entry, 'skills', /^skills\/([^/]+)\/SKILL\.md$/);
 
-function listTexts(entry: RosterEntry, kind: 'commands' | 'skills', path: RegExp): PromptText[] {
+function listTexts(entry: InstalledPlugin, kind: 'commands' | 'skills', path: RegExp): PromptText[] {
   const known = new Map(discovered.parse(entry.discovered)[kind].map((row) => [row.name, row.description]));
   return Object.entries(entry.texts).flatMap(([file, sha256]) => {
     const name = path.exec(file)?.[1];

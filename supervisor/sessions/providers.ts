@@ -26,7 +26,7 @@ function chooseModel(provider: string, models: readonly { readonly id: string }[
 export function installProviders(app: FastifyInstance, services: SessionServices): void {
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/providers', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.rosters.get(session.accountId);
+    const { entries } = await services.pluginsCache.get(session.accountId);
     const items = entries.flatMap((entry) =>
       Object.entries(entry.registrations.providers).map(([name, { models }]) => ({
         name: fullName(entry, name),
@@ -39,7 +39,7 @@ export function installProviders(app: FastifyInstance, services: SessionServices
   });
   app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/providers/:name', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.rosters.get(session.accountId);
+    const { entries } = await services.pluginsCache.get(session.accountId);
     const wanted = request.params.name;
     const entry = entries.find((candidate) => wanted.startsWith(`${candidate.slug}__`));
     const name = wanted.slice((entry?.slug.length ?? 0) + 2);

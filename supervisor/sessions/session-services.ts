@@ -1,7 +1,7 @@
 /** What the routes of the session API stand on. */
 import type { Pool } from 'pg';
 import type { Blobs } from '../../db/files/blobs.ts';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { SessionRecord } from '../../sdk/session/answers.ts';
@@ -10,7 +10,7 @@ import type { SignIn } from '../../service/identity/sign-in.ts';
 import type { ArgumentChecks } from '../calls/argument-checks.ts';
 import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { Plugins } from '../calls/plugin-call.ts';
-import type { RosterCache } from '../children/account-plugins-cache.ts';
+import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
 import type { SessionCache } from './session-cache.ts';
 
@@ -20,7 +20,7 @@ export interface SessionServices extends ChainDeps {
   readonly blobs: Blobs;
   readonly signIn: SignIn;
   readonly sessions: SessionCache;
-  readonly rosters: RosterCache;
+  readonly pluginsCache: AccountPluginsCache;
   readonly plugins: Plugins;
   readonly argumentChecks: ArgumentChecks;
   readonly streams: RowStreams;
@@ -28,7 +28,7 @@ export interface SessionServices extends ChainDeps {
   passes(step: string): void;
   readonly inspections: Inspections;
   /** Sees to it that a version serves; answers why it does not, or null. */
-  wake(entry: RosterEntry): Promise<string | null>;
+  wake(entry: InstalledPlugin): Promise<string | null>;
   /** Largest answer of a tool, as JSON. */
   readonly toolResultBytes: number;
 }

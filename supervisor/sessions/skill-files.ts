@@ -1,7 +1,7 @@
 /** The files of a skill as agents read them: small ones in the answer, larger ones by their link. */
 import type { Readable } from 'node:stream';
 import { findFile, listFilesBelow, type VersionFile } from '../../db/catalog/versions.ts';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { isPlainText, sniff } from '../host/media.ts';
@@ -16,7 +16,7 @@ export const SKILL_FILE_BYTES = MIB;
 const RESOURCES_MAX = 1_000;
 
 export interface Skill {
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   readonly text: PromptText;
 }
 /** One file of a skill. Without content it is larger than an answer may be. */

@@ -1,7 +1,7 @@
 /** `/sessions/{id}/skills`: what agents may read when a task calls for it. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import type { RosterEntry } from '../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { fullName } from '../calls/surface-call.ts';
@@ -19,7 +19,7 @@ const wantedFile = z.object({ path: path.default(SKILL_TEXT) });
 const fileQuery = z.object({ path });
 
 /** The skills of an account's installations. */
-export const listSkills = (entries: readonly RosterEntry[]): Skill[] =>
+export const listSkills = (entries: readonly InstalledPlugin[]): Skill[] =>
   entries.flatMap((entry) => skills(entry).map((text) => ({ entry, text })));
 const toItem = ({ entry, text }: Skill) => ({
   name: fullName(entry, text.name),
@@ -29,8 +29,8 @@ const toItem = ({ entry, text }: Skill) => ({
 });
 
 /** A skill by its full name. @throws Problem `not_found` */
-export async function findSkill({ rosters }: SessionServices, session: Session, name: string): Promise<Skill> {
-  const { entries } = await rosters.get(session.accountId);
+export async function findSkill({ pluginsCache }: SessionServices, session: Session, name: string): Promise<Skill> {
+  const { entries } = await pluginsCache.get(session.accountId);
   const found = listSkills(entries).find(({ entry, text }) => fullName(entry, text.name) === name);
   if (!found) throw new Problem('not_found', 'There is no skill of that name.');
   return found;
@@ -42,7 +42,7 @@ export function installSkills(app: FastifyInstance, services: SessionServices): 
     findSkill(services, await services.sessions.get(accountId, sessionId), name);
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/skills', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.rosters.get(session.accountId);
+    const { entries } = await services.pluginsCache.get(session.accountId);
     return { items: listSkills(entries).map(toItem), nextCursor: null };
   });
   app.get<{ Params: SkillParams }>('/sessions/:sessionId/skills/:name', async (request) => {

@@ -8,7 +8,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { json } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/answers.ts';
 import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
-import type { Roster, ToolRef } from '../children/account-plugins-cache.ts';
+import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import { readBody, storedId } from './input.ts';
 import type { SessionParams, SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
@@ -23,9 +23,9 @@ export interface ToolItem {
   readonly slug: string;
 }
 
-/** The tools of a roster, by installation and name. */
-export const listTools = (roster: Roster): ToolItem[] =>
-  [...roster.tools].map(([name, { entry, tool }]) => ({
+/** The tools of an account, by installation and name. */
+export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
+  [...accountPlugins.tools].map(([name, { entry, tool }]) => ({
     name,
     description: entry.registrations.tools[tool]?.description ?? '',
     parameters: entry.registrations.tools[tool]?.parameters ?? {},
@@ -34,10 +34,10 @@ export const listTools = (roster: Roster): ToolItem[] =>
   }));
 
 /** A tool by its full name. @throws Problem `not_found` that offers the nearest name */
-export function findTool(roster: Roster, name: string): ToolRef {
-  const found = roster.tools.get(name);
+export function findTool(accountPlugins: AccountPlugins, name: string): ToolRef {
+  const found = accountPlugins.tools.get(name);
   if (found) return found;
-  const names = [...roster.tools.keys()];
+  const names = [...accountPlugins.tools.keys()];
   const hint = names.length > 0 ? ` Did you mean ${closest(name.slice(0, 200), names)}?` : '';
   throw new Problem('not_found', `There is no tool of that name.${hint}`);
 }
@@ -66,11 +66,11 @@ export async function callTool(
 export function installTools(app: FastifyInstance, services: SessionServices): void {
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/tools', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    return { items: listTools(await services.rosters.get(session.accountId)), nextCursor: null };
+    return { items: listTools(await services.pluginsCache.get(session.accountId)), nextCursor: null };
   });
   app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/tools/:name', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const tool = findTool(await services.rosters.get(session.accountId), request.params.name);
+    const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
     const body = readBody(toolBody, request.body);
     return callTool(services, session, tool, { callId: body.callId ?? randomUUIDv7(), arguments: body.arguments });
   });

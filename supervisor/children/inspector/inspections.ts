@@ -1,6 +1,6 @@
 /** All open inspectors of this supervisor, by the token that stands for each. */
 import type { Pool } from 'pg';
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import type { AuditSink } from '../../records/audit-sink.ts';
 import type { LogSink } from '../../records/log-sink.ts';
@@ -79,7 +79,7 @@ export class Inspections {
     for (const inspection of [...this.#open.values()]) inspection.end('the supervisor is stopping');
   }
 
-  async #admit(accountId: string, installationId: string): Promise<RosterEntry> {
+  async #admit(accountId: string, installationId: string): Promise<InstalledPlugin> {
     const { pool, off } = this.#deps;
     if (off !== null) throw new Problem('inspector_off', off);
     const entry = await requireOwnDraft(pool, accountId, installationId);
@@ -90,12 +90,12 @@ export class Inspections {
     return entry;
   }
 
-  #forget({ installationId }: RosterEntry, { token }: Inspection): void {
+  #forget({ installationId }: InstalledPlugin, { token }: Inspection): void {
     if (this.#open.delete(token)) this.#inspected.delete(installationId);
   }
 
   /** @returns what to do at its end */
-  #watch(entry: RosterEntry, inspection: Inspection, stop: () => void): () => void {
+  #watch(entry: InstalledPlugin, inspection: Inspection, stop: () => void): () => void {
     const { audit, logs } = this.#deps;
     const openedAt = Date.now();
     const tooLong = setTimeout(() => inspection.end('it was open for 8 hours'), OPEN_MAX_MS).unref();
@@ -110,7 +110,7 @@ export class Inspections {
     };
   }
 
-  #note(entry: RosterEntry, event: InspectionEvent): void {
+  #note(entry: InstalledPlugin, event: InspectionEvent): void {
     const { logs } = this.#deps;
     if (event.type === 'attached') logs.system(entry, 'info', 'A debugger is attached: deadlines stand still');
     if (event.type === 'detached') logs.system(entry, 'info', 'The debugger is gone: deadlines count again');

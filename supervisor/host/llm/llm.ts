@@ -1,5 +1,5 @@
 /** `host.models` and `host.llm`: the operator's models first, then those of the account's other plugins. */
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import { AnswerChecks } from './answer-checks.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
@@ -46,7 +46,7 @@ export function openLlm(deps: LlmDeps): Llm {
   const endpoints = openEndpointFetch();
   const spending = new Spending(deps);
   const running = new Map<string, number>();
-  const known = async (entry: RosterEntry): Promise<Found[]> => [
+  const known = async (entry: InstalledPlugin): Promise<Found[]> => [
     ...configured,
     ...(await plugins.list(entry)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
   ];

@@ -1,10 +1,10 @@
 /** Models that the account's other plugins offer, and how one is asked. */
 import { randomUUIDv7 } from 'node:crypto';
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { surfaces } from '../../../sdk/contract/protocol.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import { callSurface, fullName, type SurfaceServices } from '../../calls/surface-call.ts';
-import type { RosterCache } from '../../children/account-plugins-cache.ts';
+import type { AccountPluginsCache } from '../../children/account-plugins-cache.ts';
 import { HostError } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 
@@ -14,12 +14,12 @@ export const PROVIDERS_DEEP_MAX = 3;
 export interface OfferedModel {
   /** `<slug>__<provider>/<model>` */
   readonly id: string;
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   readonly provider: string;
   readonly model: { readonly id: string; readonly name: string; readonly contextWindow?: number | undefined };
 }
 export interface PluginProviderDeps extends SurfaceServices {
-  readonly rosters: Pick<RosterCache, 'get'>;
+  readonly pluginsCache: Pick<AccountPluginsCache, 'get'>;
   readonly invocations: Invocations;
 }
 
@@ -33,8 +33,8 @@ export class PluginProviders {
   }
 
   /** What the account's other installations offer. */
-  async list(asking: RosterEntry): Promise<OfferedModel[]> {
-    const { entries } = await this.#deps.rosters.get(asking.accountId);
+  async list(asking: InstalledPlugin): Promise<OfferedModel[]> {
+    const { entries } = await this.#deps.pluginsCache.get(asking.accountId);
     return entries
       .filter(({ installationId }) => installationId !== asking.installationId)
       .flatMap((entry) =>
@@ -45,7 +45,7 @@ export class PluginProviders {
   }
 
   /** Asks one. @throws HostError with nothing of the other plugin's words in it but a veto's reason */
-  async ask(asking: RosterEntry, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
+  async ask(asking: InstalledPlugin, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
     const depth = this.#depthOf(asking) + 1;
     if (depth > PROVIDERS_DEEP_MAX)
       throw new HostError(`more than ${PROVIDERS_DEEP_MAX} plugin providers ask each other; the call ends here`);
@@ -67,7 +67,7 @@ export class PluginProviders {
    * A child's word for what it is doing would let it deny that it answers for somebody: whatever it asks for while it
    * runs as a provider counts as asked for that.
    */
-  #depthOf({ installationId }: RosterEntry): number {
+  #depthOf({ installationId }: InstalledPlugin): number {
     const running = this.#deps.invocations.of(installationId).filter(({ source }) => source.startsWith('providers.'));
     return Math.max(0, ...running.map(({ id }) => this.#depths.get(id) ?? 1));
   }

@@ -1,7 +1,7 @@
 /** What installations spend of the operator's models: counted with every answer, and bounded a day where the operator says so. */
 import type { Pool } from 'pg';
 import { addUsage, countTokensToday } from '../../../db/accounts/model-usage.ts';
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { databaseFault } from '../../../db/postgres/database-errors.ts';
 import type { Metrics } from '../../records/metrics.ts';
 import { HostError } from '../host-call.ts';
@@ -11,7 +11,7 @@ import type { ModelAnswer } from './model.ts';
 type Usage = ModelAnswer['usage'];
 /** One question to a configured model. */
 export interface Charge {
-  readonly entry: RosterEntry;
+  readonly entry: InstalledPlugin;
   readonly provider: ModelProvider;
   readonly model: ConfiguredModel;
 }
@@ -33,7 +33,7 @@ export class Spending {
   }
 
   /** Answers under way may go beyond the bound: what they cost is known at their end. @throws HostError once it is reached */
-  async allow({ installationId }: RosterEntry): Promise<void> {
+  async allow({ installationId }: InstalledPlugin): Promise<void> {
     const { pool, tokensPerDay } = this.#deps;
     if (tokensPerDay === 0) return;
     const used = await countTokensToday(pool, installationId);

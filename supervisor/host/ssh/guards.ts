@@ -1,11 +1,11 @@
 /** The account's SSH hooks around a command of a plugin: the same chains that agents' commands pass through. */
 import type { Pool } from 'pg';
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import type { HookName } from '../../../sdk/contract/protocol.ts';
 import type { ChainState, Fields } from '../../calls/chain.ts';
 import { type ChainDeps, runChain } from '../../calls/chain-runner.ts';
 import type { Invocations } from '../../calls/invocations.ts';
-import { idleOf, linksOf, type Roster } from '../../children/account-plugins-cache.ts';
+import { type AccountPlugins, idleOf, linksOf } from '../../children/account-plugins-cache.ts';
 import { noteCancel } from '../../sessions/hooks.ts';
 import { HostError, type HostScope } from '../host-call.ts';
 
@@ -19,7 +19,7 @@ export interface GuardDeps {
   readonly invocations: Invocations;
   /** Asked for at each chain: the fleet is made after the host calls it answers. */
   chains(): ChainDeps;
-  roster(accountId: string): Promise<Roster>;
+  loadAccountPlugins(accountId: string): Promise<AccountPlugins>;
 }
 export interface Guarded {
   readonly context: Fields;
@@ -50,12 +50,12 @@ export class SshGuards {
    */
   async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<Guarded> {
     const { entry, session } = scope;
-    const roster = await this.#deps.roster(entry.accountId);
-    const all = linksOf(roster, hook);
+    const accountPlugins = await this.#deps.loadAccountPlugins(entry.accountId);
+    const all = linksOf(accountPlugins, hook);
     // A plugin that runs a command to judge a command is not asked about its own: it would ask itself for ever.
     const links = this.#isInHook(scope) ? all.filter((link) => link.installationId !== entry.installationId) : all;
     const { cancelled, ...state } = await runChain(this.#counting(depth), {
-      ...{ hook, links, idle: idleOf(roster, hook), session, context, actor: entry },
+      ...{ hook, links, idle: idleOf(accountPlugins, hook), session, context, actor: entry },
       trigger: this.#triggerOf(scope),
     });
     if (!cancelled) return state;
@@ -66,7 +66,7 @@ export class SshGuards {
   /** Links are called as always; what they run meanwhile is known to be one deeper. */
   #counting(depth: number): ChainDeps {
     const chains = this.#deps.chains();
-    const invoke: ChainDeps['plugins']['invoke'] = async (entry: RosterEntry, call) => {
+    const invoke: ChainDeps['plugins']['invoke'] = async (entry: InstalledPlugin, call) => {
       this.#depths.set(call.invocationId, depth);
       try {
         return await chains.plugins.invoke(entry, call);

@@ -1,6 +1,6 @@
 /** Time in a chain, by a clock that the test moves: every row's budget for a link, and 15 s for all of them. */
 import t from 'tap';
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../../sdk/contract/rows.ts';
@@ -18,7 +18,8 @@ const none = {
 } as never;
 const links = Array.from(
   { length: LINKS },
-  (_, n) => ({ installationId: `i${n}`, slug: `s${n}`, blockedReason: null, settings: {} }) as unknown as RosterEntry,
+  (_, n) =>
+    ({ installationId: `i${n}`, slug: `s${n}`, blockedReason: null, settings: {} }) as unknown as InstalledPlugin,
 );
 
 /** Every link takes as long as `takes` says of its call. */
@@ -26,7 +27,7 @@ async function run(hook: HookName, takes: (call: PluginCall, now: number) => num
   const clock = { now: START };
   const calls: { readonly at: number; readonly call: PluginCall }[] = [];
   const plugins = {
-    invoke: async (_entry: RosterEntry, call: PluginCall) => {
+    invoke: async (_entry: InstalledPlugin, call: PluginCall) => {
       calls.push({ at: clock.now, call });
       clock.now += takes(call, clock.now);
       return result;

@@ -113,7 +113,7 @@ t.test('with a forged wire', async (t) => {
       t.match(await ask('all', { member, args: [] }), { code: 'denied', message: 'there is no such host call' });
   });
   await t.test('what is declared reaches what is the account’s', async (t) => {
-    const { entries } = await fixture.supervisor.rosters.get((await accountOf(fixture.pool, 'bob')).id);
+    const { entries } = await fixture.supervisor.pluginsCache.get((await accountOf(fixture.pool, 'bob')).id);
     const entry = entries.find(({ installationId }) => installationId === matrix.bobsInstallation);
     if (!entry) throw new Error('Bob’s plugin is gone');
     const session = await findSession(fixture.pool, await fixture.session('bob'));

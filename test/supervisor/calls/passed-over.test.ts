@@ -51,9 +51,9 @@ t.test('blocked: one line', async (t) => {
   await blockPlugin(fixture.pool, 'spy', 'it phones home');
   // A call that meets the block in the middle of a start is told by another line, and this one not at once after it.
   const { accountId } = made;
-  const { rosters } = fixture.supervisor;
+  const { pluginsCache } = fixture.supervisor;
   await eventually(
-    async () => (await rosters.get(accountId)).byHook.get('middleware.systemPrompt')?.[0]?.blockedReason,
+    async () => (await pluginsCache.get(accountId)).byHook.get('middleware.systemPrompt')?.[0]?.blockedReason,
   );
   t.match((await ask(fixture, session)).trace, [{ outcome: 'skipped_unavailable' }]);
   for (let n = 0; n < CALLS; n += 1) await ask(fixture, session);

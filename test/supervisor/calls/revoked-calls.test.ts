@@ -63,7 +63,7 @@ t.test('a change that leaves the grant leaves the call', async (t) => {
   const stuck = await stuckCall(t);
   await change(stuck, `granted_capabilities = '{host.llm,host.storage:read,tools.run}'`);
   const reached = eventually(async () => {
-    const [entry] = (await stuck.fixture.supervisor.rosters.get(stuck.accountId)).entries;
+    const [entry] = (await stuck.fixture.supervisor.pluginsCache.get(stuck.accountId)).entries;
     return entry?.granted.includes('host.llm');
   });
   await reached;

@@ -19,7 +19,7 @@ const tool = (body: string) =>
 
 async function invoke(fixture: SupervisorFixture, budgetMs: number, warm: boolean) {
   const accountId = (await fixture.pool.query('SELECT account_id FROM installations')).rows[0].account_id;
-  const [entry] = (await fixture.supervisor.rosters.get(accountId)).entries;
+  const [entry] = (await fixture.supervisor.pluginsCache.get(accountId)).entries;
   if (!entry) throw new Error('nothing is installed');
   return fixture.supervisor.fleet.invoke(entry, {
     target: { kind: 'tools', name: 'run' },

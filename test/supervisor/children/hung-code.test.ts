@@ -1,6 +1,6 @@
 /** An endless loop ends at its deadline wherever it is; its process is gone; everybody else goes on. */
 import t from 'tap';
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -65,10 +65,10 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
   const ok = { content: [{ type: 'text', text: 'ok' }], isError: false };
   t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
   const pid = fixture.supervisor.fleet.pidOf(made.installationId) ?? 0;
-  const [entry] = (await fixture.supervisor.rosters.get(made.accountId)).entries;
+  const [entry] = (await fixture.supervisor.pluginsCache.get(made.accountId)).entries;
   // The row gives a tool 60 s; what happens at a deadline does not depend on how far off it was.
   const started = performance.now();
-  const result = await fixture.supervisor.fleet.invoke(entry as RosterEntry, {
+  const result = await fixture.supervisor.fleet.invoke(entry as InstalledPlugin, {
     target: { kind: 'tools', name: 'spin' },
     invocationId: 'i1',
     session: null,

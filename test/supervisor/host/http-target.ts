@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Server as NetServer } from 'node:net';
-import type { RosterEntry } from '../../../db/installations/account-plugins.ts';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { holdGrant } from '../../../supervisor/host/held-grant.ts';
 import type { HostArgs, HostResult } from '../../../supervisor/host/host-call.ts';
@@ -73,7 +73,7 @@ export async function pluginWith(
   const allowPrivate = new Set<string>();
   const calls = httpCalls({ allowPrivate, dnsServers: [dns.address], ...options });
   const granted = hosts.map((host) => `host.http:${host}`);
-  const installation = new LiveInstallation({ installationId: 'one', granted } as unknown as RosterEntry);
+  const installation = new LiveInstallation({ installationId: 'one', granted } as unknown as InstalledPlugin);
   const child = new AbortController();
   return {
     ...{ dns, installation, child },

@@ -29,7 +29,7 @@ t.test('a denial names the call that is not granted', async (t) => {
     "UPDATE installations SET granted_capabilities = array_remove(granted_capabilities, 'host.session') WHERE id = $1",
     [made.installationId],
   );
-  fixture.supervisor.rosters.dropAll();
+  fixture.supervisor.pluginsCache.dropAll();
   const answer = await fixture.call('POST', `/sessions/${session}/tools/asks__use`, { arguments: {} });
   t.match(answer.body.content[0].text, /not granted/);
   const line = await systemLines(fixture, made.installationId, /^Denied/);
