@@ -43,7 +43,7 @@ interface Observed {
 }
 
 let serial = 0;
-function call(ground: Ground, entry: InstalledPlugin, budgetMs: number): Promise<LinkResult> {
+function call(ground: Ground, plugin: InstalledPlugin, budgetMs: number): Promise<LinkResult> {
   serial += 1;
   const at = new Date();
   const invocationId = `i${serial}`;
@@ -59,17 +59,17 @@ function call(ground: Ground, entry: InstalledPlugin, budgetMs: number): Promise
     deadlineAt: new Date(at.getTime() + budgetMs).toISOString(),
   };
   const deadlineAt = at.getTime() + budgetMs;
-  return ground.supervisor.fleet.invoke(entry, {
+  return ground.supervisor.fleet.invoke(plugin, {
     ...{ target: { kind: 'hook', name: HOOK }, invocationId, context, session: null, deadlineAt },
   });
 }
 
 /** Calls every good plugin at its own beat, however late the others are, until told to stop. */
-function playGood(ground: Ground, entries: readonly InstalledPlugin[], seen: Observed): () => void {
-  const timers = entries.map((entry, index) => {
+function playGood(ground: Ground, plugins: readonly InstalledPlugin[], seen: Observed): () => void {
+  const timers = plugins.map((plugin, index) => {
     const beat = async () => {
       const started = performance.now();
-      const result = await call(ground, entry, GOOD_BUDGET_MS);
+      const result = await call(ground, plugin, GOOD_BUDGET_MS);
       seen.good.push(performance.now() - started);
       if (result.kind === 'answered') seen.answered += 1;
       else seen.failed += 1;
@@ -78,7 +78,7 @@ function playGood(ground: Ground, entries: readonly InstalledPlugin[], seen: Obs
       () => {
         timer = setInterval(beat, CALL_EVERY_MS);
       },
-      (index * CALL_EVERY_MS) / entries.length,
+      (index * CALL_EVERY_MS) / plugins.length,
     );
     return () => clearInterval(timer);
   });
@@ -87,10 +87,10 @@ function playGood(ground: Ground, entries: readonly InstalledPlugin[], seen: Obs
   };
 }
 
-async function playBad(ground: Ground, entry: InstalledPlugin, seen: Observed, isOver: () => boolean): Promise<void> {
+async function playBad(ground: Ground, plugin: InstalledPlugin, seen: Observed, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     const started = performance.now();
-    const result = await call(ground, entry, BAD_BUDGET_MS);
+    const result = await call(ground, plugin, BAD_BUDGET_MS);
     seen.overdue.push(performance.now() - started - BAD_BUDGET_MS);
     // Refused without a try, because its last child has just ended: what a runtime would do next is ask again later.
     if (result.kind === 'unavailable') await sleep(100);
@@ -116,7 +116,7 @@ async function observe(ground: Ground, good: readonly InstalledPlugin[], neighbo
   await askPair();
   loop.enable();
   const stop = playGood(ground, good, seen);
-  const misbehaving = neighbours.map((entry) => playBad(ground, entry, seen, () => over));
+  const misbehaving = neighbours.map((plugin) => playBad(ground, plugin, seen, () => over));
   await sleep(seconds * 1_000);
   over = true;
   stop();
@@ -171,7 +171,7 @@ const ground = await openGround(directory);
 const every = String(CALL_EVERY_MS / GOOD_PLUGINS);
 const pair: ChildProcess = fork(new URL('fixtures/bare-pair.ts', import.meta.url), [every], { execArgv: [] });
 const good = await Promise.all(Array.from({ length: GOOD_PLUGINS }, (_, index) => ground.entry(`good-${index}`, GOOD)));
-await Promise.all(good.map((entry) => call(ground, entry, 10_000)));
+await Promise.all(good.map((plugin) => call(ground, plugin, 10_000)));
 console.log(`${GOOD_PLUGINS} good plugins, ${1000 / CALL_EVERY_MS} calls/s each; limiter ${ground.sandbox.limiter}`);
 console.log(
   `goal: p99 ≤ ${GOALS.timesQuiet}× quiet and ≤ ${GOALS.p99Ms} ms, calls ≥ 90 %, bad calls end ≤ ${GOALS.overdueMs} ms late, event loop p99 < ${GOALS.loopMs} ms, supervisor grows < ${GOALS.grownMb} MB`,
@@ -183,12 +183,12 @@ let met = true;
 for (const [name, { code }] of Object.entries(bad)) {
   if (values.only !== undefined && values.only !== name) continue;
   for (const count of CROWDS) {
-    const entries = await Promise.all(
+    const plugins = await Promise.all(
       Array.from({ length: count }, (_, index) => ground.entry(`${name}-${count}-${index}`.replaceAll(' ', '-'), code)),
     );
-    const figures = await observe(ground, good, entries);
+    const figures = await observe(ground, good, plugins);
     met = print(`${count} × ${name}`, figures, quiet) && met;
-    await Promise.all(entries.map(({ installationId }) => ground.supervisor.fleet.retire(installationId, 0)));
+    await Promise.all(plugins.map(({ installationId }) => ground.supervisor.fleet.retire(installationId, 0)));
   }
 }
 console.log(met ? 'all goals met' : 'some goals missed');

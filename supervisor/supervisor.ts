@@ -133,17 +133,17 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   });
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
-    ...{ pool, queues, blobs, pluginsCache, logs, metrics, sessions, passes, plugins: fleet },
+    ...{ pool, queues, blobs, pluginsCache, logs, metrics, sessions, passes, invoker: fleet },
     signIn: openSignIn(pool, options.verifier),
     argumentChecks: new ArgumentChecks(),
     streams: openSessionStreams(listener),
-    wake: (entry) => fleet.wake(entry),
+    wake: (plugin) => fleet.wake(plugin),
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
   const app = buildSessionApi(services, logger, options.callers);
   const jobs = await startJobs({
-    ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, plugins: fleet, jail: sandbox.jail },
+    ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, invoker: fleet, jail: sandbox.jail },
     ...{ services, passes, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
@@ -194,11 +194,11 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
   const llm = openLlm({
     ...{ models: options.models ?? [], tokensPerDay: options.modelTokensPerDay ?? 0 },
     ...{ pool, logs, metrics, invocations, onError },
-    plugins: { invoke: (entry, call) => fleet.invoke(entry, call) },
+    invoker: { invoke: (plugin, call) => fleet.invoke(plugin, call) },
     pluginsCache: { get: (accountId) => pluginsCache.get(accountId) },
   });
   const ssh = new SshConnections(options.sshBounds);
-  const chains = () => ({ plugins: fleet, logs, metrics });
+  const chains = () => ({ invoker: fleet, logs, metrics });
   const guards = new SshGuards({
     ...{ pool, invocations, chains },
     loadAccountPlugins: (accountId) => pluginsCache.get(accountId),
@@ -218,7 +218,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
     degraded: refusal(sandbox, { ownAccount: false }),
     onServing: (accountId) => pluginsCache.drop(accountId),
   });
-  const pluginsCache = new AccountPluginsCache(pool, (accountId, entries) => fleet.sync(accountId, entries));
+  const pluginsCache = new AccountPluginsCache(pool, (accountId, plugins) => fleet.sync(accountId, plugins));
   return { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh };
 }
 

@@ -16,10 +16,10 @@ import {
   linkDeadline,
   startChain,
 } from './chain.ts';
-import { type Plugins, stackOf } from './plugin-call.ts';
+import { type PluginInvoker, stackOf } from './plugin-call.ts';
 
 export interface ChainDeps {
-  readonly plugins: Plugins;
+  readonly invoker: PluginInvoker;
   readonly logs: LogSink;
   readonly metrics: Metrics;
   readonly now?: () => number;
@@ -52,13 +52,13 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   const endsAt = chainDeadline(request.hook, now());
   const started = performance.now();
   let state = startChain(request.context);
-  for (const entry of request.idle) tellPassedOver(deps, request, entry, idleReason(entry));
-  for (const entry of request.links) {
+  for (const plugin of request.idle) tellPassedOver(deps, request, plugin, idleReason(plugin));
+  for (const plugin of request.links) {
     if (state.cancelled) break;
-    if (entry.blockedReason !== null) {
-      state = passOver(state, entry, entry.blockedReason);
-      tellPassedOver(deps, request, entry, state.trace.at(-1)?.reason ?? '');
-    } else state = await tracedLink(entry, () => runLink(deps, request, entry, state, endsAt, now));
+    if (plugin.blockedReason !== null) {
+      state = passOver(state, plugin, plugin.blockedReason);
+      tellPassedOver(deps, request, plugin, state.trace.at(-1)?.reason ?? '');
+    } else state = await tracedLink(plugin, () => runLink(deps, request, plugin, state, endsAt, now));
   }
   deps.metrics.chainRan(request.hook, performance.now() - started);
   return state;
@@ -87,17 +87,17 @@ const idleReason = ({ status }: InstalledPlugin): string =>
 function tellPassedOver(
   { logs }: ChainDeps,
   { hook, session }: ChainRequest,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
   reason: string,
 ): void {
   const detail = { sessionId: session?.id ?? null, data: { hook } };
-  logs.sometimes(entry, hook, 'warn', `${hook} was not asked: ${reason}`, detail);
+  logs.sometimes(plugin, hook, 'warn', `${hook} was not asked: ${reason}`, detail);
 }
 
 async function runLink(
   deps: ChainDeps,
   request: ChainRequest,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
   state: ChainState,
   endsAt: number,
   now: () => number,
@@ -109,20 +109,20 @@ async function runLink(
   const result =
     startedAt >= endsAt
       ? OUT_OF_TIME
-      : await deps.plugins.invoke(entry, {
+      : await deps.invoker.invoke(plugin, {
           target: { kind: 'hook', name: hook },
           invocationId,
           session,
           deadlineAt: linkDeadline(hook, endsAt, startedAt),
-          context: hookContext(request, entry, state.context, {
+          context: hookContext(request, plugin, state.context, {
             invocationId,
             at: startedAt,
             deadlineAt: linkDeadline(hook, endsAt, startedAt),
           }),
         });
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
-  const fold = foldLink(hook, state, { installationId: entry.installationId, slug: entry.slug }, result, ms);
-  tell(deps, hook, entry, fold, { sessionId: session?.id ?? null, invocationId, ...stackOf(result) });
+  const fold = foldLink(hook, state, { installationId: plugin.installationId, slug: plugin.slug }, result, ms);
+  tell(deps, hook, plugin, fold, { sessionId: session?.id ?? null, invocationId, ...stackOf(result) });
   return fold.state;
 }
 
@@ -130,40 +130,40 @@ async function runLink(
 function tell(
   deps: ChainDeps,
   hook: HookName,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
   { state, fault }: Fold,
   { stack, ...details }: { sessionId: string | null; invocationId: string; stack?: string },
 ): void {
   const step = state.trace.at(-1);
   if (!step) return;
   const { outcome, ms } = step;
-  deps.metrics.linkRan(hook, entry, outcome, ms);
+  deps.metrics.linkRan(hook, plugin, outcome, ms);
   if (outcome === 'skipped_unavailable' || outcome === 'vetoed_unavailable')
-    deps.logs.sometimes(entry, hook, 'error', `${hook} (${outcome}): ${fault}`, {
+    deps.logs.sometimes(plugin, hook, 'error', `${hook} (${outcome}): ${fault}`, {
       ...details,
       data: { hook, outcome },
     });
   else if (fault !== null)
-    deps.logs.system(entry, 'error', `${hook} (${outcome}): ${fault}`, {
+    deps.logs.system(plugin, 'error', `${hook} (${outcome}): ${fault}`, {
       ...details,
       data: { hook, outcome, ms, ...(stack ? { stack } : {}) },
     });
   else if (outcome === 'cancelled')
-    deps.logs.system(entry, 'info', `${hook} cancelled: ${state.cancelled?.reason}`, details);
+    deps.logs.system(plugin, 'info', `${hook} cancelled: ${state.cancelled?.reason}`, details);
 }
 
 function hookContext(
   { hook, session, actor, trigger }: ChainRequest,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
   fields: Fields,
   call: { invocationId: string; at: number; deadlineAt: number },
 ): Record<string, unknown> {
-  const { installationId, slug } = actor ?? entry;
+  const { installationId, slug } = actor ?? plugin;
   return {
     ...fields,
     hook,
     invocationId: call.invocationId,
-    settings: entry.settings,
+    settings: plugin.settings,
     agent: session ? { id: session.agentId, name: session.agentName } : { id: installationId, name: slug },
     session: { id: session?.id ?? installationId, channelId: session?.channelId ?? null },
     trigger,

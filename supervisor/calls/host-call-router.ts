@@ -65,7 +65,7 @@ export interface HostCallRouter {
   /** The members that a child with these grants is given. */
   members(granted: readonly string[]): string[];
   /**
-   * Answers one call of the child that runs `entry`.
+   * Answers one call of the child that runs the plugin.
    *
    * @param installation the installation as it stands now, so that a grant that went is gone for running children and calls
    * @throws WireRefusal with what the plugin may read
@@ -94,20 +94,20 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   return {
     members: (granted) => listGrantedCalls(granted),
     call: async (installation, request, childGone) => {
-      const { entry } = installation;
+      const { plugin } = installation;
       const started = performance.now();
-      const invocation = deps.invocations.find(request.invocationId, entry.installationId);
+      const invocation = deps.invocations.find(request.invocationId, plugin.installationId);
       const note = (outcome: AuditOutcome, detail: string | null) =>
-        record(deps, entry, request, invocation, { outcome, detail, durationMs: performance.now() - started });
+        record(deps, plugin, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
         const answer = await tracedCall(request, invocation, () =>
-          answerCall(table, rateLimits, { installation, entry, request, invocation, childGone }),
+          answerCall(table, rateLimits, { installation, plugin, request, invocation, childGone }),
         );
         note('ok', null);
         return answer;
       } catch (error) {
         const refusal = error instanceof Refusal ? error : asRefusal(request.member, error);
-        if (refusal.outcome === 'denied') logDenial(deps, entry, invocation, refusal.message);
+        if (refusal.outcome === 'denied') logDenial(deps, plugin, invocation, refusal.message);
         note(refusal.outcome, refusal.detail);
         throw new WireRefusal(refusal.outcome, refusal.message);
       }
@@ -134,20 +134,20 @@ const asRefusal = (member: string, error: unknown): Refusal =>
 interface Call {
   readonly installation: LiveInstallation;
   /** As it stood when the call came. */
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   readonly request: HostRequest;
   readonly invocation: Invocation | null;
   readonly childGone: AbortSignal;
 }
 
 async function answerCall(table: Table, rateLimits: TokenBuckets, call: Call): Promise<unknown> {
-  const { entry, request, invocation } = call;
+  const { plugin, request, invocation } = call;
   if (!Object.hasOwn(hostCalls, request.member)) throw new Refusal('denied', 'there is no such host call');
   const name = request.member as HostCallName;
   const row: HostRow = hostCalls[name];
-  if (!isGranted(row, entry.granted)) throw new Refusal('denied', `host.${name} is not granted`);
+  if (!isGranted(row, plugin.granted)) throw new Refusal('denied', `host.${name} is not granted`);
   const handler = table[name];
-  if (!rateLimits.get(entry.installationId).take())
+  if (!rateLimits.get(plugin.installationId).take())
     throw new Refusal('denied', `host.${name}: too many host calls a minute`);
   const args = checkArguments(name, row, request.args);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
@@ -162,10 +162,10 @@ async function answerCall(table: Table, rateLimits: TokenBuckets, call: Call): P
   }
 }
 
-const scopeOf = ({ entry, request, invocation }: Call, signal: AbortSignal, grant: HeldGrant): HostScope => ({
+const scopeOf = ({ plugin, request, invocation }: Call, signal: AbortSignal, grant: HeldGrant): HostScope => ({
   granted: grant.granted,
   needs: grant.needs,
-  entry,
+  plugin,
   session: invocation?.session ?? null,
   invocationId: invocation ? request.invocationId : null,
   signal,
@@ -203,7 +203,7 @@ async function withTime(
 
 function record(
   deps: HostCallRouterDeps,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
   request: HostRequest,
   invocation: Invocation | null,
   end: { outcome: AuditOutcome; detail: string | null; durationMs: number },
@@ -211,11 +211,11 @@ function record(
   const row: HostRow | undefined = Object.hasOwn(hostCalls, request.member)
     ? hostCalls[request.member as HostCallName]
     : undefined;
-  deps.metrics.hostCalled(row ? request.member : 'unknown', end.outcome, entry, end.durationMs);
+  deps.metrics.hostCalled(row ? request.member : 'unknown', end.outcome, plugin, end.durationMs);
   // A row that reaches nothing is audited only when it was refused.
   if (row?.audit === 'none' && end.outcome !== 'denied') return;
   deps.audit.write({
-    installationId: entry.installationId,
+    installationId: plugin.installationId,
     sessionId: invocation?.session?.id ?? null,
     invocationId: invocation?.id ?? null,
     member: request.member,
@@ -226,13 +226,13 @@ function record(
 
 function logDenial(
   deps: HostCallRouterDeps,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
   invocation: Invocation | null,
   message: string,
 ): void {
   deps.logs.write(
     {
-      entry,
+      plugin,
       sessionId: invocation?.session?.id ?? null,
       invocationId: invocation?.id ?? null,
       source: 'system',

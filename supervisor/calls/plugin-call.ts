@@ -18,9 +18,9 @@ export interface PluginCall {
 }
 
 /** Whoever can call plugins: the fleet, or a test's stand-in for timing and order. */
-export interface Plugins {
+export interface PluginInvoker {
   /** Never rejects: a plugin that cannot be asked is a result like any other. */
-  invoke(entry: InstalledPlugin, call: PluginCall): Promise<LinkResult>;
+  invoke(plugin: InstalledPlugin, call: PluginCall): Promise<LinkResult>;
 }
 
 /** The handler's name as authors write it and log lines show it. */

@@ -8,15 +8,15 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import type { LinkResult } from './chain.ts';
 import { stackOf } from './plugin-call.ts';
 
-export type SurfaceServices = Pick<SessionServices, 'plugins' | 'metrics' | 'logs'>;
+export type SurfaceServices = Pick<SessionServices, 'invoker' | 'metrics' | 'logs'>;
 
 /** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
-export const fullName = (entry: InstalledPlugin, name: string): string => `${entry.slug}__${name}`;
+export const fullName = (plugin: InstalledPlugin, name: string): string => `${plugin.slug}__${name}`;
 
 export interface SurfaceRequest {
   readonly kind: 'tools' | 'commands' | 'providers';
   readonly name: string;
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   /** Null where nobody's session is known: a provider that another plugin asks. */
   readonly session: Session | null;
   /** Made here when the caller does not say. */
@@ -29,12 +29,12 @@ export interface SurfaceRequest {
 
 /** Calls a handler with its row's budget. What went wrong is in the plugin's log; the caller decides what it means. */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
-  const { kind, name, entry, session } = request;
+  const { kind, name, plugin, session } = request;
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;
   const invocationId = request.invocationId ?? randomUUIDv7();
   const scoped = 'session' in surfaces[kind].params.shape ? session : null;
-  const result = await services.plugins.invoke(entry, {
+  const result = await services.invoker.invoke(plugin, {
     target: { kind, name },
     invocationId,
     session: scoped,
@@ -42,24 +42,24 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
     ...(request.signal ? { signal: request.signal } : {}),
     context: {
       invocationId,
-      settings: entry.settings,
+      settings: plugin.settings,
       deadlineAt: new Date(deadlineAt).toISOString(),
       ...(scoped ? sessionFields(scoped) : {}),
       ...request.fields,
     },
   });
-  services.metrics.targetRan({ kind, name }, entry, result.kind, performance.now() - started);
+  services.metrics.targetRan({ kind, name }, plugin, result.kind, performance.now() - started);
   tell(services, request, invocationId, result);
   return result;
 }
 
 function tell({ logs }: SurfaceServices, request: SurfaceRequest, invocationId: string, result: LinkResult): void {
-  const { kind, name, entry, session } = request;
+  const { kind, name, plugin, session } = request;
   const details = { sessionId: session?.id ?? null, invocationId };
-  if (result.kind === 'cancelled') logs.system(entry, 'info', `${kind}.${name} cancelled: ${result.reason}`, details);
+  if (result.kind === 'cancelled') logs.system(plugin, 'info', `${kind}.${name} cancelled: ${result.reason}`, details);
   else if (result.kind !== 'answered') {
     const text = `${kind}.${name} (${result.kind}): ${result.message}`;
-    logs.system(entry, 'error', text, { ...details, data: { outcome: result.kind, ...stackOf(result) } });
+    logs.system(plugin, 'error', text, { ...details, data: { outcome: result.kind, ...stackOf(result) } });
   }
 }
 

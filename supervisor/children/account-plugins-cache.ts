@@ -7,12 +7,12 @@ import type { HookName } from '../../sdk/contract/protocol.ts';
 const ACCOUNTS_MAX = 5_000;
 
 export interface ToolRef {
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   readonly tool: string;
 }
 /** An account's runnable installations, indexed by what is asked of them. Blocked ones are in `byHook` only. */
 export interface AccountPlugins {
-  readonly entries: readonly InstalledPlugin[];
+  readonly plugins: readonly InstalledPlugin[];
   /** In hook order; blocked ones keep their place, for the trace to say why they are passed over. */
   readonly byHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
   /** Those that would take part in a hook, were they not paused or without their configuration. */
@@ -22,7 +22,7 @@ export interface AccountPlugins {
 }
 
 /** Told about fresh entries; answers them as they serve now: a failed update keeps the old version. */
-export type OnLoaded = (accountId: string, entries: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
+export type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
 
 export class AccountPluginsCache {
   readonly #pool: Pool;
@@ -80,9 +80,9 @@ export class AccountPluginsCache {
   }
 
   #load(accountId: string): Promise<AccountPlugins> {
-    const loading: Promise<AccountPlugins> = loadAccountPlugins(this.#pool, accountId).then((entries) => {
-      const idle = entries.filter((entry) => !mayRun(entry));
-      const accountPlugins = indexAccountPlugins(this.#onLoaded(accountId, entries.filter(mayRun)), idle);
+    const loading: Promise<AccountPlugins> = loadAccountPlugins(this.#pool, accountId).then((plugins) => {
+      const idle = plugins.filter((plugin) => !mayRun(plugin));
+      const accountPlugins = indexAccountPlugins(this.#onLoaded(accountId, plugins.filter(mayRun)), idle);
       // A drop meanwhile made this reading stale: it serves who waited, and is not kept.
       if (this.#loading.get(accountId) === loading) this.#keep(accountId, accountPlugins);
       return accountPlugins;
@@ -104,23 +104,23 @@ export class AccountPluginsCache {
 }
 
 /** Builds the indexes. */
-function indexAccountPlugins(entries: readonly InstalledPlugin[], idle: readonly InstalledPlugin[]): AccountPlugins {
+function indexAccountPlugins(plugins: readonly InstalledPlugin[], idle: readonly InstalledPlugin[]): AccountPlugins {
   const tools = new Map<string, ToolRef>();
-  for (const entry of entries) {
-    if (entry.blockedReason !== null) continue;
-    for (const tool of Object.keys(entry.registrations.tools)) tools.set(`${entry.slug}__${tool}`, { entry, tool });
+  for (const plugin of plugins) {
+    if (plugin.blockedReason !== null) continue;
+    for (const tool of Object.keys(plugin.registrations.tools)) tools.set(`${plugin.slug}__${tool}`, { plugin, tool });
   }
-  const running = entries.filter(({ blockedReason }) => blockedReason === null);
-  return { entries: running, byHook: byHook(entries), idleByHook: byHook(idle), tools };
+  const running = plugins.filter(({ blockedReason }) => blockedReason === null);
+  return { plugins: running, byHook: byHook(plugins), idleByHook: byHook(idle), tools };
 }
 
-function byHook(entries: readonly InstalledPlugin[]): ReadonlyMap<string, readonly InstalledPlugin[]> {
+function byHook(plugins: readonly InstalledPlugin[]): ReadonlyMap<string, readonly InstalledPlugin[]> {
   const found = new Map<string, InstalledPlugin[]>();
-  for (const entry of entries) {
-    for (const hook of entry.registrations.hooks) {
+  for (const plugin of plugins) {
+    for (const hook of plugin.registrations.hooks) {
       const list = found.get(hook);
-      if (list) list.push(entry);
-      else found.set(hook, [entry]);
+      if (list) list.push(plugin);
+      else found.set(hook, [plugin]);
     }
   }
   return found;

@@ -24,7 +24,7 @@ const PENALTY_MS = 20_000;
 export interface ScheduledChild {
   /** Calls under way. */
   readonly running: number;
-  readonly entry: { readonly installationId: string };
+  readonly plugin: { readonly installationId: string };
   readonly child: {
     /** What it had of the processor, and waited for, since its start; zeros when it is gone. */
     processorNeed(): ProcessorNeed;
@@ -49,7 +49,7 @@ export class CpuScheduler {
   update(children: Iterable<ScheduledChild>, now: number): void {
     for (const child of children) {
       const watched = this.#watchedOf(child, now);
-      const { installationId } = child.entry;
+      const { installationId } = child.plugin;
       if (measure(child, watched, now)) this.#penalties.set(installationId, now + PENALTY_MS);
       child.child.yieldProcessor(this.isBehind(installationId, now));
     }

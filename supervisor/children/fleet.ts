@@ -4,7 +4,7 @@ import { type InstalledPlugin, isBlocked } from '../../db/installations/account-
 import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
-import type { PluginCall, Plugins } from '../calls/plugin-call.ts';
+import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from './cpu-scheduler.ts';
@@ -40,9 +40,9 @@ export interface FleetOptions extends LoadedChildDeps {
 }
 
 /** Its child runs for `pluginUninstalled` alone; no AccountPlugins lists it, and the removal stops it. */
-const hasLastWord = (runner: InstallationRunner): boolean => runner.entry.status === 'uninstalling';
+const hasLastWord = (runner: InstallationRunner): boolean => runner.plugin.status === 'uninstalling';
 
-export class Fleet implements Plugins {
+export class Fleet implements PluginInvoker {
   readonly #options: FleetOptions;
   readonly #runners = new Map<string, InstallationRunner>();
   readonly #dirty = new Map<string, InstallationRunner>();
@@ -74,25 +74,25 @@ export class Fleet implements Plugins {
       logs: options.logs,
       takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),
       onChange: (runner) => this.#save(runner),
-      onServing: (runner) => options.onServing(runner.entry.accountId),
+      onServing: (runner) => options.onServing(runner.plugin.accountId),
       onChildEnd: options.metrics.childEnded,
       onChildStart: options.metrics.childStarted,
-      onRestart: (runner, reason) => options.metrics.childRestarted(runner.entry, reason),
+      onRestart: (runner, reason) => options.metrics.childRestarted(runner.plugin, reason),
       onFailed: (runner, reason) => this.#noteFailed(runner, reason),
     };
   }
 
   /** Calls a plugin, starting or waking its child. */
-  invoke(entry: InstalledPlugin, call: PluginCall): Promise<LinkResult> {
+  invoke(plugin: InstalledPlugin, call: PluginCall): Promise<LinkResult> {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
-    const refused = this.refusalOf(entry);
-    if (refused !== null) return this.#refuse(entry, refused);
-    return this.#runnerOf(entry).invoke(call);
+    const refused = this.refusalOf(plugin);
+    if (refused !== null) return this.#refuse(plugin, refused);
+    return this.#runnerOf(plugin).invoke(call);
   }
 
   /** Sees to it that an entry read just now serves. @returns why it does not; null: it does */
-  async wake(entry: InstalledPlugin): Promise<string | null> {
-    return this.#closed ? 'the supervisor is stopping' : this.#runnerOf(entry).wake();
+  async wake(plugin: InstalledPlugin): Promise<string | null> {
+    return this.#closed ? 'the supervisor is stopping' : this.#runnerOf(plugin).wake();
   }
 
   /**
@@ -100,15 +100,15 @@ export class Fleet implements Plugins {
    *
    * @returns what ends it, or the sentence that says why it cannot be
    */
-  async inspect(entry: InstalledPlugin, inspector: Inspector): Promise<(() => void) | string> {
+  async inspect(plugin: InstalledPlugin, inspector: Inspector): Promise<(() => void) | string> {
     if (this.#closed) return 'the supervisor is stopping';
-    const runner = this.#runnerOf(entry);
+    const runner = this.#runnerOf(plugin);
     return (await runner.inspect(inspector)) ?? (() => runner.endInspection(inspector));
   }
 
   /** Why this machine may not run a plugin; null: it may. */
-  refusalOf(entry: InstalledPlugin): string | null {
-    return entry.pluginOwnerId === entry.accountId ? null : this.#options.degraded;
+  refusalOf(plugin: InstalledPlugin): string | null {
+    return plugin.pluginOwnerId === plugin.accountId ? null : this.#options.degraded;
   }
 
   /**
@@ -116,18 +116,18 @@ export class Fleet implements Plugins {
    *
    * @returns the entries whose code answers calls now
    */
-  sync(accountId: string, entries: readonly InstalledPlugin[]): readonly InstalledPlugin[] {
-    const present = new Set(entries.map((entry) => entry.installationId));
+  sync(accountId: string, plugins: readonly InstalledPlugin[]): readonly InstalledPlugin[] {
+    const present = new Set(plugins.map((plugin) => plugin.installationId));
     for (const runner of this.#runners.values())
-      if (runner.entry.accountId === accountId && !present.has(runner.installationId)) this.#leave(runner);
-    return entries.map((entry) => {
-      if (entry.blockedReason !== null) {
-        this.#block(entry, entry.blockedReason);
-        return entry;
+      if (runner.plugin.accountId === accountId && !present.has(runner.installationId)) this.#leave(runner);
+    return plugins.map((plugin) => {
+      if (plugin.blockedReason !== null) {
+        this.#block(plugin, plugin.blockedReason);
+        return plugin;
       }
-      const runner = this.#runners.get(entry.installationId);
-      runner?.update(entry);
-      return runner?.effective ?? entry;
+      const runner = this.#runners.get(plugin.installationId);
+      runner?.update(plugin);
+      return runner?.effective ?? plugin;
     });
   }
 
@@ -138,20 +138,20 @@ export class Fleet implements Plugins {
 
   /** Whether an account has children, so that a change of it concerns the fleet. */
   has(accountId: string): boolean {
-    for (const runner of this.#runners.values()) if (runner.entry.accountId === accountId) return true;
+    for (const runner of this.#runners.values()) if (runner.plugin.accountId === accountId) return true;
     return false;
   }
 
   /** The accounts that have runners. */
   accounts(): ReadonlySet<string> {
-    return new Set([...this.#runners.values()].map((runner) => runner.entry.accountId));
+    return new Set([...this.#runners.values()].map((runner) => runner.plugin.accountId));
   }
 
   /** Ends a blocked plugin's child at once, with what it is doing. */
-  #block(entry: InstalledPlugin, reason: string): void {
-    if (!this.#runners.has(entry.installationId)) return;
-    this.#options.logs.system(entry, 'warn', `It is stopped: the operator blocked this plugin: ${reason}`);
-    void this.retire(entry.installationId, 0);
+  #block(plugin: InstalledPlugin, reason: string): void {
+    if (!this.#runners.has(plugin.installationId)) return;
+    this.#options.logs.system(plugin, 'warn', `It is stopped: the operator blocked this plugin: ${reason}`);
+    void this.retire(plugin.installationId, 0);
   }
 
   /** Stops an installation's child and forgets it; what runs may end first, within the grace, but reaches nothing. */
@@ -181,8 +181,8 @@ export class Fleet implements Plugins {
   /** Resident bytes of running children by slug, for the metrics. */
   memory(): Map<string, number> {
     const held = new Map<string, number>();
-    for (const { entry, child } of this.#loadedChildren())
-      held.set(entry.slug, (held.get(entry.slug) ?? 0) + child.rss());
+    for (const { plugin, child } of this.#loadedChildren())
+      held.set(plugin.slug, (held.get(plugin.slug) ?? 0) + child.rss());
     return held;
   }
 
@@ -205,18 +205,18 @@ export class Fleet implements Plugins {
     return Promise.resolve({ kind: 'unavailable', message: reason });
   }
 
-  #runnerOf(entry: InstalledPlugin): InstallationRunner {
-    const known = this.#runners.get(entry.installationId);
-    if (known && entry.status === 'uninstalling' && !hasLastWord(known)) {
+  #runnerOf(plugin: InstalledPlugin): InstallationRunner {
+    const known = this.#runners.get(plugin.installationId);
+    if (known && plugin.status === 'uninstalling' && !hasLastWord(known)) {
       // Its last word is said in a child of its own: what ran before the uninstall reaches nothing any more.
-      void this.retire(entry.installationId);
+      void this.retire(plugin.installationId);
     } else if (known) {
       // Events carry an entry read just now; the notice of the same change may still be on its way.
-      if (entry.updatedAt > known.entry.updatedAt) known.update(entry);
+      if (plugin.updatedAt > known.plugin.updatedAt) known.update(plugin);
       return known;
     }
-    const runner = new InstallationRunner(this.#deps, entry);
-    this.#runners.set(entry.installationId, runner);
+    const runner = new InstallationRunner(this.#deps, plugin);
+    this.#runners.set(plugin.installationId, runner);
     this.#endIfBlocked(runner.installationId).catch(this.#options.onError);
     return runner;
   }
@@ -259,7 +259,7 @@ export class Fleet implements Plugins {
   #sweep(): void {
     for (const loadedChild of this.#loadedChildren()) {
       const sample = { residentBytes: loadedChild.child.rss(), processorMs: loadedChild.takeProcessorMs() };
-      this.#options.metrics.sampled(loadedChild.entry, sample);
+      this.#options.metrics.sampled(loadedChild.plugin, sample);
     }
     const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
     for (const runner of this.#runners.values()) {
@@ -272,7 +272,7 @@ export class Fleet implements Plugins {
 
   #noteFailed(runner: InstallationRunner, reason: string | null): void {
     const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
-    this.#options.logs.system(runner.entry, reason === null ? 'info' : 'error', text);
+    this.#options.logs.system(runner.plugin, reason === null ? 'info' : 'error', text);
     markFailed(this.#options.pool, runner.installationId, reason).catch(this.#options.onError);
   }
 

@@ -36,21 +36,21 @@ export class InstallationRunner {
   #restarts = 0;
   #lastExit: LastExit | null = null;
 
-  constructor(deps: RunnerDeps, entry: InstalledPlugin) {
+  constructor(deps: RunnerDeps, plugin: InstalledPlugin) {
     this.#deps = deps;
-    this.#installation = new LiveInstallation(entry);
+    this.#installation = new LiveInstallation(plugin);
     this.#handlers = {
       installation: this.#installation,
       allowance: new Allowance(deps.saidBytesPerSecond),
       onExit: (loadedChild, end) => this.#ended(loadedChild, end),
     };
-    this.installationId = entry.installationId;
-    this.#failedShown = entry.status === 'failed';
+    this.installationId = plugin.installationId;
+    this.#failedShown = plugin.status === 'failed';
   }
 
   /** The installation as its row says now. */
-  get entry(): InstalledPlugin {
-    return this.#installation.entry;
+  get plugin(): InstalledPlugin {
+    return this.#installation.plugin;
   }
   /** Children of this runner, the leaving ones among them. */
   get children(): number {
@@ -75,9 +75,9 @@ export class InstallationRunner {
 
   /** The entry whose code answers calls: the old version's while a new one does not start. */
   get effective(): InstalledPlugin {
-    if (!this.#serving || this.#refused !== this.#wanted) return this.entry;
-    const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.entry;
-    return { ...this.entry, versionId, semVer, registrations, texts, discovered, bundleSha256 };
+    if (!this.#serving || this.#refused !== this.#wanted) return this.plugin;
+    const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.plugin;
+    return { ...this.plugin, versionId, semVer, registrations, texts, discovered, bundleSha256 };
   }
 
   /** Calls a handler, starting or waking the child. Never rejects. */
@@ -100,13 +100,13 @@ export class InstallationRunner {
     return (
       this.#serving === loadedChild &&
       isWell(loadedChild) &&
-      startKey(loadedChild.entry, loadedChild.inspectable) === this.#wanted
+      startKey(loadedChild.plugin, loadedChild.inspectable) === this.#wanted
     );
   }
 
   /** What the row and its owner want to run. */
   get #wanted(): string {
-    return startKey(this.entry, this.#inspector !== null);
+    return startKey(this.plugin, this.#inspector !== null);
   }
 
   get inspected(): boolean {
@@ -147,19 +147,19 @@ export class InstallationRunner {
   }
 
   /** Takes over what the row says now. */
-  update(entry: InstalledPlugin): void {
-    const before = this.entry;
-    this.#installation.update(entry);
-    if (before.updatedAt !== entry.updatedAt) {
+  update(plugin: InstalledPlugin): void {
+    const before = this.plugin;
+    this.#installation.update(plugin);
+    if (before.updatedAt !== plugin.updatedAt) {
       // A new version, a configure, a resume: whatever was wrong may be right now.
       this.#policy = fresh;
       this.#refused = null;
     }
-    if (entry.semVer !== DRAFT_SEM_VER) this.#inspector?.end('the installation has left its draft');
+    if (plugin.semVer !== DRAFT_SEM_VER) this.#inspector?.end('the installation has left its draft');
     const serving = this.#serving;
     if (!serving) return;
-    if (startKey(serving.entry, serving.inspectable) !== this.#wanted) this.#replace();
-    else if (!sameConfiguration(before, entry)) serving.configure(entry);
+    if (startKey(serving.plugin, serving.inspectable) !== this.#wanted) this.#replace();
+    else if (!sameConfiguration(before, plugin)) serving.configure(plugin);
   }
 
   /** It may not run any more: host calls under way end, and there are no further ones. */
@@ -252,18 +252,18 @@ export class InstallationRunner {
   }
 
   async #tryStart(): Promise<string | null> {
-    const { entry } = this;
+    const { plugin } = this;
     const inspector = this.#inspector;
     const started = performance.now();
     this.#policy = afterStart(this.#policy);
     try {
-      const spare = await this.#deps.takeChild(entry.installationId, inspector !== null);
-      const loadedChild = await LoadedChild.start(this.#deps, entry, spare, this.#handlers);
+      const spare = await this.#deps.takeChild(plugin.installationId, inspector !== null);
+      const loadedChild = await LoadedChild.start(this.#deps, plugin, spare, this.#handlers);
       this.#deps.onChildStart((performance.now() - started) / 1000);
       this.#serve(loadedChild);
       return null;
     } catch (error) {
-      return this.#notStarted(entry, inspector !== null, error);
+      return this.#notStarted(plugin, inspector !== null, error);
     }
   }
 
@@ -273,13 +273,16 @@ export class InstallationRunner {
     this.#serving = loadedChild;
     if (this.retired) void this.stop(0);
     else if (old) {
-      if (versionKey(old.entry) !== versionKey(loadedChild.entry)) this.#tellSuccession(old, loadedChild);
+      if (versionKey(old.plugin) !== versionKey(loadedChild.plugin)) this.#tellSuccession(old, loadedChild);
       void this.#drain(old, DRAIN_MS);
     }
     if (loadedChild.inspectable) this.#inspector?.serve(loadedChild.child);
     // Changed while it started.
-    if (versionKey(loadedChild.entry) === versionKey(this.entry) && !sameConfiguration(loadedChild.entry, this.entry))
-      loadedChild.configure(this.entry);
+    if (
+      versionKey(loadedChild.plugin) === versionKey(this.plugin) &&
+      !sameConfiguration(loadedChild.plugin, this.plugin)
+    )
+      loadedChild.configure(this.plugin);
     if (this.#failedShown) {
       this.#failedShown = false;
       this.#deps.onFailed(this, null);
@@ -287,8 +290,8 @@ export class InstallationRunner {
     if (before.versionId !== this.effective.versionId) this.#deps.onServing(this);
   }
 
-  #tellSuccession(old: LoadedChild, { entry }: LoadedChild): void {
-    this.#deps.logs.system(entry, 'info', `${entry.semVer} is ready and takes over from ${old.entry.semVer}`);
+  #tellSuccession(old: LoadedChild, { plugin }: LoadedChild): void {
+    this.#deps.logs.system(plugin, 'info', `${plugin.semVer} is ready and takes over from ${old.plugin.semVer}`);
   }
 
   async #drain(loadedChild: LoadedChild, graceMs: number): Promise<void> {
@@ -299,17 +302,21 @@ export class InstallationRunner {
     this.#deps.onChange(this);
   }
 
-  #notStarted(entry: InstalledPlugin, inspected: boolean, error: unknown): string {
+  #notStarted(plugin: InstalledPlugin, inspected: boolean, error: unknown): string {
     const reason = startFailure(error);
     const old = this.#serving;
     if (old) {
-      this.#refused = startKey(entry, inspected);
-      this.#deps.logs.system(entry, 'error', `${entry.semVer} does not start, ${old.entry.semVer} goes on: ${reason}`);
+      this.#refused = startKey(plugin, inspected);
+      this.#deps.logs.system(
+        plugin,
+        'error',
+        `${plugin.semVer} does not start, ${old.plugin.semVer} goes on: ${reason}`,
+      );
       this.#deps.onServing(this);
       return reason;
     }
     if (error instanceof NoRoomError) return reason;
-    this.#deps.logs.system(entry, 'error', `It does not start: ${reason}`, stackOf(error));
+    this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, stackOf(error));
     this.#deps.onRestart(this, 'not_started');
     this.#count(reason, null, 0);
     return reason;
@@ -322,7 +329,7 @@ export class InstallationRunner {
     this.#deps.onRestart(this, kind);
     if (this.#serving === loadedChild) this.#serving = null;
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
-    this.#deps.logs.system(loadedChild.entry, 'error', `The plugin's process ended: ${end.reason}`, {
+    this.#deps.logs.system(loadedChild.plugin, 'error', `The plugin's process ended: ${end.reason}`, {
       data: {
         code: end.code,
         signal: end.signal,

@@ -40,7 +40,7 @@ const BACKGROUND = 'background';
 
 export class LoadedChild {
   /** As it was loaded. */
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   readonly child: Child;
   readonly startedAt = Date.now();
   lastUsedAt = Date.now();
@@ -57,14 +57,14 @@ export class LoadedChild {
   readonly #deps: LoadedChildDeps;
   readonly #gone = new AbortController();
 
-  private constructor(deps: LoadedChildDeps, entry: InstalledPlugin, spare: Spare, handlers: LoadedChildHandlers) {
+  private constructor(deps: LoadedChildDeps, plugin: InstalledPlugin, spare: Spare, handlers: LoadedChildHandlers) {
     this.#deps = deps;
-    this.entry = entry;
+    this.plugin = plugin;
     this.child = spare.child;
     spare.adopt({
       onHostCall: (call) => {
         const { invocationId } = call;
-        const ids = { installationId: entry.installationId, ...(invocationId === null ? {} : { invocationId }) };
+        const ids = { installationId: plugin.installationId, ...(invocationId === null ? {} : { invocationId }) };
         return withOnlyLogIds(ids, () => deps.hostCallRouter.call(handlers.installation, call, this.#gone.signal));
       },
       onLog: (line) => this.#log(line),
@@ -82,23 +82,23 @@ export class LoadedChild {
    */
   static async start(
     deps: LoadedChildDeps,
-    entry: InstalledPlugin,
+    plugin: InstalledPlugin,
     spare: Spare,
     handlers: LoadedChildHandlers,
   ): Promise<LoadedChild> {
-    const loadedChild = new LoadedChild(deps, entry, spare, handlers);
+    const loadedChild = new LoadedChild(deps, plugin, spare, handlers);
     try {
       // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
-      const bundle = await deps.blobs.read(entry.bundleSha256);
+      const bundle = await deps.blobs.read(plugin.bundleSha256);
       await loadedChild.child.ready;
       loadedChild.child.allow(handlers.allowance);
       await loadedChild.child.load({
-        bundle: bundle.toString('utf8') + (loadedChild.inspectable ? await sourceMapComment(deps.blobs, entry) : ''),
-        sourceName: sourceNameOf(entry),
-        members: deps.hostCallRouter.members(entry.granted),
-        settings: entry.settings,
-        secretNames: entry.secretNames,
-        expected: entry.registrations,
+        bundle: bundle.toString('utf8') + (loadedChild.inspectable ? await sourceMapComment(deps.blobs, plugin) : ''),
+        sourceName: sourceNameOf(plugin),
+        members: deps.hostCallRouter.members(plugin.granted),
+        settings: plugin.settings,
+        secretNames: plugin.secretNames,
+        expected: plugin.registrations,
       });
       return loadedChild;
     } catch (error) {
@@ -111,7 +111,7 @@ export class LoadedChild {
   /** Whether this child can be asked for a target. */
   registers(call: PluginCall): boolean {
     const { kind, name } = call.target;
-    const known = this.entry.registrations;
+    const known = this.plugin.registrations;
     if (kind === 'hook') return known.hooks.includes(name);
     if (kind === 'event') return known.events.includes(name);
     if (kind === 'channel') return known.channel[name as 'receive' | 'send' | 'handshake'] === true;
@@ -120,14 +120,14 @@ export class LoadedChild {
 
   /** Calls a handler. Never rejects. */
   invoke(call: PluginCall): Promise<LinkResult> {
-    const { installationId } = this.entry;
+    const { installationId } = this.plugin;
     return withLogIds({ invocationId: call.invocationId, installationId }, () => this.#traced(call));
   }
 
   #traced(call: PluginCall): Promise<LinkResult> {
     if (!isTracing()) return this.#call(call);
     const { kind, name } = call.target;
-    const { slug, installationId, semVer } = this.entry;
+    const { slug, installationId, semVer } = this.plugin;
     const facts = { kind, name, slug, installationId, semVer, invocationId: call.invocationId };
     return traced('call', { facts }, async (span) => {
       const result = await this.#call(call);
@@ -145,7 +145,7 @@ export class LoadedChild {
     this.lastUsedAt = Date.now();
     this.#deps.invocations.begin({
       id: invocationId,
-      installationId: this.entry.installationId,
+      installationId: this.plugin.installationId,
       session: call.session,
       source: sourceOf(call.target),
       trace: currentTrace(),
@@ -181,8 +181,8 @@ export class LoadedChild {
   }
 
   /** Takes over new settings and grants without a restart. */
-  configure(entry: InstalledPlugin): void {
-    this.child.configure(entry.settings, this.#deps.hostCallRouter.members(entry.granted));
+  configure(plugin: InstalledPlugin): void {
+    this.child.configure(plugin.settings, this.#deps.hostCallRouter.members(plugin.granted));
   }
 
   /** Lets running calls end within the grace, then ends the child. */
@@ -208,10 +208,10 @@ export class LoadedChild {
   }
 
   #log(line: ChildLogLine): void {
-    const invocation = this.#deps.invocations.find(line.invocationId, this.entry.installationId);
+    const invocation = this.#deps.invocations.find(line.invocationId, this.plugin.installationId);
     this.#deps.logs.write(
       {
-        entry: this.entry,
+        plugin: this.plugin,
         sessionId: invocation?.session?.id ?? null,
         invocationId: invocation?.id ?? null,
         source: invocation?.source ?? BACKGROUND,

@@ -13,7 +13,7 @@ export interface RunnerDeps extends LoadedChildDeps {
   takeChild(installationId: string, inspectable: boolean): Promise<Spare>;
   /** The runner's state changed: write it down when convenient. */
   onChange(runner: InstallationRunner): void;
-  /** Which entry serves changed: what the account's chains are made of. */
+  /** The version that serves changed: what the account's chains are made of. */
   onServing(runner: InstallationRunner): void;
   onChildEnd(reason: string): void;
   onChildStart(seconds: number): void;

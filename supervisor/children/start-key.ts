@@ -2,10 +2,10 @@
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 
 /** What makes a restart necessary; everything else is configured while it runs. */
-export const versionKey = (entry: InstalledPlugin): string => `${entry.versionId} ${entry.bundleSha256}`;
+export const versionKey = (plugin: InstalledPlugin): string => `${plugin.versionId} ${plugin.bundleSha256}`;
 /** The same, with the kind of child it runs in. */
-export const startKey = (entry: InstalledPlugin, inspected: boolean): string =>
-  inspected ? `${versionKey(entry)} inspected` : versionKey(entry);
+export const startKey = (plugin: InstalledPlugin, inspected: boolean): string =>
+  inspected ? `${versionKey(plugin)} inspected` : versionKey(plugin);
 
 /** Whether a running child needs to be told nothing. */
 export const sameConfiguration = (a: InstalledPlugin, b: InstalledPlugin): boolean =>

@@ -18,7 +18,7 @@ import {
 import type { Queues } from '../../db/jobs/queues.ts';
 import { events } from '../../sdk/contract/protocol.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
-import { type Plugins, stackOf } from '../calls/plugin-call.ts';
+import { type PluginInvoker, stackOf } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
@@ -29,7 +29,7 @@ import { isTransient, isUsedUp, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from './webho
 export interface EventDeps {
   readonly pool: Pool;
   readonly queues: Queues;
-  readonly plugins: Plugins;
+  readonly invoker: PluginInvoker;
   readonly fleet: Pick<Fleet, 'refusalOf'>;
   readonly logs: LogSink;
   readonly metrics: Metrics;
@@ -60,19 +60,20 @@ async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   deps.passes('event.claimed');
   if (isUsedUp(event, events[event.type].attempts))
     return finish(deps, event, 'dead', 'the supervisor ended during each attempt');
-  const entry = await loadInstalledPlugin(deps.pool, event.installationId);
-  const reason = entry ? skipReason(event, entry) : 'the installation is gone';
-  if (!entry || reason !== null) return finish(deps, event, 'skipped', reason);
-  const held = (await isBlocked(deps.pool, entry.installationId)) ? 'the plugin is blocked' : holdReason(entry);
+  const plugin = await loadInstalledPlugin(deps.pool, event.installationId);
+  const reason = plugin ? skipReason(event, plugin) : 'the installation is gone';
+  if (!plugin || reason !== null) return finish(deps, event, 'skipped', reason);
+  const held = (await isBlocked(deps.pool, plugin.installationId)) ? 'the plugin is blocked' : holdReason(plugin);
   if (held !== null) return hold(deps, event, held);
-  const refused = deps.fleet.refusalOf(entry);
+  const refused = deps.fleet.refusalOf(plugin);
   if (refused !== null) return postpone(deps, event, { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' });
-  await attempt(deps, event, entry);
+  await attempt(deps, event, plugin);
 }
 
-function skipReason(event: ClaimedEvent, entry: InstalledPlugin): string | null {
-  if (!entry.registrations.events.includes(event.type)) return 'the version has no handler for it';
-  if (entry.status === 'uninstalling' && event.type !== 'pluginUninstalled') return 'the installation is being removed';
+function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null {
+  if (!plugin.registrations.events.includes(event.type)) return 'the version has no handler for it';
+  if (plugin.status === 'uninstalling' && event.type !== 'pluginUninstalled')
+    return 'the installation is being removed';
   return null;
 }
 
@@ -85,24 +86,24 @@ async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: strin
   await releaseHeldEvents(pool, queues, event.installationId);
 }
 
-async function attempt(deps: EventDeps, event: ClaimedEvent, entry: InstalledPlugin): Promise<void> {
+async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPlugin): Promise<void> {
   const { id, type, occurredAt, installationId, pluginId, data } = event;
   const call = eventCall({
     ...{ id, type, occurredAt, attempt: event.attempt, installationId, pluginId, data },
-    versionId: event.versionId ?? entry.versionId,
+    versionId: event.versionId ?? plugin.versionId,
     semVer: event.semVer ?? DRAFT_SEM_VER,
   });
   const started = performance.now();
-  const result = await deps.plugins.invoke(entry, call);
-  deps.metrics.targetRan(call.target, entry, result.kind, performance.now() - started);
+  const result = await deps.invoker.invoke(plugin, call);
+  deps.metrics.targetRan(call.target, plugin, result.kind, performance.now() - started);
   deps.passes('event.answered');
-  if (isTransient(result, entry) && result.kind === 'unavailable')
+  if (isTransient(result, plugin) && result.kind === 'unavailable')
     return postpone(deps, event, { afterSeconds: TRANSIENT_WAIT_S, error: result.message, as: 'nothing' });
   const verdict = judgeAttempt(event.type, event, result, Math.random());
   deps.metrics.eventAttempted(event.type, verdict.kind);
   if (verdict.kind === 'delivered') return finish(deps, event, 'delivered', null);
   const text = `events.${event.type}, attempt ${event.attempt}: ${verdict.error}`;
-  deps.logs.system(entry, 'error', text, {
+  deps.logs.system(plugin, 'error', text, {
     invocationId: call.invocationId,
     data: { eventId: event.id, next: verdict.kind, ...stackOf(result) },
   });

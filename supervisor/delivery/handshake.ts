@@ -15,7 +15,7 @@ import { requestOf } from './webhook-request.ts';
 const ROW = surfaces['channel.handshake'];
 
 export interface HandshakeDeps {
-  readonly services: Pick<SessionServices, 'pool' | 'plugins' | 'metrics' | 'logs'>;
+  readonly services: Pick<SessionServices, 'pool' | 'invoker' | 'metrics' | 'logs'>;
   /** This supervisor's claims. */
   readonly lease: number;
 }
@@ -24,8 +24,8 @@ export interface HandshakeDeps {
 export async function answerAsked({ services, lease }: HandshakeDeps, id: string): Promise<void> {
   const asked = await claimHandshake(services.pool, id, lease);
   if (!asked) return;
-  const entry = await loadInstalledPlugin(services.pool, asked.installationId);
-  const reply = entry && mayAnswer(entry) ? await ask(services, asked, entry) : null;
+  const plugin = await loadInstalledPlugin(services.pool, asked.installationId);
+  const reply = plugin && mayAnswer(plugin) ? await ask(services, asked, plugin) : null;
   await answerHandshake(services.pool, id, reply);
 }
 
@@ -35,23 +35,23 @@ const mayAnswer = ({ status, blockedReason, registrations }: InstalledPlugin): b
 async function ask(
   services: HandshakeDeps['services'],
   asked: ClaimedHandshake,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
 ): Promise<HandshakeReply | null> {
   const started = performance.now();
   const invocationId = randomUUIDv7();
   const deadlineAt = Date.now() + Math.min(asked.leftMs, ROW.budgetMs);
-  const result = await services.plugins.invoke(entry, {
+  const result = await services.invoker.invoke(plugin, {
     ...{ target: { kind: 'channel', name: 'handshake' }, invocationId, session: null, deadlineAt },
     context: {
-      ...{ invocationId, settings: entry.settings, deadlineAt: new Date(deadlineAt).toISOString() },
+      ...{ invocationId, settings: plugin.settings, deadlineAt: new Date(deadlineAt).toISOString() },
       request: requestOf({ ...asked, attempt: 1 }),
     },
   });
-  services.metrics.targetRan({ kind: 'channel', name: 'handshake' }, entry, result.kind, performance.now() - started);
+  services.metrics.targetRan({ kind: 'channel', name: 'handshake' }, plugin, result.kind, performance.now() - started);
   const reply = readReply(result);
   if ('reply' in reply) return reply.reply;
   const data = { channelId: asked.channelId, next: 'queued' };
-  services.logs.system(entry, 'error', `channel.handshake: ${reply.fault}`, { invocationId, data });
+  services.logs.system(plugin, 'error', `channel.handshake: ${reply.fault}`, { invocationId, data });
   return null;
 }
 

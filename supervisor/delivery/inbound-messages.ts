@@ -60,7 +60,7 @@ async function conversation(
 ): Promise<Session | null> {
   const known = await findConversation(services.pool, channelId, key);
   if (known !== null) return services.sessions.get(accountId, known);
-  const { entries } = await services.pluginsCache.get(accountId);
+  const { plugins } = await services.pluginsCache.get(accountId);
   const started = await inTransaction(services.pool, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);
     if (!agent) return null;
@@ -70,7 +70,7 @@ async function conversation(
     if (!(await bindConversation(tx, { channelId, key, sessionId: session.id })))
       throw new Error('a conversation twice');
     const data = { sessionId: session.id, agentId: session.agentId, channelId };
-    await tell(services, tx, entries, 'sessionStarted', data);
+    await tell(services, tx, plugins, 'sessionStarted', data);
     return session;
   });
   if (started) services.sessions.put(started);

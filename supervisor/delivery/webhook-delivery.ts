@@ -52,17 +52,17 @@ async function deliver(deps: DeliveryDeps, lane: Lane, delivery: ClaimedDelivery
   deps.passes(stepOf(delivery, 'claimed'));
   if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
     return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
-  const entry = await currentEntry(deps.services, delivery);
-  if (!entry) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
-  const held = holdReason(entry, lane);
+  const plugin = await currentEntry(deps.services, delivery);
+  if (!plugin) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
+  const held = holdReason(plugin, lane);
   if (held !== null) return hold(deps, delivery, held);
-  const refused = deps.fleet.refusalOf(entry);
+  const refused = deps.fleet.refusalOf(plugin);
   if (refused !== null) {
     const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
     await postponeDelivery(pool, delivery.id, deps.lease, wait);
     return false;
   }
-  return attempt(deps, delivery, entry);
+  return attempt(deps, delivery, plugin);
 }
 
 /** As it serves now; one that does not run is read from its row, which says why. */
@@ -71,8 +71,8 @@ async function currentEntry(
   delivery: ClaimedDelivery,
 ): Promise<InstalledPlugin | null> {
   const { accountId, installationId } = delivery;
-  const { entries } = await pluginsCache.get(accountId);
-  const serving = entries.find((entry) => entry.installationId === installationId);
+  const { plugins } = await pluginsCache.get(accountId);
+  const serving = plugins.find((plugin) => plugin.installationId === installationId);
   return serving ?? loadInstalledPlugin(pool, installationId);
 }
 
@@ -91,14 +91,14 @@ async function hold({ services, lease }: DeliveryDeps, delivery: ClaimedDelivery
   return false;
 }
 
-async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, entry: InstalledPlugin): Promise<boolean> {
+async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: InstalledPlugin): Promise<boolean> {
   const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
-  const answered = await call(services, delivery, entry, { name, invocationId });
+  const answered = await call(services, delivery, plugin, { name, invocationId });
   deps.passes(stepOf(delivery, 'answered'));
   const result = answered.kind === 'answered' && name === 'receive' ? await take(deps, delivery, answered) : answered;
-  const verdict = judgeDelivery(delivery, result, entry, Math.random());
+  const verdict = judgeDelivery(delivery, result, plugin, Math.random());
   if (verdict.kind === 'delivered') {
     deps.passes(stepOf(delivery, 'taken'));
     await settle(deps, delivery, verdict);
@@ -109,7 +109,7 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, entry: Ins
   const next = verdict.kind === 'dead' ? 'dead' : 'retry';
   const text = `channel.${name}, attempt ${delivery.attempt}: ${verdict.error}`;
   const data = { deliveryId: delivery.id, channelId: delivery.channelId, next };
-  services.logs.system(entry, 'error', text, { invocationId, data });
+  services.logs.system(plugin, 'error', text, { invocationId, data });
   return settle(deps, delivery, verdict);
 }
 
@@ -150,20 +150,20 @@ async function take(
 
 /** Calls the handler, and checks its answer: one of the wrong shape is the plugin's error. */
 async function call(
-  { plugins, metrics }: SessionServices,
+  { invoker, metrics }: SessionServices,
   delivery: ClaimedDelivery,
-  entry: InstalledPlugin,
+  plugin: InstalledPlugin,
   { name, invocationId }: { name: 'receive' | 'send'; invocationId: string },
 ): Promise<LinkResult> {
   const row = surfaces[`channel.${name}`];
   const started = performance.now();
   const deadlineAt = Date.now() + row.budgetMs;
-  const frame = { invocationId, settings: entry.settings, deadlineAt: new Date(deadlineAt).toISOString() };
+  const frame = { invocationId, settings: plugin.settings, deadlineAt: new Date(deadlineAt).toISOString() };
   const first = name === 'receive' ? { request: requestOf(delivery) } : { message: replyOf(delivery) };
   const target = { kind: 'channel', name } as const;
   const context = { ...frame, ...first };
-  const result = await plugins.invoke(entry, { target, invocationId, session: null, deadlineAt, context });
-  metrics.targetRan(target, entry, result.kind, performance.now() - started);
+  const result = await invoker.invoke(plugin, { target, invocationId, session: null, deadlineAt, context });
+  metrics.targetRan(target, plugin, result.kind, performance.now() - started);
   if (result.kind !== 'answered' || name === 'send') return result;
   const checked = row.result.safeParse(result.answer ?? undefined);
   if (checked.success) return { kind: 'answered', answer: checked.data };

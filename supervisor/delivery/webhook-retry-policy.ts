@@ -49,12 +49,12 @@ export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: num
 export function judgeDelivery(
   { attempt, interruptions }: Attempted,
   result: LinkResult,
-  entry: Pick<InstalledPlugin, 'status'>,
+  plugin: Pick<InstalledPlugin, 'status'>,
   chance: number,
 ): DeliveryVerdict {
   if (result.kind === 'answered') return { kind: 'delivered' };
   const error = result.kind === 'cancelled' ? `cancelled: ${result.reason}` : `${result.kind}: ${result.message}`;
-  if (isTransient(result, entry)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, as: 'nothing' };
+  if (isTransient(result, plugin)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, as: 'nothing' };
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
   const wait = WAITS_S[attempt - interruptions - 1];
   if (wait === undefined) return { kind: 'dead', error };

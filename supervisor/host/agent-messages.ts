@@ -20,7 +20,7 @@ async function openSession(services: SessionServices, accountId: string, agentId
   const { pool } = services;
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
-  const { entries } = await services.pluginsCache.get(accountId);
+  const { plugins } = await services.pluginsCache.get(accountId);
   return inTransaction(pool, async (tx) => {
     const agent = await lockAgent(tx, accountId, agentId);
     if (!agent) return null;
@@ -28,7 +28,7 @@ async function openSession(services: SessionServices, accountId: string, agentId
     const started = await findAgentSession(tx, accountId, agentId);
     if (started) return started;
     const session = await createSession(tx, { accountId, agentId, agentName: agent.name, channelId: null });
-    await tell(services, tx, entries, 'sessionStarted', { sessionId: session.id, agentId, channelId: null });
+    await tell(services, tx, plugins, 'sessionStarted', { sessionId: session.id, agentId, channelId: null });
     return session;
   });
 }

@@ -44,21 +44,21 @@ const NOT_YOURS = 'this installation made no such agent';
 
 export function agentCalls(pool: Pool, queues: Queues, mail: AgentMail): Pick<HostHandlers, Calls> {
   return {
-    'agents.list': ({ entry }) => listAgents(pool, entry.accountId),
-    'agents.create': async ({ entry, signal }, { agent }) => {
-      const made = await createAgent(pool, scopeOf(entry), storable(agent), signal);
+    'agents.list': ({ plugin }) => listAgents(pool, plugin.accountId),
+    'agents.create': async ({ plugin, signal }, { agent }) => {
+      const made = await createAgent(pool, scopeOf(plugin), storable(agent), signal);
       if (!made) throw new HostError(FULL);
       return made;
     },
-    'agents.update': async ({ entry, signal }, { agentId, changes }) => {
+    'agents.update': async ({ plugin, signal }, { agentId, changes }) => {
       const { agentId: id } = storable({ agentId });
-      const changed = await updateAgent(pool, scopeOf(entry), id, storable(changes), signal);
+      const changed = await updateAgent(pool, scopeOf(plugin), id, storable(changes), signal);
       if (changed === 'absent') throw new HostError(NOT_YOURS);
       if (changed === 'full') throw new HostError(FULL);
       return changed;
     },
-    'agents.remove': async ({ entry, signal }, { agentId }) => {
-      if (!(await removeAgent(pool, queues, scopeOf(entry), storable({ agentId }).agentId, signal)))
+    'agents.remove': async ({ plugin, signal }, { agentId }) => {
+      if (!(await removeAgent(pool, queues, scopeOf(plugin), storable({ agentId }).agentId, signal)))
         throw new HostError(NOT_YOURS);
       return undefined;
     },
@@ -72,18 +72,18 @@ function sender(mail: AgentMail): HostHandlers['agents.send'] {
   const depths = new WeakMap<Session, number>();
   return async (scope, given) => {
     const { agentId, text } = storable(given);
-    const { entry } = scope;
+    const { plugin } = scope;
     const depth = scope.session ? (depths.get(scope.session) ?? 0) : 0;
     if (depth >= AGENT_MESSAGE_DEPTH)
       throw new HostError(`messages set off messages ${AGENT_MESSAGE_DEPTH} times already; this one is not sent`);
-    if (!rateLimits.get(entry.accountId).take())
+    if (!rateLimits.get(plugin.accountId).take())
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
-    const opened = await mail.openSession(entry.accountId, agentId);
+    const opened = await mail.openSession(plugin.accountId, agentId);
     if (!opened) throw new HostError('there is no such agent');
     scope.signal.throwIfAborted();
     const session = { ...opened };
     depths.set(session, depth + 1);
-    const { installationId, slug } = entry;
+    const { installationId, slug } = plugin;
     const fromAgentId = scope.session?.agentId ?? `plugin:${slug}`;
     const passed = await mail.pass(session, { fromAgentId, text, installationId, plugin: slug });
     if ('cancelled' in passed) throw new HostError(passed.cancelled);
@@ -91,7 +91,7 @@ function sender(mail: AgentMail): HostHandlers['agents.send'] {
   };
 }
 
-const scopeOf = ({ accountId, installationId }: HostScope['entry']) => ({
+const scopeOf = ({ accountId, installationId }: HostScope['plugin']) => ({
   accountId,
   madeBy: installationId,
 });

@@ -20,10 +20,10 @@ export function holdGrant(row: HostRow, installation: LiveInstallation): HeldGra
   };
   return {
     gone: gone.signal,
-    granted: () => installation.entry.granted,
+    granted: () => installation.plugin.granted,
     needs: (narrower) => {
       isHeld = narrower;
-      endIfNotHeld(installation.entry);
+      endIfNotHeld(installation.plugin);
     },
     release: installation.watch(endIfNotHeld),
   };

@@ -14,7 +14,7 @@ export type HostResult<Name extends HostCallName> = z.output<Rows[Name]['result'
 
 /** Who calls, and for what. None of it comes from the message but the invocation's id, which is looked up. */
 export interface HostScope {
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   /** The session of the running handler; null for events, and once the handler answered. */
   readonly session: Session | null;
   readonly invocationId: string | null;

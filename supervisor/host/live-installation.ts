@@ -2,30 +2,30 @@
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 
 export class LiveInstallation {
-  #entry: InstalledPlugin;
-  readonly #watchers = new Set<(entry: InstalledPlugin) => void>();
+  #plugin: InstalledPlugin;
+  readonly #watchers = new Set<(plugin: InstalledPlugin) => void>();
 
-  constructor(entry: InstalledPlugin) {
-    this.#entry = entry;
+  constructor(plugin: InstalledPlugin) {
+    this.#plugin = plugin;
   }
 
-  get entry(): InstalledPlugin {
-    return this.#entry;
+  get plugin(): InstalledPlugin {
+    return this.#plugin;
   }
 
   /** Takes over what the row says now, and tells those who watch. */
-  update(entry: InstalledPlugin): void {
-    this.#entry = entry;
-    for (const watcher of [...this.#watchers]) watcher(entry);
+  update(plugin: InstalledPlugin): void {
+    this.#plugin = plugin;
+    for (const watcher of [...this.#watchers]) watcher(plugin);
   }
 
   /** It may not run any more (paused, uninstalled): what still drains reaches nothing. */
   withdraw(): void {
-    this.update({ ...this.#entry, granted: [] });
+    this.update({ ...this.#plugin, granted: [] });
   }
 
   /** @returns a function that ends the watching */
-  watch(watcher: (entry: InstalledPlugin) => void): () => void {
+  watch(watcher: (plugin: InstalledPlugin) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
   }

@@ -16,7 +16,7 @@ const NO_SUCH = 'there is no such media file';
 export const defaultMediaQuota: MediaQuota = { bytes: limits.mediaBytes, files: limits.mediaFiles };
 
 export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<HostHandlers, Calls> => ({
-  'media.put': async ({ entry, signal }, { content, name }) => {
+  'media.put': async ({ plugin, signal }, { content, name }) => {
     if (content.byteLength > limits.mediaItemBytes)
       throw new HostError(`a media file has ${limits.mediaItemBytes} bytes at most`);
     if (name !== undefined && !isStorable(name))
@@ -24,7 +24,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     const mediaType = await sniff(content);
     const blob = await blobs.put(content);
     signal.throwIfAborted();
-    const { accountId, installationId } = entry;
+    const { accountId, installationId } = plugin;
     const kept = await keepMedia(
       pool,
       { ...blob, accountId, installationId, mediaType, name: name ?? null },
@@ -35,12 +35,12 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
       throw new HostError(`no room: an account keeps ${quota.bytes} bytes in ${quota.files} media files; remove some`);
     return { id: kept.id, mediaType: kept.mediaType, sizeBytes: kept.sizeBytes };
   },
-  'media.get': async ({ entry }, { mediaId }) => {
-    const found = isStorable(mediaId) ? await findMedia(pool, entry.accountId, mediaId) : null;
+  'media.get': async ({ plugin }, { mediaId }) => {
+    const found = isStorable(mediaId) ? await findMedia(pool, plugin.accountId, mediaId) : null;
     if (!found) throw new HostError(NO_SUCH);
     return { content: new Uint8Array(await blobs.read(found.sha256)), mediaType: found.mediaType };
   },
-  'media.remove': async ({ entry: { accountId, installationId }, signal }, { mediaId: id }) => {
+  'media.remove': async ({ plugin: { accountId, installationId }, signal }, { mediaId: id }) => {
     const isDropped = isStorable(id) && (await dropMedia(pool, { accountId, installationId, id }, signal));
     if (!isDropped) throw new HostError(`${NO_SUCH} of this installation`);
     return undefined;

@@ -4,5 +4,5 @@ import { readSecret, type SecretKeys } from '../../db/files/secrets.ts';
 import type { HostHandlers } from './host-call.ts';
 
 export const secretCalls = (pool: Pool, keys: SecretKeys): Pick<HostHandlers, 'secrets.get'> => ({
-  'secrets.get': ({ entry }, { name }) => readSecret(pool, keys, entry.installationId, name),
+  'secrets.get': ({ plugin }, { name }) => readSecret(pool, keys, plugin.installationId, name),
 });

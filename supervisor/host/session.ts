@@ -23,7 +23,7 @@ export const sessionCalls = (pool: Pool): Pick<HostHandlers, Calls> => ({
 async function add(pool: Pool, scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
   const session = sessionOf(scope);
   if (!isStorable(text)) throw new HostError('the text of a message holds no U+0000 and no half surrogate pair');
-  const data = { installationId: scope.entry.installationId, plugin: scope.entry.slug };
+  const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
     pool,
     (tx) => appendMessages(tx, session.id, [{ role, text, data }]),

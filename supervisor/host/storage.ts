@@ -7,21 +7,21 @@ import { HostError, type HostHandlers } from './host-call.ts';
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
 
 export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, Calls> => ({
-  'storage.get': async ({ entry }, { key }) => {
-    const text = await readStored(pool, entry.installationId, storable(key));
+  'storage.get': async ({ plugin }, { key }) => {
+    const text = await readStored(pool, plugin.installationId, storable(key));
     return text === null ? null : JSON.parse(text);
   },
-  'storage.set': async ({ entry, signal }, { key, value }) => {
+  'storage.set': async ({ plugin, signal }, { key, value }) => {
     const stored = { key: storable(key), value: JSON.stringify(value) };
-    const fits = await writeStored(pool, entry.installationId, stored, maxBytes, signal);
+    const fits = await writeStored(pool, plugin.installationId, stored, maxBytes, signal);
     if (!fits) throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
     return undefined;
   },
-  'storage.delete': async ({ entry }, { key }) => {
-    await deleteStored(pool, entry.installationId, storable(key));
+  'storage.delete': async ({ plugin }, { key }) => {
+    await deleteStored(pool, plugin.installationId, storable(key));
     return undefined;
   },
-  'storage.list': ({ entry }, { prefix }) => listStored(pool, entry.installationId, storable(prefix ?? '')),
+  'storage.list': ({ plugin }, { prefix }) => listStored(pool, plugin.installationId, storable(prefix ?? '')),
 });
 
 function storable(key: string): string {

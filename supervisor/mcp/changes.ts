@@ -42,12 +42,12 @@ export function watchLists(
 }
 
 function digest(accountPlugins: AccountPlugins): Lists {
-  const { entries } = accountPlugins;
+  const { plugins } = accountPlugins;
   return {
     tools: hashOf(listTools(accountPlugins)),
-    prompts: hashOf(listCommands(entries).map(({ entry, name, description }) => [entry.slug, name, description])),
+    prompts: hashOf(listCommands(plugins).map(({ plugin, name, description }) => [plugin.slug, name, description])),
     // Files beside a skill change with the version only.
-    resources: hashOf(listSkills(entries).map(({ entry, text }) => [entry.slug, entry.versionId, text])),
+    resources: hashOf(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text])),
   };
 }
 

@@ -17,17 +17,17 @@ const INPUT = { name: 'input', description: 'What the command is about.', requir
 
 /** Answers `prompts/list` and `prompts/get`. */
 export function offerPrompts(server: Server, services: SessionServices, session: Session): void {
-  const commands = async () => listCommands((await services.pluginsCache.get(session.accountId)).entries);
+  const commands = async () => listCommands((await services.pluginsCache.get(session.accountId)).plugins);
   server.setRequestHandler(ListPromptsRequestSchema, async () => ({
-    prompts: (await commands()).map(({ entry, name, description }) => ({
-      name: fullName(entry, name),
-      title: `${name} (${entry.slug})`,
+    prompts: (await commands()).map(({ plugin, name, description }) => ({
+      name: fullName(plugin, name),
+      title: `${name} (${plugin.slug})`,
       description,
       arguments: [INPUT],
     })),
   }));
   server.setRequestHandler(GetPromptRequestSchema, async ({ params }) => {
-    const command = (await commands()).find(({ entry, name }) => fullName(entry, name) === params.name);
+    const command = (await commands()).find(({ plugin, name }) => fullName(plugin, name) === params.name);
     if (!command) throw new McpError(ErrorCode.InvalidParams, 'There is no prompt of that name.');
     const input = params.arguments?.input ?? '';
     if (input.length > TEXT_MAX_CHARS)

@@ -24,13 +24,13 @@ const MARKDOWN = 'text/markdown';
 const MEDIA_MAX_BYTES = 8 * 1024 * 1024;
 
 const uriOf = (skill: Skill, path: string): string =>
-  `skill://${fullName(skill.entry, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
+  `skill://${fullName(skill.plugin, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
 /** Answers `resources/list`, `resources/templates/list` and `resources/read`. */
 export function offerResources(server: Server, services: SessionServices, session: Session): void {
   server.setRequestHandler(ListResourcesRequestSchema, async () => {
-    const { entries } = await services.pluginsCache.get(session.accountId);
-    const described = await Promise.all(listSkills(entries).map((skill) => describe(services, skill)));
+    const { plugins } = await services.pluginsCache.get(session.accountId);
+    const described = await Promise.all(listSkills(plugins).map((skill) => describe(services, skill)));
     return { resources: described.flat() };
   });
   server.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({
@@ -48,7 +48,7 @@ export function offerResources(server: Server, services: SessionServices, sessio
 }
 
 async function describe(services: SessionServices, skill: Skill): Promise<Resource[]> {
-  const name = fullName(skill.entry, skill.text.name);
+  const name = fullName(skill.plugin, skill.text.name);
   const whole = { uri: uriOf(skill, SKILL_TEXT), name, description: skill.text.description, mimeType: MARKDOWN };
   const beside = await listResources(services, skill);
   return [

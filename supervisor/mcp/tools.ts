@@ -58,7 +58,7 @@ function describeTools(accountPlugins: AccountPlugins): Tool[] {
       description,
       // The protocol wants an object's schema; one that says nothing of a type takes objects too.
       inputSchema: { ...(parameters as object), type: 'object' as const },
-      annotations: { openWorldHint: ref?.entry.granted.some((grant) => OPEN_WORLD.test(grant)) === true },
+      annotations: { openWorldHint: ref?.plugin.granted.some((grant) => OPEN_WORLD.test(grant)) === true },
     };
   });
 }

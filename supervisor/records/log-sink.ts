@@ -33,7 +33,7 @@ export const defaultLogCaps: LogCaps = {
 type CodeOf = Partial<Pick<InstalledPlugin, 'slug' | 'sourceMapSha256'>>;
 /** Whose line it is. */
 export interface LogOrigin {
-  readonly entry: Pick<InstalledPlugin, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
+  readonly plugin: Pick<InstalledPlugin, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
   readonly sessionId: string | null;
   readonly invocationId: string | null;
   /** The handler, such as `middleware.systemPrompt`. */
@@ -103,7 +103,7 @@ export class LogSink {
   write(origin: LogOrigin, line: NewLine): void {
     const quota = this.#quotaOf(origin);
     const isKept = quota.lines < this.#caps.linesPerMinute;
-    this.#onLine(origin.entry.installationId, isKept);
+    this.#onLine(origin.plugin.installationId, isKept);
     if (!isKept) {
       quota.dropped += 1;
       this.#onLines(0, 1);
@@ -115,13 +115,13 @@ export class LogSink {
 
   /** Writes what the host has to say about a plugin: crashes, timeouts, denials. Outside the plugin's own cap. */
   system(
-    entry: LogOrigin['entry'],
+    plugin: LogOrigin['plugin'],
     level: LogLevel,
     message: string,
     detail: Partial<LogOrigin> & { data?: unknown } = {},
   ): void {
     const { data, ...rest } = detail;
-    const origin: LogOrigin = { entry, sessionId: null, invocationId: null, source: SYSTEM_SOURCE, ...rest };
+    const origin: LogOrigin = { plugin, sessionId: null, invocationId: null, source: SYSTEM_SOURCE, ...rest };
     this.#add(origin, data === undefined ? { level, message } : { level, message, data });
   }
 
@@ -131,16 +131,16 @@ export class LogSink {
    * @param topic what it is about, such as a hook; said again at once when the message differs and some time has passed
    */
   sometimes(
-    entry: LogOrigin['entry'],
+    plugin: LogOrigin['plugin'],
     topic: string,
     level: LogLevel,
     message: string,
     detail: Partial<LogOrigin> & { data: Readonly<Record<string, unknown>> },
   ): void {
-    const left = this.#deduplicator.countRepeat(`${entry.installationId} ${topic}`, message, this.#now());
+    const left = this.#deduplicator.countRepeat(`${plugin.installationId} ${topic}`, message, this.#now());
     if (left === null) return;
     const data = left === 0 ? detail.data : { ...detail.data, unsaid: left };
-    this.system(entry, level, message, { ...detail, data });
+    this.system(plugin, level, message, { ...detail, data });
   }
 
   /** Writes everything that waits. */
@@ -157,14 +157,14 @@ export class LogSink {
 
   #quotaOf(origin: LogOrigin): Quota {
     const minute = Math.floor(this.#now() / MINUTE_MS);
-    const known = this.#quotas.get(origin.entry.installationId);
+    const known = this.#quotas.get(origin.plugin.installationId);
     if (known?.minute === minute) {
       known.origin = origin;
       return known;
     }
     if (known) this.#reportDropped(known);
     const quota: Quota = { minute, lines: 0, dropped: 0, origin };
-    this.#quotas.set(origin.entry.installationId, quota);
+    this.#quotas.set(origin.plugin.installationId, quota);
     return quota;
   }
 
@@ -181,7 +181,7 @@ export class LogSink {
     if (quota.dropped === 0) return;
     const message = `${quota.dropped} lines dropped: over ${this.#caps.linesPerMinute} a minute`;
     quota.dropped = 0;
-    this.system(quota.origin.entry, 'warn', message);
+    this.system(quota.origin.plugin, 'warn', message);
   }
 
   #add(origin: LogOrigin, line: NewLine): void {
@@ -189,19 +189,19 @@ export class LogSink {
     const data = cutData(line.data, this.#caps.dataBytes);
     const now = this.#now();
     const kept = this.#batch.add({
-      code: codeOf(origin.entry),
+      code: codeOf(origin.plugin),
       line: {
         id: orderedId(now),
         at: new Date(now).toISOString(),
         level: line.level,
         message: message.text,
         data: data.text,
-        installationId: origin.entry.installationId,
+        installationId: origin.plugin.installationId,
         sessionId: origin.sessionId,
         source: origin.source,
         invocationId: origin.invocationId,
-        versionId: origin.entry.versionId,
-        semVer: origin.entry.semVer,
+        versionId: origin.plugin.versionId,
+        semVer: origin.plugin.semVer,
         truncated: line.truncated === true || message.cut || data.cut,
       },
     });
@@ -209,7 +209,7 @@ export class LogSink {
   }
 }
 
-const codeOf = ({ slug, semVer, sourceMapSha256 }: LogOrigin['entry']): CodedLine['code'] =>
+const codeOf = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
   slug && sourceMapSha256 ? { sourceMapSha256, sourceName: sourceNameOf({ slug, semVer }) } : null;
 
 /** Postgres holds neither U+0000 nor half a surrogate pair. */

@@ -21,17 +21,17 @@ export interface CallTarget {
 }
 export interface Metrics {
   readonly registry: Registry;
-  linkRan(hook: string, entry: Doer, outcome: LinkOutcome, ms: number): void;
+  linkRan(hook: string, plugin: Doer, outcome: LinkOutcome, ms: number): void;
   /** All links of a chain. */
   chainRan(hook: string, ms: number): void;
   /** @param outcome the kind of the call's result */
-  targetRan(target: CallTarget, entry: Doer, outcome: string, ms: number): void;
-  hostCalled(member: string, outcome: string, entry: Doer, ms: number): void;
+  targetRan(target: CallTarget, plugin: Doer, outcome: string, ms: number): void;
+  hostCalled(member: string, outcome: string, plugin: Doer, ms: number): void;
   childEnded(reason: string): void;
-  childRestarted(entry: Doer, reason: string): void;
+  childRestarted(plugin: Doer, reason: string): void;
   childStarted(seconds: number): void;
   /** What a running child holds, bytes, and the processor time it used since the last sample, milliseconds. */
-  sampled(entry: Doer, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
+  sampled(plugin: Doer, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
   logLines(written: number, dropped: number): void;
   /** One line of a plugin, kept or over its cap. */
   lineTaken(installationId: string, isKept: boolean): void;
@@ -74,14 +74,14 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
   const labels = new SlugLabels(slugs);
   const all = openMeters(registry, supervisorMetrics, readersOf(pool, gauges, rollups, labels));
   const count = callCounter(all, labels);
-  const called = ({ kind, name }: CallTarget, entry: Doer, outcome: CallOutcome, ms: number) => {
-    count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, entry.slug, outcome, ms);
-    rollups.called(entry.installationId, kind, name, outcome, ms);
+  const called = ({ kind, name }: CallTarget, plugin: Doer, outcome: CallOutcome, ms: number) => {
+    count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, plugin.slug, outcome, ms);
+    rollups.called(plugin.installationId, kind, name, outcome, ms);
   };
   return {
     registry,
-    linkRan: (hook, entry, outcome, ms) => called({ kind: 'hook', name: hook }, entry, outcomes[outcome], ms),
-    targetRan: (target, entry, outcome, ms) => called(target, entry, outcomeOf(outcome), ms),
+    linkRan: (hook, plugin, outcome, ms) => called({ kind: 'hook', name: hook }, plugin, outcomes[outcome], ms),
+    targetRan: (target, plugin, outcome, ms) => called(target, plugin, outcomeOf(outcome), ms),
     hostCalled: (member, outcome, { installationId, slug }, ms) => {
       all.bulkhead_host_calls_total.inc({ member, outcome });
       all.bulkhead_host_call_seconds.observe({ member }, ms / 1000);

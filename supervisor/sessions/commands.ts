@@ -14,7 +14,7 @@ import type { SessionParams, SessionServices } from './session-services.ts';
 const commandBody = z.object({ input: text.default('') });
 
 interface Command {
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   readonly name: string;
   readonly description: string;
   /** Null: code. */
@@ -22,17 +22,17 @@ interface Command {
 }
 
 /** All commands of an account's installations. Code wins over a prompt of the same name. */
-export function listCommands(entries: readonly InstalledPlugin[]): Command[] {
-  return entries.flatMap((entry) => {
-    const code = Object.entries(entry.registrations.commands).map(([name, { description }]) => ({
-      entry,
+export function listCommands(plugins: readonly InstalledPlugin[]): Command[] {
+  return plugins.flatMap((plugin) => {
+    const code = Object.entries(plugin.registrations.commands).map(([name, { description }]) => ({
+      plugin,
       name,
       description,
       prompt: null,
     }));
-    const prompts = promptCommands(entry)
-      .filter(({ name }) => !Object.hasOwn(entry.registrations.commands, name))
-      .map((prompt) => ({ entry, name: prompt.name, description: prompt.description, prompt }));
+    const prompts = promptCommands(plugin)
+      .filter(({ name }) => !Object.hasOwn(plugin.registrations.commands, name))
+      .map((prompt) => ({ plugin, name: prompt.name, description: prompt.description, prompt }));
     return [...code, ...prompts];
   });
 }
@@ -44,13 +44,13 @@ export async function runCommand(
   command: Command,
   input: string,
 ): Promise<string> {
-  const name = fullName(command.entry, command.name);
+  const name = fullName(command.plugin, command.name);
   if (command.prompt) return fillPrompt(await readText(services.blobs, command.prompt), input);
-  const { entry } = command;
+  const { plugin } = command;
   const result = await callSurface(services, {
     kind: 'commands',
     name: command.name,
-    entry,
+    plugin,
     session,
     fields: { input },
   });
@@ -65,20 +65,20 @@ export async function runCommand(
 export function installCommands(app: FastifyInstance, services: SessionServices): void {
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/commands', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.pluginsCache.get(session.accountId);
-    const items = listCommands(entries).map(({ entry, name, description, prompt }) => ({
-      name: fullName(entry, name),
+    const { plugins } = await services.pluginsCache.get(session.accountId);
+    const items = listCommands(plugins).map(({ plugin, name, description, prompt }) => ({
+      name: fullName(plugin, name),
       description,
       kind: prompt ? 'prompt' : 'code',
-      installationId: entry.installationId,
-      slug: entry.slug,
+      installationId: plugin.installationId,
+      slug: plugin.slug,
     }));
     return { items, nextCursor: null };
   });
   app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/commands/:name', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.pluginsCache.get(session.accountId);
-    const command = listCommands(entries).find(({ entry, name }) => fullName(entry, name) === request.params.name);
+    const { plugins } = await services.pluginsCache.get(session.accountId);
+    const command = listCommands(plugins).find(({ plugin, name }) => fullName(plugin, name) === request.params.name);
     if (!command) throw new Problem('not_found', 'There is no command of that name.');
     const { input } = readBody(commandBody, request.body);
     return { text: await runCommand(services, session, command, input) };

@@ -25,20 +25,20 @@ const fireBody = z.object({
 /** Installs the routes. */
 export function installDraftTrials(app: FastifyInstance, services: SessionServices): void {
   app.post<{ Params: { id: string } }>('/installations/:id/wake', async (request) => {
-    const entry = await requireOwnDraft(services.pool, request.accountId, request.params.id);
+    const plugin = await requireOwnDraft(services.pool, request.accountId, request.params.id);
     const started = performance.now();
-    const reason = await services.wake(entry);
+    const reason = await services.wake(plugin);
     if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
-    return { versionId: entry.versionId, ms: Math.round(performance.now() - started) };
+    return { versionId: plugin.versionId, ms: Math.round(performance.now() - started) };
   });
 
   app.post<{ Params: { id: string } }>('/installations/:id/fire', async (request) => {
-    const entry = await requireOwnDraft(services.pool, request.accountId, request.params.id);
+    const plugin = await requireOwnDraft(services.pool, request.accountId, request.params.id);
     const { event, data } = readBody(fireBody, request.body);
-    if (!entry.registrations.events.includes(event))
-      throw new Problem('not_found', `The draft has no handler events.${event}. It has ${handlersOf(entry)}.`);
+    if (!plugin.registrations.events.includes(event))
+      throw new Problem('not_found', `The draft has no handler events.${event}. It has ${handlersOf(plugin)}.`);
     const { example, data: schema } = events[event];
-    return fire(services, entry, event, read(schema as z.ZodType<object>, { ...example, ...data }, 'data'));
+    return fire(services, plugin, event, read(schema as z.ZodType<object>, { ...example, ...data }, 'data'));
   });
 }
 
@@ -46,19 +46,19 @@ const handlersOf = ({ registrations }: InstalledPlugin): string =>
   registrations.events.map((name) => `events.${name}`).join(', ') || 'none at all';
 
 /** One attempt, kept nowhere: it is the author's to try again. */
-async function fire({ plugins, logs }: SessionServices, entry: InstalledPlugin, event: EventName, data: object) {
+async function fire({ invoker, logs }: SessionServices, plugin: InstalledPlugin, event: EventName, data: object) {
   const [id, started] = [randomUUIDv7(), performance.now()];
-  const { installationId, pluginId, versionId, semVer } = entry;
+  const { installationId, pluginId, versionId, semVer } = plugin;
   const call = eventCall({
     ...{ id, type: event, occurredAt: new Date().toISOString(), attempt: 1 },
     ...{ installationId, pluginId, versionId, semVer, data },
   });
-  const result = await plugins.invoke(entry, call);
+  const result = await invoker.invoke(plugin, call);
   const ms = Math.round(performance.now() - started);
   const error = 'message' in result ? result.message : null;
   if (error !== null) {
     const detail = { invocationId: call.invocationId, data: { eventId: id, ...stackOf(result) } };
-    logs.system(entry, 'error', `events.${event}, fired by its author: ${error}`, detail);
+    logs.system(plugin, 'error', `events.${event}, fired by its author: ${error}`, detail);
   }
   return { id, event, outcome: error === null ? 'delivered' : 'failed', error, ms };
 }

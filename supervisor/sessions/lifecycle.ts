@@ -60,11 +60,11 @@ async function startSession(
   accountId: string,
   made: z.infer<typeof newSession> & { agentName: string },
 ): Promise<Session> {
-  const { entries } = await services.pluginsCache.get(accountId);
+  const { plugins } = await services.pluginsCache.get(accountId);
   const session = await inTransaction(services.pool, async (tx) => {
     const started = await createSession(tx, { accountId, ...made });
     const data = { sessionId: started.id, agentId: started.agentId, channelId: started.channelId };
-    await tell(services, tx, entries, 'sessionStarted', data);
+    await tell(services, tx, plugins, 'sessionStarted', data);
     return started;
   });
   services.sessions.put(session);
@@ -76,12 +76,12 @@ async function clear(services: SessionServices, session: Session, body: z.infer<
   const verdict = await runHook(services, session, 'middleware.sessionClear', { ...body, messageCount }, 'user');
   if (verdict.action === 'cancel')
     throw new Problem('cancelled', `${verdict.cancelledBy} stopped it: ${verdict.reason}`);
-  const { entries } = await services.pluginsCache.get(session.accountId);
+  const { plugins } = await services.pluginsCache.get(session.accountId);
   const cleared = await inTransaction(services.pool, async (tx) => {
     const removed = await clearSession(tx, session.id);
     if (removed === null) return null;
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
-    await tell(services, tx, entries, 'sessionCleared', data);
+    await tell(services, tx, plugins, 'sessionCleared', data);
     return removed;
   });
   services.sessions.drop(session.id);
@@ -90,10 +90,10 @@ async function clear(services: SessionServices, session: Session, body: z.infer<
 }
 
 async function remove(services: SessionServices, session: Session): Promise<void> {
-  const { entries } = await services.pluginsCache.get(session.accountId);
+  const { plugins } = await services.pluginsCache.get(session.accountId);
   const gone = await inTransaction(services.pool, async (tx) => {
     if (!(await deleteSession(tx, session.id))) return false;
-    await tell(services, tx, entries, 'sessionDeleted', { sessionId: session.id, agentId: session.agentId });
+    await tell(services, tx, plugins, 'sessionDeleted', { sessionId: session.id, agentId: session.agentId });
     return true;
   });
   services.sessions.drop(session.id);
@@ -106,13 +106,13 @@ type SessionEvent = Extract<EventName, `session${string}`>;
 export async function tell<Type extends SessionEvent>(
   { queues }: Pick<SessionServices, 'queues'>,
   tx: ClientBase,
-  entries: readonly InstalledPlugin[],
+  plugins: readonly InstalledPlugin[],
   type: Type,
   data: z.infer<(typeof events)[Type]['data']>,
 ): Promise<void> {
-  for (const entry of entries) {
-    if (!entry.registrations.events.includes(type)) continue;
-    const { installationId, accountId, pluginId, versionId, semVer } = entry;
+  for (const plugin of plugins) {
+    if (!plugin.registrations.events.includes(type)) continue;
+    const { installationId, accountId, pluginId, versionId, semVer } = plugin;
     await recordEvent(tx, queues, { installationId, accountId, pluginId, versionId, semVer, type, data });
   }
 }

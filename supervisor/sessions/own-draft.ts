@@ -11,11 +11,11 @@ import { Problem } from '../../sdk/contract/errors.ts';
  */
 export async function requireOwnDraft(pool: Pool, accountId: string, installationId: string): Promise<InstalledPlugin> {
   const installation = await findInstallation(pool, accountId, installationId);
-  const entry = installation && (await loadInstalledPlugin(pool, installationId));
-  if (!entry) throw new Problem('not_found', 'You have no installation with this id.');
-  if (installation.versionPolicy !== 'Draft' || entry.pluginOwnerId !== accountId)
+  const plugin = installation && (await loadInstalledPlugin(pool, installationId));
+  if (!plugin) throw new Problem('not_found', 'You have no installation with this id.');
+  if (installation.versionPolicy !== 'Draft' || plugin.pluginOwnerId !== accountId)
     throw new Problem('not_a_draft', 'This is for your own draft only. Install it with the policy Draft.');
-  if (!mayRun(entry) || entry.blockedReason !== null)
+  if (!mayRun(plugin) || plugin.blockedReason !== null)
     throw new Problem('not_running', 'The installation does not run. Its status says why.');
-  return entry;
+  return plugin;
 }

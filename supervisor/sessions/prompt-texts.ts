@@ -19,16 +19,16 @@ export interface PromptText {
 }
 
 /** The prompt commands of an installation's version. */
-export const promptCommands = (entry: InstalledPlugin): PromptText[] =>
-  listTexts(entry, 'commands', /^commands\/([^/]+)\.md$/);
+export const promptCommands = (plugin: InstalledPlugin): PromptText[] =>
+  listTexts(plugin, 'commands', /^commands\/([^/]+)\.md$/);
 
 /** The skills of an installation's version. */
-export const skills = (entry: InstalledPlugin): PromptText[] =>
-  listTexts(entry, 'skills', /^skills\/([^/]+)\/SKILL\.md$/);
+export const skills = (plugin: InstalledPlugin): PromptText[] =>
+  listTexts(plugin, 'skills', /^skills\/([^/]+)\/SKILL\.md$/);
 
-function listTexts(entry: InstalledPlugin, kind: 'commands' | 'skills', path: RegExp): PromptText[] {
-  const known = new Map(discovered.parse(entry.discovered)[kind].map((row) => [row.name, row.description]));
-  return Object.entries(entry.texts).flatMap(([file, sha256]) => {
+function listTexts(plugin: InstalledPlugin, kind: 'commands' | 'skills', path: RegExp): PromptText[] {
+  const known = new Map(discovered.parse(plugin.discovered)[kind].map((row) => [row.name, row.description]));
+  return Object.entries(plugin.texts).flatMap(([file, sha256]) => {
     const name = path.exec(file)?.[1];
     return name === undefined ? [] : [{ name, description: known.get(name) ?? '', sha256 }];
   });

@@ -26,29 +26,29 @@ function chooseModel(provider: string, models: readonly { readonly id: string }[
 export function installProviders(app: FastifyInstance, services: SessionServices): void {
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/providers', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.pluginsCache.get(session.accountId);
-    const items = entries.flatMap((entry) =>
-      Object.entries(entry.registrations.providers).map(([name, { models }]) => ({
-        name: fullName(entry, name),
+    const { plugins } = await services.pluginsCache.get(session.accountId);
+    const items = plugins.flatMap((plugin) =>
+      Object.entries(plugin.registrations.providers).map(([name, { models }]) => ({
+        name: fullName(plugin, name),
         models,
-        installationId: entry.installationId,
-        slug: entry.slug,
+        installationId: plugin.installationId,
+        slug: plugin.slug,
       })),
     );
     return { items, nextCursor: null };
   });
   app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/providers/:name', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.pluginsCache.get(session.accountId);
+    const { plugins } = await services.pluginsCache.get(session.accountId);
     const wanted = request.params.name;
-    const entry = entries.find((candidate) => wanted.startsWith(`${candidate.slug}__`));
-    const name = wanted.slice((entry?.slug.length ?? 0) + 2);
-    if (!entry || !Object.hasOwn(entry.registrations.providers, name))
+    const plugin = plugins.find((candidate) => wanted.startsWith(`${candidate.slug}__`));
+    const name = wanted.slice((plugin?.slug.length ?? 0) + 2);
+    if (!plugin || !Object.hasOwn(plugin.registrations.providers, name))
       throw new Problem('not_found', 'There is no provider of that name.');
     const { request: asked } = readBody(providerBody, request.body);
-    const { models } = entry.registrations.providers[name] ?? { models: [] };
+    const { models } = plugin.registrations.providers[name] ?? { models: [] };
     const fields = { request: { ...asked, model: chooseModel(wanted, models, asked.model) } };
-    const result = await callSurface(services, { kind: 'providers', name, entry, session, fields });
+    const result = await callSurface(services, { kind: 'providers', name, plugin, session, fields });
     if (result.kind !== 'answered') throw asFailure(wanted, result);
     const checked = surfaces.providers.result.safeParse(result.answer);
     if (!checked.success) throw new Problem('plugin_failed', `${wanted} answered with no completion.`);

@@ -9,7 +9,7 @@ import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
 import type { ArgumentChecks } from '../calls/argument-checks.ts';
 import type { ChainDeps } from '../calls/chain-runner.ts';
-import type { Plugins } from '../calls/plugin-call.ts';
+import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
 import type { SessionCache } from './session-cache.ts';
@@ -21,14 +21,14 @@ export interface SessionServices extends ChainDeps {
   readonly signIn: SignIn;
   readonly sessions: SessionCache;
   readonly pluginsCache: AccountPluginsCache;
-  readonly plugins: Plugins;
+  readonly invoker: PluginInvoker;
   readonly argumentChecks: ArgumentChecks;
   readonly streams: RowStreams;
   /** Told at each step; a test's may end the process there. */
   passes(step: string): void;
   readonly inspections: Inspections;
   /** Sees to it that a version serves; answers why it does not, or null. */
-  wake(entry: InstalledPlugin): Promise<string | null>;
+  wake(plugin: InstalledPlugin): Promise<string | null>;
   /** Largest answer of a tool, as JSON. */
   readonly toolResultBytes: number;
 }

@@ -16,7 +16,7 @@ export const SKILL_FILE_BYTES = MIB;
 const RESOURCES_MAX = 1_000;
 
 export interface Skill {
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   readonly text: PromptText;
 }
 /** One file of a skill. Without content it is larger than an answer may be. */
@@ -34,7 +34,7 @@ const folderOf = ({ text }: Skill): string => `skills/${text.name}`;
 /** What lies beside SKILL.md, by its path in the skill's folder. */
 export async function listResources({ pool }: SessionServices, skill: Skill) {
   const folder = folderOf(skill);
-  const files = await listFilesBelow(pool, skill.entry.versionId, folder, RESOURCES_MAX);
+  const files = await listFilesBelow(pool, skill.plugin.versionId, folder, RESOURCES_MAX);
   return files
     .map(({ path, sizeBytes }) => ({ path: path.slice(folder.length + 1), sizeBytes }))
     .filter(({ path }) => path !== SKILL_TEXT);
@@ -67,7 +67,7 @@ export async function openSkillFile(
 
 /** By the very path that was published: nothing in it leads anywhere else. */
 async function findSkillFile({ pool }: SessionServices, skill: Skill, path: string): Promise<VersionFile> {
-  const found = await findFile(pool, skill.entry.versionId, `${folderOf(skill)}/${path}`);
+  const found = await findFile(pool, skill.plugin.versionId, `${folderOf(skill)}/${path}`);
   if (!found) throw new Problem('not_found', `The skill “${skill.text.name}” has no file of that path.`);
   return found;
 }

@@ -19,19 +19,19 @@ const wantedFile = z.object({ path: path.default(SKILL_TEXT) });
 const fileQuery = z.object({ path });
 
 /** The skills of an account's installations. */
-export const listSkills = (entries: readonly InstalledPlugin[]): Skill[] =>
-  entries.flatMap((entry) => skills(entry).map((text) => ({ entry, text })));
-const toItem = ({ entry, text }: Skill) => ({
-  name: fullName(entry, text.name),
+export const listSkills = (plugins: readonly InstalledPlugin[]): Skill[] =>
+  plugins.flatMap((plugin) => skills(plugin).map((text) => ({ plugin, text })));
+const toItem = ({ plugin, text }: Skill) => ({
+  name: fullName(plugin, text.name),
   description: text.description,
-  installationId: entry.installationId,
-  slug: entry.slug,
+  installationId: plugin.installationId,
+  slug: plugin.slug,
 });
 
 /** A skill by its full name. @throws Problem `not_found` */
 export async function findSkill({ pluginsCache }: SessionServices, session: Session, name: string): Promise<Skill> {
-  const { entries } = await pluginsCache.get(session.accountId);
-  const found = listSkills(entries).find(({ entry, text }) => fullName(entry, text.name) === name);
+  const { plugins } = await pluginsCache.get(session.accountId);
+  const found = listSkills(plugins).find(({ plugin, text }) => fullName(plugin, text.name) === name);
   if (!found) throw new Problem('not_found', 'There is no skill of that name.');
   return found;
 }
@@ -42,8 +42,8 @@ export function installSkills(app: FastifyInstance, services: SessionServices): 
     findSkill(services, await services.sessions.get(accountId, sessionId), name);
   app.get<{ Params: SessionParams }>('/sessions/:sessionId/skills', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { entries } = await services.pluginsCache.get(session.accountId);
-    return { items: listSkills(entries).map(toItem), nextCursor: null };
+    const { plugins } = await services.pluginsCache.get(session.accountId);
+    return { items: listSkills(plugins).map(toItem), nextCursor: null };
   });
   app.get<{ Params: SkillParams }>('/sessions/:sessionId/skills/:name', async (request) => {
     const skill = await find(request.accountId, request.params);
@@ -60,7 +60,7 @@ export function installSkills(app: FastifyInstance, services: SessionServices): 
     const query = new URLSearchParams({ path: wanted.path });
     const url = `/sessions/${request.params.sessionId}/skills/${encodeURIComponent(request.params.name)}/files?${query}`;
     const resources = wanted.path === SKILL_TEXT ? await listResources(services, skill) : [];
-    return { name: fullName(skill.entry, skill.text.name), ...file, url, resources };
+    return { name: fullName(skill.plugin, skill.text.name), ...file, url, resources };
   });
   app.get<{ Params: SkillParams }>(
     '/sessions/:sessionId/skills/:name/files',

@@ -25,12 +25,12 @@ export interface ToolItem {
 
 /** The tools of an account, by installation and name. */
 export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
-  [...accountPlugins.tools].map(([name, { entry, tool }]) => ({
+  [...accountPlugins.tools].map(([name, { plugin, tool }]) => ({
     name,
-    description: entry.registrations.tools[tool]?.description ?? '',
-    parameters: entry.registrations.tools[tool]?.parameters ?? {},
-    installationId: entry.installationId,
-    slug: entry.slug,
+    description: plugin.registrations.tools[tool]?.description ?? '',
+    parameters: plugin.registrations.tools[tool]?.parameters ?? {},
+    installationId: plugin.installationId,
+    slug: plugin.slug,
   }));
 
 /** A tool by its full name. @throws Problem `not_found` that offers the nearest name */
@@ -50,16 +50,17 @@ export function findTool(accountPlugins: AccountPlugins, name: string): ToolRef 
 export async function callTool(
   services: SessionServices,
   session: Session,
-  { entry, tool }: ToolRef,
+  { plugin, tool }: ToolRef,
   { signal, ...call }: { callId: string; arguments: unknown; signal?: AbortSignal },
 ): Promise<ToolResult> {
-  const schema = entry.registrations.tools[tool]?.parameters ?? {};
-  services.argumentChecks.check(`${entry.versionId} ${tool}`, schema, call.arguments);
-  const result = await callSurface(services, { kind: 'tools', name: tool, entry, session, signal, fields: call });
-  if (result.kind === 'answered') return readToolResult(fullName(entry, tool), result.answer, services.toolResultBytes);
+  const schema = plugin.registrations.tools[tool]?.parameters ?? {};
+  services.argumentChecks.check(`${plugin.versionId} ${tool}`, schema, call.arguments);
+  const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields: call });
+  if (result.kind === 'answered')
+    return readToolResult(fullName(plugin, tool), result.answer, services.toolResultBytes);
   if (result.kind === 'error') return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
-  throw asFailure(fullName(entry, tool), result);
+  throw asFailure(fullName(plugin, tool), result);
 }
 
 /** Installs the routes. */

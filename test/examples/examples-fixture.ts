@@ -89,9 +89,9 @@ function expected({ status, body }: { status: number; body: Reply['body'] }, wan
 async function isHeld(fixture: SupervisorFixture, installationId: string, settings: Texts): Promise<void> {
   const { rows } = await fixture.pool.query('SELECT account_id FROM installations WHERE id = $1', [installationId]);
   await eventually(async () => {
-    const { entries } = await fixture.supervisor.pluginsCache.get(rows[0].account_id);
-    const entry = entries.find((candidate) => candidate.installationId === installationId);
-    return entry && Object.entries(settings).every(([name, value]) => entry.settings[name] === value);
+    const { plugins } = await fixture.supervisor.pluginsCache.get(rows[0].account_id);
+    const plugin = plugins.find((candidate) => candidate.installationId === installationId);
+    return plugin && Object.entries(settings).every(([name, value]) => plugin.settings[name] === value);
   });
 }
 

@@ -51,24 +51,24 @@ export class Inspections {
    * @throws Problem `inspector_off`, `not_found`, `not_a_draft`, `inspector_open`, `not_running`, `unavailable`
    */
   async open(accountId: string, installationId: string, tell: (event: InspectionEvent) => void): Promise<Inspection> {
-    const entry = await this.#admit(accountId, installationId);
+    const plugin = await this.#admit(accountId, installationId);
     let close: (() => void) | null = null;
     const inspection: Inspection = new Inspection((event) => {
-      this.#note(entry, event);
+      this.#note(plugin, event);
       if (event.type === 'closed') {
-        this.#forget(entry, inspection);
+        this.#forget(plugin, inspection);
         close?.();
       }
       tell(event);
     });
     this.#open.set(inspection.token, inspection);
     this.#inspected.add(installationId);
-    const started = await this.#deps.fleet.inspect(entry, inspection).catch(() => 'it could not be started');
+    const started = await this.#deps.fleet.inspect(plugin, inspection).catch(() => 'it could not be started');
     if (typeof started === 'string') {
-      this.#forget(entry, inspection);
+      this.#forget(plugin, inspection);
       throw new Problem('not_running', `The draft cannot be inspected: ${started}.`);
     }
-    close = this.#watch(entry, inspection, started);
+    close = this.#watch(plugin, inspection, started);
     // Uninstalled, say, while its child started.
     if (inspection.ended) close();
     return inspection;
@@ -82,12 +82,12 @@ export class Inspections {
   async #admit(accountId: string, installationId: string): Promise<InstalledPlugin> {
     const { pool, off } = this.#deps;
     if (off !== null) throw new Problem('inspector_off', off);
-    const entry = await requireOwnDraft(pool, accountId, installationId);
+    const plugin = await requireOwnDraft(pool, accountId, installationId);
     if (this.#inspected.has(installationId))
       throw new Problem('inspector_open', 'The inspector of this draft is open already. Close the other one first.');
     if (this.#open.size >= INSPECTIONS_MAX)
       throw new Problem('unavailable', `All ${INSPECTIONS_MAX} inspectors are in use.`, { retryAfter: RETRY_AFTER_S });
-    return entry;
+    return plugin;
   }
 
   #forget({ installationId }: InstalledPlugin, { token }: Inspection): void {
@@ -95,14 +95,14 @@ export class Inspections {
   }
 
   /** @returns what to do at its end */
-  #watch(entry: InstalledPlugin, inspection: Inspection, stop: () => void): () => void {
+  #watch(plugin: InstalledPlugin, inspection: Inspection, stop: () => void): () => void {
     const { audit, logs } = this.#deps;
     const openedAt = Date.now();
     const tooLong = setTimeout(() => inspection.end('it was open for 8 hours'), OPEN_MAX_MS).unref();
-    const { installationId } = entry;
+    const { installationId } = plugin;
     const call = { installationId, sessionId: null, invocationId: null, outcome: 'ok', args: null } as const;
     audit.write({ ...call, member: 'inspector.open', durationMs: 0, detail: 'by its author' });
-    logs.system(entry, 'warn', 'Its inspector is open: its author can run any code in its process');
+    logs.system(plugin, 'warn', 'Its inspector is open: its author can run any code in its process');
     return () => {
       clearTimeout(tooLong);
       stop();
@@ -110,10 +110,10 @@ export class Inspections {
     };
   }
 
-  #note(entry: InstalledPlugin, event: InspectionEvent): void {
+  #note(plugin: InstalledPlugin, event: InspectionEvent): void {
     const { logs } = this.#deps;
-    if (event.type === 'attached') logs.system(entry, 'info', 'A debugger is attached: deadlines stand still');
-    if (event.type === 'detached') logs.system(entry, 'info', 'The debugger is gone: deadlines count again');
-    if (event.type === 'closed') logs.system(entry, 'info', `Its inspector is closed: ${event.reason}`);
+    if (event.type === 'attached') logs.system(plugin, 'info', 'A debugger is attached: deadlines stand still');
+    if (event.type === 'detached') logs.system(plugin, 'info', 'The debugger is gone: deadlines count again');
+    if (event.type === 'closed') logs.system(plugin, 'info', `Its inspector is closed: ${event.reason}`);
   }
 }

@@ -16,7 +16,7 @@ export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> 
   const underWay = new Map<string, number>();
   return {
     'http.fetch': async (scope, { url, init = {} }) => {
-      const { installationId } = scope.entry;
+      const { installationId } = scope.plugin;
       const count = underWay.get(installationId) ?? 0;
       if (count >= REQUESTS_AT_ONCE) throw new HostError(`${REQUESTS_AT_ONCE} requests are under way, wait for some`);
       underWay.set(installationId, count + 1);

@@ -46,16 +46,16 @@ export function openLlm(deps: LlmDeps): Llm {
   const endpoints = openEndpointFetch();
   const spending = new Spending(deps);
   const running = new Map<string, number>();
-  const known = async (entry: InstalledPlugin): Promise<Found[]> => [
+  const known = async (plugin: InstalledPlugin): Promise<Found[]> => [
     ...configured,
-    ...(await plugins.list(entry)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
+    ...(await plugins.list(plugin)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
   ];
   const ask = async (scope: HostScope, found: Found, request: CompletionRequest): Promise<ModelAnswer> => {
-    if (found.kind === 'plugin') return plugins.ask(scope.entry, found.offered, request);
-    await spending.allow(scope.entry);
+    if (found.kind === 'plugin') return plugins.ask(scope.plugin, found.offered, request);
+    await spending.allow(scope.plugin);
     const { askEndpoint } = await import('./endpoint.ts');
     const { provider, model } = found;
-    const charge = { entry: scope.entry, provider, model };
+    const charge = { plugin: scope.plugin, provider, model };
     const answer = await askEndpoint({
       ...{ provider, modelId: model.id, request, signal: scope.signal, fetch: endpoints.fetch },
       onBrokenOff: (usage) => spending.countBrokenOff(charge, usage),
@@ -64,7 +64,7 @@ export function openLlm(deps: LlmDeps): Llm {
     return answer;
   };
   const complete: HostHandlers['llm.complete'] = async (scope, { request }) => {
-    const found = choose(await known(scope.entry), request.model);
+    const found = choose(await known(scope.plugin), request.model);
     if (request.schema) await checks.accept(request.schema);
     const { text, usage, json } = await ask(scope, found, request);
     const value = request.schema ? await checks.read(request.schema, { text, json }) : undefined;
@@ -72,8 +72,8 @@ export function openLlm(deps: LlmDeps): Llm {
   };
   return {
     calls: {
-      'models.list': async ({ entry }) => (await known(entry)).filter(fits).slice(0, LISTED_MAX).map(describe),
-      'llm.complete': (scope, args) => oneOfFew(running, scope.entry.installationId, () => complete(scope, args)),
+      'models.list': async ({ plugin }) => (await known(plugin)).filter(fits).slice(0, LISTED_MAX).map(describe),
+      'llm.complete': (scope, args) => oneOfFew(running, scope.plugin.installationId, () => complete(scope, args)),
     },
     close: async () => {
       await Promise.all([endpoints.close(), checks.close()]);

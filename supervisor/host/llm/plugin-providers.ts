@@ -14,7 +14,7 @@ export const PROVIDERS_DEEP_MAX = 3;
 export interface OfferedModel {
   /** `<slug>__<provider>/<model>` */
   readonly id: string;
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   readonly provider: string;
   readonly model: { readonly id: string; readonly name: string; readonly contextWindow?: number | undefined };
 }
@@ -34,12 +34,12 @@ export class PluginProviders {
 
   /** What the account's other installations offer. */
   async list(asking: InstalledPlugin): Promise<OfferedModel[]> {
-    const { entries } = await this.#deps.pluginsCache.get(asking.accountId);
-    return entries
+    const { plugins } = await this.#deps.pluginsCache.get(asking.accountId);
+    return plugins
       .filter(({ installationId }) => installationId !== asking.installationId)
-      .flatMap((entry) =>
-        Object.entries(entry.registrations.providers).flatMap(([provider, { models }]) =>
-          models.map((model) => ({ id: `${fullName(entry, provider)}/${model.id}`, entry, provider, model })),
+      .flatMap((plugin) =>
+        Object.entries(plugin.registrations.providers).flatMap(([provider, { models }]) =>
+          models.map((model) => ({ id: `${fullName(plugin, provider)}/${model.id}`, plugin, provider, model })),
         ),
       );
   }
@@ -49,17 +49,17 @@ export class PluginProviders {
     const depth = this.#depthOf(asking) + 1;
     if (depth > PROVIDERS_DEEP_MAX)
       throw new HostError(`more than ${PROVIDERS_DEEP_MAX} plugin providers ask each other; the call ends here`);
-    const { entry, provider: name, model } = offered;
+    const { plugin, provider: name, model } = offered;
     const invocationId = randomUUIDv7();
     this.#depths.set(invocationId, depth);
     const fields = { request: { ...request, model: model.id } };
-    const call = { kind: 'providers', name, entry, session: null, fields, invocationId } as const;
+    const call = { kind: 'providers', name, plugin, session: null, fields, invocationId } as const;
     const result = await callSurface(this.#deps, call).finally(() => this.#depths.delete(invocationId));
-    if (result.kind === 'cancelled') throw new HostError(`${fullName(entry, name)} refused: ${result.reason}`);
-    if (result.kind === 'unavailable') throw new HostError(`${fullName(entry, name)} cannot be asked right now`);
-    if (result.kind === 'timeout') throw new HostError(`${fullName(entry, name)} took too long`);
+    if (result.kind === 'cancelled') throw new HostError(`${fullName(plugin, name)} refused: ${result.reason}`);
+    if (result.kind === 'unavailable') throw new HostError(`${fullName(plugin, name)} cannot be asked right now`);
+    if (result.kind === 'timeout') throw new HostError(`${fullName(plugin, name)} took too long`);
     const checked = result.kind === 'answered' ? surfaces.providers.result.safeParse(result.answer) : null;
-    if (!checked?.success) throw new HostError(`${fullName(entry, name)} failed; its own log says why`);
+    if (!checked?.success) throw new HostError(`${fullName(plugin, name)} failed; its own log says why`);
     return checked.data;
   }
 

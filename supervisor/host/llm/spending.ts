@@ -11,7 +11,7 @@ import type { ModelAnswer } from './model.ts';
 type Usage = ModelAnswer['usage'];
 /** One question to a configured model. */
 export interface Charge {
-  readonly entry: InstalledPlugin;
+  readonly plugin: InstalledPlugin;
   readonly provider: ModelProvider;
   readonly model: ConfiguredModel;
 }
@@ -49,7 +49,7 @@ export class Spending {
    */
   async count(charge: Charge, usage: Usage): Promise<void> {
     const cost = costOf(charge.model, usage);
-    this.#deps.metrics.modelAnswered(charge.entry.slug, charge.provider.name, usage, cost);
+    this.#deps.metrics.modelAnswered(charge.plugin.slug, charge.provider.name, usage, cost);
     await this.#add(charge, { answers: 1, ...usage, cost }).catch((error: Error) => {
       if (databaseFault(error) !== 'away') throw error;
       this.#deps.onError(error);
@@ -61,8 +61,8 @@ export class Spending {
     this.#add(charge, { answers: 0, ...usage, cost: costOf(charge.model, usage) }).catch(this.#deps.onError);
   }
 
-  #add({ entry, provider, model }: Charge, spent: Usage & { answers: number; cost: number }): Promise<void> {
-    return addUsage(this.#deps.pool, entry.installationId, `${provider.name}/${model.id}`, spent);
+  #add({ plugin, provider, model }: Charge, spent: Usage & { answers: number; cost: number }): Promise<void> {
+    return addUsage(this.#deps.pool, plugin.installationId, `${provider.name}/${model.id}`, spent);
   }
 }
 

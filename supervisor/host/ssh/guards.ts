@@ -49,13 +49,13 @@ export class SshGuards {
    * @throws HostError when a plugin stops the command
    */
   async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<Guarded> {
-    const { entry, session } = scope;
-    const accountPlugins = await this.#deps.loadAccountPlugins(entry.accountId);
+    const { plugin, session } = scope;
+    const accountPlugins = await this.#deps.loadAccountPlugins(plugin.accountId);
     const all = linksOf(accountPlugins, hook);
     // A plugin that runs a command to judge a command is not asked about its own: it would ask itself for ever.
-    const links = this.#isInHook(scope) ? all.filter((link) => link.installationId !== entry.installationId) : all;
+    const links = this.#isInHook(scope) ? all.filter((link) => link.installationId !== plugin.installationId) : all;
     const { cancelled, ...state } = await runChain(this.#counting(depth), {
-      ...{ hook, links, idle: idleOf(accountPlugins, hook), session, context, actor: entry },
+      ...{ hook, links, idle: idleOf(accountPlugins, hook), session, context, actor: plugin },
       trigger: this.#triggerOf(scope),
     });
     if (!cancelled) return state;
@@ -66,15 +66,15 @@ export class SshGuards {
   /** Links are called as always; what they run meanwhile is known to be one deeper. */
   #counting(depth: number): ChainDeps {
     const chains = this.#deps.chains();
-    const invoke: ChainDeps['plugins']['invoke'] = async (entry: InstalledPlugin, call) => {
+    const invoke: ChainDeps['invoker']['invoke'] = async (plugin: InstalledPlugin, call) => {
       this.#depths.set(call.invocationId, depth);
       try {
-        return await chains.plugins.invoke(entry, call);
+        return await chains.invoker.invoke(plugin, call);
       } finally {
         this.#depths.delete(call.invocationId);
       }
     };
-    return { ...chains, plugins: { invoke } };
+    return { ...chains, invoker: { invoke } };
   }
 
   #isInHook(scope: HostScope): boolean {
@@ -87,7 +87,7 @@ export class SshGuards {
     return source.startsWith('commands.') ? 'user' : 'system';
   }
 
-  #sourceOf({ invocationId, entry }: HostScope): string {
-    return this.#deps.invocations.find(invocationId, entry.installationId)?.source ?? '';
+  #sourceOf({ invocationId, plugin }: HostScope): string {
+    return this.#deps.invocations.find(invocationId, plugin.installationId)?.source ?? '';
   }
 }

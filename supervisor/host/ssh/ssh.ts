@@ -25,7 +25,7 @@ export type SshCalls = Pick<HostHandlers, 'ssh.hosts' | 'ssh.run'>;
 /** The handlers of the two rows. */
 export function sshCalls(deps: SshDeps): SshCalls {
   return {
-    'ssh.hosts': async ({ entry }) => (await deps.hosts.of(entry.accountId)).map(({ id, name }) => ({ id, name })),
+    'ssh.hosts': async ({ plugin }) => (await deps.hosts.of(plugin.accountId)).map(({ id, name }) => ({ id, name })),
     'ssh.run': (scope, args) => run(deps, scope, args),
   };
 }
@@ -67,9 +67,9 @@ async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): 
 }
 
 /** One sentence for hosts that are not there and for those of others. */
-async function targetOf(hosts: SshHosts, { entry }: HostScope, hostId: string): Promise<SshTarget> {
+async function targetOf(hosts: SshHosts, { plugin }: HostScope, hostId: string): Promise<SshTarget> {
   if (!hosts.configured) throw new HostError('no SSH host is configured: the operator names them with SSH_HOSTS_FILE');
-  const target = (await hosts.of(entry.accountId)).find(({ id }) => id === hostId);
+  const target = (await hosts.of(plugin.accountId)).find(({ id }) => id === hostId);
   if (!target) throw new HostError('there is no such SSH host for this account; host.ssh.hosts() lists them');
   return target;
 }
@@ -77,7 +77,7 @@ async function targetOf(hosts: SshHosts, { entry }: HostScope, hostId: string): 
 /** Only a connection whose command ended by itself is used again. */
 async function runOn(deps: SshDeps, scope: HostScope, target: SshTarget, run: RemoteRun): Promise<RemoteEnd> {
   const { connections } = deps;
-  const connection = await connections.take(scope.entry.installationId, target, scope.signal);
+  const connection = await connections.take(scope.plugin.installationId, target, scope.signal);
   try {
     const end = await runRemote(connection, run);
     connections.giveBack(connection);
@@ -93,12 +93,12 @@ type Traces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutpu
 /** The command itself stays out: what a guard took from it or its output must not come back in a log. */
 function tell(
   logs: LogSink,
-  { entry, session, invocationId }: HostScope,
+  { plugin, session, invocationId }: HostScope,
   target: SshTarget,
   data: { exitCode: number | null; durationMs: number; traces: Traces },
 ): void {
   const message = `host.ssh.run on ${target.name}: ${data.exitCode === null ? 'ended by a signal' : `exit ${data.exitCode}`}`;
-  logs.system(entry, 'info', message, { sessionId: session?.id ?? null, invocationId, data });
+  logs.system(plugin, 'info', message, { sessionId: session?.id ?? null, invocationId, data });
 }
 
 /** A chain's fields, as its row types them: every patch was checked against that. */

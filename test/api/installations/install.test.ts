@@ -117,8 +117,8 @@ t.test('values are forgotten with null, and an update asks for what it needs', a
   const files = fileList({ 'readme.md': picky, 'index.ts': INDEX });
   t.equal((await ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files })).status, 201);
   t.match((await ann.get(path)).body, { currentSemVer: '2.0.0', status: 'needs_configuration', statusReason: /city/ });
-  const entry = await loadInstalledPlugin(api.pool, body.id);
-  t.same(entry?.settings, {}, 'a value that the version rules out does not reach the plugin');
+  const plugin = await loadInstalledPlugin(api.pool, body.id);
+  t.same(plugin?.settings, {}, 'a value that the version rules out does not reach the plugin');
   const stale = await configure({ settings: { city: 'Rome', units: null }, secrets: { apiKey: null, other: null } });
   t.match(stale.body, { status: 'ready', settings: { city: 'Rome' } }, 'what only the old version knew is forgotten');
   t.same(stale.body.secretNames, []);

@@ -26,15 +26,15 @@ const links = Array.from(
 async function run(hook: HookName, takes: (call: PluginCall, now: number) => number, result: LinkResult) {
   const clock = { now: START };
   const calls: { readonly at: number; readonly call: PluginCall }[] = [];
-  const plugins = {
-    invoke: async (_entry: InstalledPlugin, call: PluginCall) => {
+  const invoker = {
+    invoke: async (_plugin: InstalledPlugin, call: PluginCall) => {
       calls.push({ at: clock.now, call });
       clock.now += takes(call, clock.now);
       return result;
     },
   };
   const { context } = hooks[hook].example;
-  const deps = { plugins, logs: none, metrics: none, now: () => clock.now };
+  const deps = { invoker, logs: none, metrics: none, now: () => clock.now };
   const state = await runChain(deps, { hook, links, idle: [], session: null, trigger: 'user', context });
   return { state, calls, tookMs: clock.now - START };
 }

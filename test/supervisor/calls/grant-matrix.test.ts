@@ -113,11 +113,11 @@ t.test('with a forged wire', async (t) => {
       t.match(await ask('all', { member, args: [] }), { code: 'denied', message: 'there is no such host call' });
   });
   await t.test('what is declared reaches what is the account’s', async (t) => {
-    const { entries } = await fixture.supervisor.pluginsCache.get((await accountOf(fixture.pool, 'bob')).id);
-    const entry = entries.find(({ installationId }) => installationId === matrix.bobsInstallation);
-    if (!entry) throw new Error('Bob’s plugin is gone');
+    const { plugins } = await fixture.supervisor.pluginsCache.get((await accountOf(fixture.pool, 'bob')).id);
+    const plugin = plugins.find(({ installationId }) => installationId === matrix.bobsInstallation);
+    if (!plugin) throw new Error('Bob’s plugin is gone');
     const session = await findSession(fixture.pool, await fixture.session('bob'));
-    const running = fixture.supervisor.fleet.invoke(entry, {
+    const running = fixture.supervisor.fleet.invoke(plugin, {
       target: { kind: 'tools', name: 'run' },
       ...{ invocationId: BOBS_INVOCATION, session, deadlineAt: Date.now() + MINUTE_MS },
       context: { arguments: { hold: true } },

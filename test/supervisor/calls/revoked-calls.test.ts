@@ -63,8 +63,8 @@ t.test('a change that leaves the grant leaves the call', async (t) => {
   const stuck = await stuckCall(t);
   await change(stuck, `granted_capabilities = '{host.llm,host.storage:read,tools.run}'`);
   const reached = eventually(async () => {
-    const [entry] = (await stuck.fixture.supervisor.pluginsCache.get(stuck.accountId)).entries;
-    return entry?.granted.includes('host.llm');
+    const [plugin] = (await stuck.fixture.supervisor.pluginsCache.get(stuck.accountId)).plugins;
+    return plugin?.granted.includes('host.llm');
   });
   await reached;
   await change(stuck, `granted_capabilities = '{host.llm,tools.run}'`);

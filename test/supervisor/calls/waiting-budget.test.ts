@@ -19,9 +19,9 @@ const tool = (body: string) =>
 
 async function invoke(fixture: SupervisorFixture, budgetMs: number, warm: boolean) {
   const accountId = (await fixture.pool.query('SELECT account_id FROM installations')).rows[0].account_id;
-  const [entry] = (await fixture.supervisor.pluginsCache.get(accountId)).entries;
-  if (!entry) throw new Error('nothing is installed');
-  return fixture.supervisor.fleet.invoke(entry, {
+  const [plugin] = (await fixture.supervisor.pluginsCache.get(accountId)).plugins;
+  if (!plugin) throw new Error('nothing is installed');
+  return fixture.supervisor.fleet.invoke(plugin, {
     target: { kind: 'tools', name: 'run' },
     ...{ invocationId: crypto.randomUUID(), session: null, deadlineAt: Date.now() + budgetMs },
     context: { arguments: { warm } },

@@ -111,7 +111,7 @@ t.test('a blocked plugin hears of no session; the first after the unblock reache
   const fixture = await startSupervisorFixture(t);
   const made = await fixture.install({ slug: 'told', code: 'events.sessionStarted = () => host.log("heard");' });
   await blockPlugin(fixture.pool, 'told', 'it phones home');
-  await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).entries.length === 0);
+  await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 0);
   await fixture.session();
   const heard = async () => {
     await fixture.supervisor.logs.flush();
@@ -122,7 +122,7 @@ t.test('a blocked plugin hears of no session; the first after the unblock reache
     return found.rows.length;
   };
   await unblockPlugin(fixture.pool, 'told');
-  await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).entries.length === 1);
+  await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 1);
   t.equal(await heard(), 0, 'a session that began meanwhile was not its business');
   await fixture.session();
   await eventually(heard, 20_000);

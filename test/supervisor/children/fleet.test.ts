@@ -71,7 +71,7 @@ t.test('an update serves when it is ready; one that does not start leaves the ol
     'no call went nowhere',
   );
   await eventually(async () => !(await isAlive(old)));
-  const registrations = (await fixture.supervisor.pluginsCache.get(made.accountId)).entries[0]?.registrations;
+  const registrations = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins[0]?.registrations;
   await fixture.update(made, { semVer: '3.0.0', code: 'throw new Error("broken start");', registrations });
   await eventually(async () => {
     await fixture.supervisor.logs.flush();

@@ -65,10 +65,10 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
   const ok = { content: [{ type: 'text', text: 'ok' }], isError: false };
   t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
   const pid = fixture.supervisor.fleet.pidOf(made.installationId) ?? 0;
-  const [entry] = (await fixture.supervisor.pluginsCache.get(made.accountId)).entries;
+  const [plugin] = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins;
   // The row gives a tool 60 s; what happens at a deadline does not depend on how far off it was.
   const started = performance.now();
-  const result = await fixture.supervisor.fleet.invoke(entry as InstalledPlugin, {
+  const result = await fixture.supervisor.fleet.invoke(plugin as InstalledPlugin, {
     target: { kind: 'tools', name: 'spin' },
     invocationId: 'i1',
     session: null,

@@ -226,11 +226,11 @@ t.test('a grant that goes closes the connection; one of another host does not', 
   const plugin = await reaching(t, server, ['api.test', 'other.test']);
   const answer = t.rejects(plugin.fetch(`http://api.test:${server.port}/`));
   await eventually(async () => (await server.open()) === 1);
-  const { entry } = plugin.installation;
-  plugin.installation.update({ ...entry, granted: ['host.http:*.test'] });
-  plugin.installation.update({ ...entry, granted: ['host.http:api.test'] });
+  const current = plugin.installation.plugin;
+  plugin.installation.update({ ...current, granted: ['host.http:*.test'] });
+  plugin.installation.update({ ...current, granted: ['host.http:api.test'] });
   t.equal(await server.open(), 1);
-  plugin.installation.update({ ...entry, granted: ['host.http:other.test'] });
+  plugin.installation.update({ ...current, granted: ['host.http:other.test'] });
   await answer;
   await isIdle(server);
   await t.rejects(plugin.fetch(`http://api.test:${server.port}/`), { message: /not a granted host/ });

@@ -80,7 +80,7 @@ export async function pluginWith(
     allow: (target) => void allowPrivate.add(target),
     fetch: (url, init) => {
       const grant = holdGrant(hostCalls['http.fetch'], installation);
-      const scope = { entry: installation.entry, session: null, invocationId: null };
+      const scope = { plugin: installation.plugin, session: null, invocationId: null };
       const signal = AbortSignal.any([child.signal, grant.gone]);
       return calls['http.fetch']({ ...scope, ...grant, signal }, { url, init }).finally(grant.release);
     },

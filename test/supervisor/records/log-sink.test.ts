@@ -8,8 +8,8 @@ import { orderedId } from '../../../supervisor/records/ordered-id.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 t.setTimeout(120_000);
-const entry = { installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
-const origin = { entry, sessionId: null, invocationId: null, source: 'tools.x' };
+const plugin = { installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
+const origin = { plugin, sessionId: null, invocationId: null, source: 'tools.x' };
 const onError = () => undefined;
 const all = async (pool: Pool) => (await pageLogs(pool, { installationId: 'i1', limit: 10_000 })).items;
 
@@ -21,7 +21,7 @@ t.test('over the cap a minute lines are dropped and counted in one line', async 
   const sink = new LogSink(pool, { caps, now: () => now, onError });
   t.teardown(() => sink.close());
   for (let n = 0; n < 250; n++) sink.write(origin, { level: 'info', message: `line ${n}` });
-  sink.system(entry, 'error', 'a crash is written all the same');
+  sink.system(plugin, 'error', 'a crash is written all the same');
   now += 60_000;
   sink.write(origin, { level: 'info', message: 'next minute' });
   await sink.flush();
@@ -118,9 +118,9 @@ t.test('while nothing can be written, one that floods leaves room for the others
   const sink = new LogSink({ query } as unknown as Pool, { onError, caps });
   t.teardown(() => sink.close());
   const flood = (installationId: string) => {
-    const flooder = { ...origin, entry: { ...entry, installationId } };
+    const flooder = { ...origin, plugin: { ...plugin, installationId } };
     for (let n = 0; n < 5_000; n++) sink.write(flooder, { level: 'info', message: 'x'.repeat(8_000) });
-    sink.system(flooder.entry, 'error', `${installationId} crashed`);
+    sink.system(flooder.plugin, 'error', `${installationId} crashed`);
   };
   for (const flooder of ['f1', 'f2', 'f3']) flood(flooder);
   for (let n = 0; n < 50; n++) sink.write(origin, { level: 'info', message: `quiet ${n}` });
