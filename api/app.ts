@@ -32,7 +32,7 @@ import { installationRoutes } from './installations/installation-routes.ts';
 import { updateRoutes } from './installations/update-routes.ts';
 import { logRoutes } from './logs/log-routes.ts';
 import { operatorRoutes } from './operators/operator-routes.ts';
-import { openUploadGate } from './package/upload-limiter.ts';
+import { createUploadLimiter } from './package/upload-limiter.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
 import { releaseRoutes } from './plugins/plugin-lifecycle-routes.ts';
@@ -165,7 +165,7 @@ async function restInterface(app: FastifyInstance, deps: AppDeps): Promise<void>
   requireSignIn(app, signIn, new AnonymousRateLimiter(limits.anonymous));
   limitAccounts(app, limits);
   app.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
-  const uploads = openUploadGate(limits.uploadsAtOnce);
+  const uploads = createUploadLimiter(limits.uploadsAtOnce);
   await app.register(accountRoutes);
   await app.register(pluginRoutes(services, uploads));
   await app.register(releaseRoutes(services));

@@ -18,7 +18,7 @@ import { type AppDeps, buildApp } from './app.ts';
 import type { ApiConfig } from './config.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
 import { startBundler } from './package/bundler.ts';
-import { openBlobUpkeep } from './plugins/blob-sweeper.ts';
+import { startBlobSweeper } from './plugins/blob-sweeper.ts';
 import { watchIssuer } from './site/issuer-reach.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { buildOperations } from './telemetry/operations.ts';
@@ -44,7 +44,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
   const queues = await startQueues({ pool, role: 'producer', onError, passes });
   const blobs = await openSweptBlobs(config);
   await sweepDeletedPlugins(pool);
-  const upkeep = openBlobUpkeep({ pool, blobs, onError });
+  const upkeep = startBlobSweeper({ pool, blobs, onError });
   void upkeep.sweep().catch(onError);
   const bundler = startBundler({ onError });
   const metrics = createMetrics({ pool, bundler: () => bundler.load(), intake: () => ingress.load() });

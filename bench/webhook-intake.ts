@@ -17,7 +17,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { openWebhooks } from '../api/ingress/webhooks.ts';
-import { accountOf } from '../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { insertChannel } from '../db/channels/channels.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction, openPool } from '../db/postgres/pool.ts';
@@ -85,7 +85,7 @@ const database = openPool(withDatabase(server.url, TEMPLATE), {
   ...{ name: 'bulkhead-bench', connections: CONNECTIONS, onError },
 });
 const { pool } = database;
-const account = await accountOf(pool, 'ann');
+const account = await findOrCreateAccount(pool, 'ann');
 await insertBareInstallation(pool, { accountId: account.id });
 const channel = await inTransaction(pool, (tx) =>
   insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }),

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
-import { accountOf, setOperator } from '../db/accounts/accounts.ts';
+import { findOrCreateAccount, setOperator } from '../db/accounts/accounts.ts';
 import { isUnfinished } from '../db/backup/stored-files.ts';
 import { makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
@@ -152,7 +152,7 @@ async function signInLink(settings: SharedSettings, url: string): Promise<string
   if (settings.OIDC_ISSUER !== undefined) return null;
   const database = openPool(url, { name: 'bulkhead-local', connections: 1, onError: () => undefined });
   try {
-    const account = await accountOf(database.pool, LOCAL_USER);
+    const account = await findOrCreateAccount(database.pool, LOCAL_USER);
     if (!account.operator) await setOperator(database.pool, account.id, true);
   } finally {
     await database.close();

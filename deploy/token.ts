@@ -1,6 +1,6 @@
 /** `npm run -s token -- <user> [--operator]`: prints a bearer token for a user. */
 import { parseArgs } from 'node:util';
-import { accountOf } from '../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { appointOperator } from '../db/accounts/moderation.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
@@ -51,7 +51,7 @@ async function makeAccount(url: string, user: string, operator: boolean): Promis
   await migrate(url);
   const database = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
-    const account = await accountOf(database.pool, user);
+    const account = await findOrCreateAccount(database.pool, user);
     if (operator) await appointOperator(database.pool, account);
   } finally {
     await database.close();

@@ -5,15 +5,15 @@ import type { MediaQuota } from '../db/accounts/media.ts';
 import type { Blobs } from '../db/files/blobs.ts';
 import type { SecretKeys } from '../db/files/secrets.ts';
 import { releaseHeldEvents } from '../db/installations/events.ts';
-import { holdLease, newLease } from '../db/jobs/leases.ts';
+import { createLeaseId, holdLeaseSql } from '../db/jobs/leases.ts';
 import { type Queues, startQueues } from '../db/jobs/queues.ts';
 import { type Listener, openListener } from '../db/postgres/listener.ts';
 import {
-  followDeliveries,
-  followHandshakes,
-  followInstallations,
-  followRestarts,
-  followSessions,
+  subscribeToDeliveries,
+  subscribeToHandshakeRequests,
+  subscribeToInstallations,
+  subscribeToRestarts,
+  subscribeToSessions,
 } from '../db/postgres/notifications.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
@@ -119,8 +119,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   tuneGc();
   const { pool, blobs, sandbox, logger } = options;
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
-  const lease = newLease();
-  const listener = await openListener(pool, onError, [holdLease(lease)]);
+  const lease = createLeaseId();
+  const listener = await openListener(pool, onError, [holdLeaseSql(lease)]);
   const passes = options.passes ?? (() => undefined);
   const queues = await startQueues({ pool, listener, role: 'worker', onError, passes });
   // Plugins run once the services are there; only then does one of them write to an agent.
@@ -277,12 +277,12 @@ async function follow(followed: Followed): Promise<void> {
     // PostgreSQL was away, and with it what was under way: that is not left to the next look.
     jobs.heal();
   };
-  await followInstallations(listener, onChange, onEverything);
-  await followRestarts(listener, (installationId) => void fleet.retire(installationId).catch(onError));
-  await followDeliveries(listener, jobs.wakeChannel, () => undefined);
-  await followHandshakes(listener, jobs.handshake);
+  await subscribeToInstallations(listener, onChange, onEverything);
+  await subscribeToRestarts(listener, (installationId) => void fleet.retire(installationId).catch(onError));
+  await subscribeToDeliveries(listener, jobs.wakeChannel, () => undefined);
+  await subscribeToHandshakeRequests(listener, jobs.handshake);
   // Another supervisor may clear or delete what this one has in memory.
-  await followSessions(
+  await subscribeToSessions(
     listener,
     (id) => sessions.drop(id),
     () => sessions.dropAll(),

@@ -2,7 +2,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findOwnedAgent, pageAgents } from '../../db/accounts/agent-owners.ts';
-import { removeAgent } from '../../db/accounts/agents.ts';
+import { deleteAgent } from '../../db/accounts/agents.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
@@ -46,7 +46,7 @@ export function agentRoutes({ pool, queues }: Services): FastifyPluginAsyncZod {
     });
 
     app.delete('/agents/:id', { schema: shapes.remove }, async (request, reply) => {
-      const removed = await removeAgent(pool, queues, { accountId: callerOf(request).id }, request.params.id);
+      const removed = await deleteAgent(pool, queues, { accountId: callerOf(request).id }, request.params.id);
       if (!removed) throw unknownAgent();
       return reply.code(204).send();
     });

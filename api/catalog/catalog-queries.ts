@@ -2,11 +2,15 @@
 import { pageCatalog } from '../../db/catalog/catalog.ts';
 import { findPluginBySlug, type Plugin } from '../../db/catalog/plugins.ts';
 import { searchCatalog } from '../../db/catalog/search.ts';
-import { findVersion, findVersions, lastPublished, readReadme } from '../../db/catalog/versions.ts';
-import { countInstallations, findInstallationOf, findInstalled } from '../../db/installations/installations.ts';
+import { findVersion, findVersions, listPublishedVersions, readReadme } from '../../db/catalog/versions.ts';
+import {
+  countInstallations,
+  findInstallationIds,
+  findInstallationOfPlugin,
+} from '../../db/installations/installations.ts';
 import type { Page } from '../../db/postgres/cursors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { requireVisible } from '../plugins/plugin-access.ts';
+import { requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../shared/services.ts';
 import type { CatalogDetail, CatalogFacts } from './catalog-resource.ts';
 
@@ -31,7 +35,7 @@ export async function readCatalog(
   const latestIds = items.flatMap((plugin) => plugin.latestVersionId ?? []);
   const [versions, installed, counts] = await Promise.all([
     findVersions(pool, latestIds),
-    findInstalled(pool, caller.id, ids),
+    findInstallationIds(pool, caller.id, ids),
     countInstallations(pool, ids),
   ]);
   const byId = new Map(versions.map((version) => [version.id, version]));
@@ -53,12 +57,12 @@ export async function readCatalogEntry(
   slug: string,
 ): Promise<CatalogRow & CatalogDetail> {
   const found = await findPluginBySlug(pool, slug);
-  const installation = found ? await findInstallationOf(pool, caller.id, found.id) : null;
-  const plugin = requireVisible(found, caller, { installed: installation !== null, access: 'read' });
+  const installation = found ? await findInstallationOfPlugin(pool, caller.id, found.id) : null;
+  const plugin = requireVisiblePlugin(found, caller, { installed: installation !== null, access: 'read' });
   const latest = plugin.latestVersionId === null ? null : await findVersion(pool, plugin.latestVersionId);
   const counts = await countInstallations(pool, [plugin.id]);
   const readme = latest ? await readReadme(pool, latest.id) : '';
   const facts = { latest, installationId: installation?.id ?? null, installCount: counts.get(plugin.id) ?? 0 };
-  const versions = await lastPublished(pool, plugin.id, VERSIONS_SHOWN);
+  const versions = await listPublishedVersions(pool, plugin.id, VERSIONS_SHOWN);
   return { plugin, facts, readme, versions };
 }

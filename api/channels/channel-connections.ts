@@ -6,10 +6,10 @@ import { type Delivery, findDelivery, replayDeliveries } from '../../db/channels
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
 import { type RecordedEvent, replayEvent } from '../../db/installations/event-history.ts';
 import { lockInstallation } from '../../db/installations/installations.ts';
-import { announceInstallation } from '../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { deleteConversations, setChannelAgent } from '../../db/sessions/conversations.ts';
-import { lockChats } from '../../db/sessions/session-removal.ts';
+import { deleteChannelSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
+import { lockAccountSessions } from '../../db/sessions/session-removal.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireInstallation } from '../installations/installation-lifecycle.ts';
@@ -45,7 +45,7 @@ export function connectChannel(
       throw new Problem('rate_limited', `An installation has ${CHANNELS_MAX} channels at most. Disconnect one first.`);
     const channel = await insertChannel(tx, { installationId, accountId: caller.id, name });
     if (agentId !== undefined) await setChannelAgent(tx, channel.id, { id: agentId, name: agentName ?? null });
-    await announceInstallation(tx, installationId);
+    await notifyInstallationChanged(tx, installationId);
     return channel;
   });
 }
@@ -72,8 +72,8 @@ export async function disconnectChannel(
 ): Promise<void> {
   await requireInstallation(services, caller, installationId);
   const gone = await inTransaction(services.pool, async (tx) => {
-    await lockChats(tx, caller.id);
-    await deleteConversations(tx, services.queues, { accountId: caller.id, installationId, channelId });
+    await lockAccountSessions(tx, caller.id);
+    await deleteChannelSessions(tx, services.queues, { accountId: caller.id, installationId, channelId });
     const deleted = await deleteChannel(tx, installationId, channelId);
     if (deleted) await endOrphanedDeliveries(tx);
     return deleted;
@@ -93,7 +93,7 @@ export async function requireDelivery(
 }
 
 /** Delivers one again. One that is pending stays as it is. */
-export async function replayOne(
+export async function replayDelivery(
   services: Services,
   caller: Caller,
   installationId: string,
@@ -109,7 +109,7 @@ export async function replayOne(
 }
 
 /** Delivers many again, oldest first, at most `REPLAY_MAX`. Answers how many. */
-export async function replayMany(
+export async function replayManyDeliveries(
   services: Services,
   caller: Caller,
   installationId: string,
@@ -122,7 +122,7 @@ export async function replayMany(
 }
 
 /** Delivers an event again. One that is pending stays as it is. */
-export async function replayOneEvent(
+export async function replayInstallationEvent(
   services: Services,
   caller: Caller,
   installationId: string,

@@ -22,9 +22,9 @@ import {
   connectChannel,
   disconnectChannel,
   replaceChannelAddress,
-  replayMany,
-  replayOne,
-  replayOneEvent,
+  replayDelivery,
+  replayInstallationEvent,
+  replayManyDeliveries,
   requireDelivery,
 } from './channel-connections.ts';
 import {
@@ -84,7 +84,7 @@ const shapes = {
     params: deliveryParams,
     response: { 200: deliveryDetail },
   },
-  replayMany: {
+  replayManyDeliveries: {
     group,
     summary: 'Delivers many again',
     details: 'Oldest first and at most 10,000 at once; those of disconnected channels are left out.',
@@ -134,11 +134,11 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.post('/installations/:id/deliveries/:deliveryId/replay', { schema: shapes.replay }, async (request) => {
       const { id, deliveryId } = request.params;
-      return showDeliveryDetail(await replayOne(services, callerOf(request), id, deliveryId));
+      return showDeliveryDetail(await replayDelivery(services, callerOf(request), id, deliveryId));
     });
 
-    app.post('/installations/:id/deliveries/replay', { schema: shapes.replayMany }, async (request) => ({
-      replayed: await replayMany(services, callerOf(request), request.params.id, request.body),
+    app.post('/installations/:id/deliveries/replay', { schema: shapes.replayManyDeliveries }, async (request) => ({
+      replayed: await replayManyDeliveries(services, callerOf(request), request.params.id, request.body),
     }));
 
     app.get('/installations/:id/events', { schema: shapes.events }, async (request) => {
@@ -149,7 +149,7 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.post('/installations/:id/events/:eventId/replay', { schema: shapes.replayEvent }, async (request) => {
       const { id, eventId } = request.params;
-      return showEvent(await replayOneEvent(services, callerOf(request), id, eventId));
+      return showEvent(await replayInstallationEvent(services, callerOf(request), id, eventId));
     });
   };
 }

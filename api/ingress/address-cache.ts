@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { type FoundAddress, findAddress, ROUTING_ID } from '../../db/channels/channels.ts';
 import { databaseFault } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
-import { followAddresses, followInstallations } from '../../db/postgres/notifications.ts';
+import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 
 /** Addresses kept; beyond, the one unused for the longest time goes. */
@@ -33,11 +33,11 @@ export class Addresses {
   static async open(pool: Pool, listener: Listener): Promise<Addresses> {
     const addresses = new Addresses(pool, listener);
     const expireAll = () => addresses.#expire(() => true);
-    await followAddresses(listener, (routingId) => addresses.#expire((id) => id === routingId), expireAll);
+    await subscribeToAddresses(listener, (routingId) => addresses.#expire((id) => id === routingId), expireAll);
     // Another version may answer other handshakes.
     const ofInstallation = (installationId: string) => (_id: string, found: FoundAddress) =>
       typeof found === 'object' && found.installationId === installationId;
-    await followInstallations(
+    await subscribeToInstallations(
       listener,
       ({ installationId }) => addresses.#expire(ofInstallation(installationId)),
       expireAll,

@@ -36,7 +36,7 @@ export interface IngressDeps {
 export const isWebhook = (url: string | undefined): boolean => url?.startsWith(PREFIX) === true;
 
 /** Makes the handler of the webhook address. */
-export function createIngress(deps: IngressDeps): (request: IncomingMessage, response: ServerResponse) => void {
+export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessage, response: ServerResponse) => void {
   return (request, response) => {
     const started = performance.now();
     const requestId = randomUUIDv7();

@@ -9,7 +9,7 @@ import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './address-cache.ts';
-import { createIngress } from './ingress.ts';
+import { createWebhookHandler } from './ingress.ts';
 import { Intake } from './intake.ts';
 import { Spool } from './spool.ts';
 
@@ -35,7 +35,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
   const intake = new Intake({ pool, spool, onError, ...(deps.passes ? { passes: deps.passes } : {}) });
   await sweepHandshakes(pool);
-  const serve = createIngress({
+  const serve = createWebhookHandler({
     addresses: await Addresses.open(pool, listener),
     rateLimits: new TokenBuckets({ perSecond: config.WEBHOOKS_PER_SECOND, burst: config.WEBHOOK_BURST }),
     intake,

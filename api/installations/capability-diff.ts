@@ -4,12 +4,12 @@ import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { findMissingConfiguration } from '../../sdk/contract/manifest.ts';
 
 /** What would change for the user: what is asked for anew, and what is no longer needed. */
-export interface AccessDiff {
+export interface CapabilityDiff {
   readonly added: string[];
   readonly removed: string[];
 }
 
-export function accessDiff(granted: readonly string[], wanted: readonly string[]): AccessDiff {
+export function diffCapabilities(granted: readonly string[], wanted: readonly string[]): CapabilityDiff {
   return {
     added: findMissingCapabilities(wanted, granted),
     removed: granted.filter((capability) => !wanted.includes(capability)),
@@ -31,7 +31,7 @@ type Status = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstall
  * The status after a change of version or configuration. A pause stays; a failed one gets another chance, since what
  * failed has changed.
  */
-export function settledStatus(
+export function resolveStatus(
   before: Status,
   manifest: Manifest,
   { settings, secretNames }: Configured,

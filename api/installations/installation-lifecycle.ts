@@ -17,14 +17,14 @@ import {
   type VersionPolicy,
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { announceInstallation } from '../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { refuseBlocked, requireVisible } from '../plugins/plugin-access.ts';
+import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../shared/services.ts';
-import { settledStatus } from './capability-diff.ts';
+import { resolveStatus } from './capability-diff.ts';
 import { type ConfigurationInput, checkConfiguration, mergeSettings } from './configuration.ts';
 
 export interface InstallRequest {
@@ -47,12 +47,12 @@ export async function install(
   quota: number,
 ): Promise<Installation> {
   const found = await findPluginBySlug(services.pool, request.slug);
-  refuseBlocked(found, caller);
-  const { id: pluginId } = requireVisible(found, caller);
+  requireNotBlocked(found, caller);
+  const { id: pluginId } = requireVisiblePlugin(found, caller);
   const id = await inTransaction(services.pool, async (tx) => {
     const locked = await lockPlugin(tx, pluginId, 'shared');
-    refuseBlocked(locked, caller);
-    const plugin = requireVisible(locked, caller);
+    requireNotBlocked(locked, caller);
+    const plugin = requireVisiblePlugin(locked, caller);
     const version = await chooseVersion(tx, plugin, caller, request.versionPolicy, request.pinnedVersionId);
     await requireConsent(tx, plugin, version, request.versionId);
     const { count, lastHookOrder } = await lockAccountInstallations(tx, caller.id);
@@ -130,7 +130,7 @@ async function addInstallation(
     pinnedVersionId: request.versionPolicy === 'Pinned' ? version.id : null,
     currentVersionId: version.id,
     grantedCapabilities: version.capabilities,
-    ...settledStatus('ready', version.manifest, { settings: {}, secretNames: [] }),
+    ...resolveStatus('ready', version.manifest, { settings: {}, secretNames: [] }),
     hookOrder,
   });
   if (id === null) throw new Problem('already_installed', `You have “${plugin.slug}” installed already.`);
@@ -143,7 +143,7 @@ async function addInstallation(
     type: 'pluginInstalled',
     data: { reason: 'install' },
   });
-  await announceInstallation(tx, id);
+  await notifyInstallationChanged(tx, id);
   return id;
 }
 
@@ -154,7 +154,7 @@ export async function configure(
   installationId: string,
   input: ConfigurationInput,
 ): Promise<Installation> {
-  await changeLocked(services, caller, installationId, async (tx, installation) => {
+  await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
     const manifest = installation.currentManifest;
     if (!manifest) throw new Error(`installation ${installationId} has no version`);
     checkConfiguration(manifest, installation, input);
@@ -164,7 +164,7 @@ export async function configure(
     }
     const settings = mergeSettings(installation.settings, input.settings);
     const secretNames = await listSecretNames(tx, installationId);
-    const settled = settledStatus(installation.status, manifest, { settings, secretNames });
+    const settled = resolveStatus(installation.status, manifest, { settings, secretNames });
     await changeInstallation(tx, installationId, { settings, ...settled });
   });
   return requireInstallation(services, caller, installationId);
@@ -172,8 +172,8 @@ export async function configure(
 
 /** Marks an installation as going. A supervisor tells the plugin, removes what it owned, and then the row. */
 export async function uninstall(services: Services, caller: Caller, installationId: string): Promise<void> {
-  await changeLocked(services, caller, installationId, (tx, installation) =>
-    beginRemoval(tx, services.queues, installation, 'user'),
+  await changeLockedInstallation(services, caller, installationId, (tx, installation) =>
+    beginUninstall(tx, services.queues, installation, 'user'),
   );
 }
 
@@ -182,7 +182,7 @@ export async function uninstall(services: Services, caller: Caller, installation
  *
  * @param by who wanted it: its user, or the plugin's owner by deleting the plugin
  */
-export async function beginRemoval(
+export async function beginUninstall(
   tx: ClientBase,
   queues: Queues,
   installation: Installation,
@@ -198,12 +198,12 @@ export async function beginRemoval(
     data: { by },
   });
   await queues.send(tx, 'uninstall', { installationId: id }, { group: id });
-  await announceInstallation(tx, id);
+  await notifyInstallationChanged(tx, id);
 }
 
 /** Sends `pluginInstalled` again. @returns the event's id */
 export async function rerunSetup(services: Services, caller: Caller, installationId: string): Promise<string> {
-  return changeLocked(services, caller, installationId, (tx, installation) =>
+  return changeLockedInstallation(services, caller, installationId, (tx, installation) =>
     recordEvent(tx, services.queues, {
       installationId,
       accountId: caller.id,
@@ -217,7 +217,7 @@ export async function rerunSetup(services: Services, caller: Caller, installatio
 }
 
 /** Runs a change with the installation's row locked and tells supervisors with its commit. */
-export async function changeLocked<T>(
+export async function changeLockedInstallation<T>(
   services: Services,
   caller: Caller,
   installationId: string,
@@ -227,7 +227,7 @@ export async function changeLocked<T>(
     const installation = await lockInstallation(tx, caller.id, installationId);
     if (!installation) throw unknownInstallation();
     const result = await change(tx, installation);
-    await announceInstallation(tx, installationId);
+    await notifyInstallationChanged(tx, installationId);
     return result;
   });
 }
@@ -244,14 +244,14 @@ export async function requireInstallation(
   id: string,
   access: 'read' | 'change' = 'change',
 ): Promise<Installation> {
-  const find = access === 'read' ? findReadable : findOwn;
+  const find = access === 'read' ? findReadableInstallation : findOwn;
   const installation = await find(services, caller, id);
   if (!installation) throw unknownInstallation();
   return installation;
 }
 
 /** An installation that the caller may read: its own, or anybody's for an operator. */
-export function findReadable(
+export function findReadableInstallation(
   services: Pick<Services, 'pool'>,
   caller: Caller,
   id: string,

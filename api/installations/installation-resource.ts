@@ -5,7 +5,7 @@ import { channelResource, showChannel } from '../channels/channel-resource.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { anyJson, moment } from '../shared/resource.ts';
 import { versionPolicy } from '../shared/schemas.ts';
-import { accessDiff } from './capability-diff.ts';
+import { diffCapabilities } from './capability-diff.ts';
 
 export const installationResource = z
   .strictObject({
@@ -86,7 +86,7 @@ export function showInstallation(row: Installation, webhookUrl: string): z.outpu
 
 function showPending(row: Installation) {
   if (row.pendingVersionId === null) return null;
-  const diff = accessDiff(row.grantedCapabilities, row.pendingCapabilities ?? []);
+  const diff = diffCapabilities(row.grantedCapabilities, row.pendingCapabilities ?? []);
   return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff };
 }
 

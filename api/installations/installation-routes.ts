@@ -12,7 +12,7 @@ import type { Services } from '../shared/services.ts';
 import { configure, install, requireInstallation, rerunSetup, uninstall } from './installation-lifecycle.ts';
 import { readInstallationMetrics } from './installation-metrics.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
-import { metricsQuery, metricsResource, rangeOf } from './metric-resource.ts';
+import { metricsQuery, metricsResource, resolveRange } from './metric-resource.ts';
 
 const shapes = {
   install: {
@@ -120,7 +120,7 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
 
     app.get('/installations/:id/metrics', { schema: shapes.metrics }, async (request) => {
       const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
-      return readInstallationMetrics(services.pool, id, rangeOf(request.query, Date.now()));
+      return readInstallationMetrics(services.pool, id, resolveRange(request.query, Date.now()));
     });
 
     app.post('/installations/:id/configure', { schema: shapes.configure }, async (request) =>

@@ -76,7 +76,7 @@ export interface MetricsRange {
 }
 
 /** The range a query asks for, in whole steps. @throws Problem `bad_request` */
-export function rangeOf(query: z.output<typeof metricsQuery>, now: number): MetricsRange {
+export function resolveRange(query: z.output<typeof metricsQuery>, now: number): MetricsRange {
   const end = query.to === undefined ? now : Date.parse(query.to);
   const start = query.from === undefined ? end - SPAN_DEFAULT_MS : Date.parse(query.from);
   if (start >= end) throw new Problem('bad_request', '`from` must be before `to`.');

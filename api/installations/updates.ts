@@ -9,14 +9,14 @@ import {
   lockInstallation,
   type VersionPolicy,
 } from '../../db/installations/installations.ts';
-import { announceInstallation } from '../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { Services } from '../shared/services.ts';
-import { settledStatus } from './capability-diff.ts';
-import { changeLocked, chooseVersion, requireInstallation } from './installation-lifecycle.ts';
-import { moveTo, offerVersion } from './version-rollout.ts';
+import { resolveStatus } from './capability-diff.ts';
+import { changeLockedInstallation, chooseVersion, requireInstallation } from './installation-lifecycle.ts';
+import { offerVersion, switchVersion } from './version-rollout.ts';
 
 export interface PolicyChange {
   readonly versionPolicy?: VersionPolicy | undefined;
@@ -52,7 +52,7 @@ export async function changePolicy(
     // A draft is the caller's own code: saving it was the consent.
     const { queues } = services;
     const isOther = installation.currentVersionId !== version.id;
-    if (policy === 'Draft' && isOther) await moveTo(tx, queues, installation, version);
+    if (policy === 'Draft' && isOther) await switchVersion(tx, queues, installation, version);
     else await offerVersion(tx, queues, installation, version);
   });
   return requireInstallation(services, caller, installationId);
@@ -71,14 +71,14 @@ export async function acceptUpdate(
   await withPlugin(services, caller, installationId, async (tx, installation) => {
     const version = installation.pendingVersionId === versionId ? await findVersion(tx, versionId) : null;
     if (version?.status !== 'published') throw notPending(installation);
-    await moveTo(tx, services.queues, installation, version);
+    await switchVersion(tx, services.queues, installation, version);
   });
   return requireInstallation(services, caller, installationId);
 }
 
 /** Stops an installation until `resume`. */
 export async function pause(services: Services, caller: Caller, installationId: string): Promise<Installation> {
-  await changeLocked(services, caller, installationId, (tx) =>
+  await changeLockedInstallation(services, caller, installationId, (tx) =>
     changeInstallation(tx, installationId, { status: 'paused', statusReason: null }),
   );
   return requireInstallation(services, caller, installationId);
@@ -86,9 +86,9 @@ export async function pause(services: Services, caller: Caller, installationId: 
 
 /** Lets a paused installation run again, or asks for what it lacks. One that is not paused stays as it is. */
 export async function resume(services: Services, caller: Caller, installationId: string): Promise<Installation> {
-  await changeLocked(services, caller, installationId, async (tx, installation) => {
+  await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
     if (installation.status !== 'paused' || !installation.currentManifest) return;
-    await changeInstallation(tx, installationId, settledStatus('ready', installation.currentManifest, installation));
+    await changeInstallation(tx, installationId, resolveStatus('ready', installation.currentManifest, installation));
   });
   return requireInstallation(services, caller, installationId);
 }
@@ -112,6 +112,6 @@ async function withPlugin(
     const installation = await lockInstallation(tx, caller.id, installationId);
     if (!installation || !plugin) throw new Problem('not_found', 'You have no such installation.');
     await change(tx, installation, plugin);
-    await announceInstallation(tx, installationId);
+    await notifyInstallationChanged(tx, installationId);
   });
 }

@@ -4,10 +4,14 @@ import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
 import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
 import { recordEvent } from '../../db/installations/events.ts';
-import { changeInstallation, type Installation, lockFollowers } from '../../db/installations/installations.ts';
+import {
+  changeInstallation,
+  type Installation,
+  lockInstallationsByPolicy,
+} from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { announceInstallation } from '../../db/postgres/notifications.ts';
-import { isCovered, settledStatus } from './capability-diff.ts';
+import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { isCovered, resolveStatus } from './capability-diff.ts';
 
 /**
  * Brings every installation on policy Latest to the plugin's latest version: the covered ones move, the others keep what
@@ -15,13 +19,13 @@ import { isCovered, settledStatus } from './capability-diff.ts';
  *
  * @param latest null: no published version is left, everybody keeps what they run
  */
-export async function moveFollowers(
+export async function rollOutLatestVersion(
   tx: ClientBase,
   queues: Queues,
   plugin: Plugin,
   latest: Version | null,
 ): Promise<void> {
-  for (const installation of await lockFollowers(tx, plugin.id, 'Latest')) {
+  for (const installation of await lockInstallationsByPolicy(tx, plugin.id, 'Latest')) {
     if (latest) await offerVersion(tx, queues, installation, latest);
     else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
   }
@@ -40,7 +44,7 @@ export async function offerVersion(
 ): Promise<void> {
   const runsIt = installation.currentVersionId === version.id;
   if (isCovered(installation.grantedCapabilities, version.capabilities)) {
-    if (!runsIt) await moveTo(tx, queues, installation, version);
+    if (!runsIt) await switchVersion(tx, queues, installation, version);
     else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
     // One that is older than its grants may run what it was never asked about: then it is asked about that.
   } else if (installation.pendingVersionId !== version.id) {
@@ -49,7 +53,7 @@ export async function offerVersion(
 }
 
 /** Moves one installation to a version with exactly its capabilities: what it no longer asks for is revoked. */
-export async function moveTo(
+export async function switchVersion(
   tx: ClientBase,
   queues: Queues,
   installation: Installation,
@@ -59,7 +63,7 @@ export async function moveTo(
     currentVersionId: version.id,
     pendingVersionId: null,
     grantedCapabilities: version.capabilities,
-    ...settledStatus(installation.status, version.manifest, installation),
+    ...resolveStatus(installation.status, version.manifest, installation),
   });
   await recordEvent(tx, queues, {
     installationId: installation.id,
@@ -75,10 +79,10 @@ export async function moveTo(
       toSemVer: version.semVer ?? DRAFT_SEM_VER,
     },
   });
-  await announceInstallation(tx, installation.id);
+  await notifyInstallationChanged(tx, installation.id);
 }
 
 async function setPending(tx: ClientBase, installation: Installation, versionId: string | null): Promise<void> {
   await changeInstallation(tx, installation.id, { pendingVersionId: versionId });
-  await announceInstallation(tx, installation.id);
+  await notifyInstallationChanged(tx, installation.id);
 }

@@ -5,7 +5,7 @@ import { pageLogs } from '../../db/records/logs.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
-import { findReadable, requireInstallation } from '../installations/installation-lifecycle.ts';
+import { findReadableInstallation, requireInstallation } from '../installations/installation-lifecycle.ts';
 import { logLineResource } from '../shared/resource.ts';
 import { logQuery, logStreamHeaders, logStreamQuery } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
@@ -56,7 +56,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         await requireInstallation(services, caller, installationId, 'read');
         const stream = await streams.open({
           ...{ accountId: caller.id, filter: request.query, after: request.headers['last-event-id'] ?? null },
-          isThere: async () => (await findReadable(services, caller, installationId)) !== null,
+          isThere: async () => (await findReadableInstallation(services, caller, installationId)) !== null,
         });
         return reply.headers(eventStreamHeaders).send(stream as never);
       },

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import type { Listener } from '../../db/postgres/listener.ts';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
-import { followLogs, type LogFilter, type StoredLogLine } from '../../db/records/logs.ts';
+import { type LogFilter, type StoredLogLine, subscribeToLogs } from '../../db/records/logs.ts';
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
 import { LogTail } from './log-tail.ts';
 
@@ -25,7 +25,7 @@ export class LogStreams {
 
   constructor(deps: { readonly pool: Pool; readonly listener: Listener }, options: RowStreamOptions = {}) {
     this.#pool = deps.pool;
-    const follow = (wake: (key: string | null) => void) => followLogs(deps.listener, wake, () => wake(null));
+    const follow = (wake: (key: string | null) => void) => subscribeToLogs(deps.listener, wake, () => wake(null));
     this.#streams = new RowStreams({ follow, things: 'logs' }, options);
   }
 

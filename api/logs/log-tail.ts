@@ -1,6 +1,6 @@
 /** Reads an installation's log forwards, each line once, also those that were committed out of order. */
 import type { Pool } from 'pg';
-import { type LogFilter, newestLog, readLogs, type StoredLogLine } from '../../db/records/logs.ts';
+import { findNewestLogId, type LogFilter, readLogs, type StoredLogLine } from '../../db/records/logs.ts';
 
 /**
  * Two supervisors may write lines of one installation at the same time, and the one whose line is older commit later.
@@ -33,7 +33,7 @@ export class LogTail {
 
   /** @param after the last line its reader knows; null: start with the next to be written */
   static async open(pool: Pool, filter: LogFilter, after: string | null): Promise<LogTail> {
-    return new LogTail(pool, filter, after ?? (await newestLog(pool, filter.installationId)) ?? FIRST);
+    return new LogTail(pool, filter, after ?? (await findNewestLogId(pool, filter.installationId)) ?? FIRST);
   }
 
   /** The id to go on from, in this tail or in a later one. */

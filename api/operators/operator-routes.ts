@@ -2,7 +2,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { blockPlugin, type Moderated, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
-import { listDead, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
+import { listDeadLetters, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { readBacklogs } from '../../service/telemetry/backlogs.ts';
@@ -70,7 +70,7 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
     }));
 
     app.get('/operator/queues', { schema: shapes.queues }, async () => {
-      const dead = await listDead(pool, null, ROWS_MAX);
+      const dead = await listDeadLetters(pool, null, ROWS_MAX);
       const deadLetters = dead.map((letter) => ({ ...letter, at: letter.at.toISOString() }));
       return { queues: await readBacklogs(pool), deadLetters };
     });

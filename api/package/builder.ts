@@ -6,13 +6,13 @@ import { isStorable } from '../../db/postgres/storable-text.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
 import type { Services } from '../shared/services.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
-import { acceptIntrospection, capabilitiesOf, discover, type Introspected } from './discovery.ts';
+import { acceptIntrospection, discover, type Introspected, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 import { type Package, type PackageFile, readText } from './package-files.ts';
 import { readCommands, readSkills } from './prompts.ts';
 import { type PackageSource, readPackage } from './reader.ts';
-import { warningsOf } from './warnings.ts';
+import { findWarnings } from './warnings.ts';
 
 const README = 'readme.md';
 
@@ -60,11 +60,11 @@ export async function buildPackage(
     sizeBytes: of.sizeBytes,
     manifest: head.data,
     readme: head.body,
-    capabilities: capabilitiesOf(head.data, found, prompts),
+    capabilities: listCapabilities(head.data, found, prompts),
     discovered,
     registrations: found,
     files: of.files,
-    warnings: warningsOf({ manifest: head.data, code: bundle.text, commands: prompts.commands }),
+    warnings: findWarnings({ manifest: head.data, code: bundle.text, commands: prompts.commands }),
   };
   refuseUnstorable(README, built.manifest);
   refuseUnstorable(ENTRY, [discovered, found]);

@@ -26,7 +26,7 @@ export async function bundlePackage(run: RunTask, of: Package): Promise<Bundle> 
   // Killed from outside, or by this package? A second death answers that, and hurts nobody else: one build a process.
   if (result.outcome === 'died') result = await run<BuildResult>('build', task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
-  if (result.outcome !== 'built') throw gaveUp();
+  if (result.outcome !== 'built') throw buildFailed();
   const bytes = Buffer.byteLength(JSON.stringify(result.bundle));
   if (bytes > BUNDLE_MAX_BYTES) {
     const message = `The bundle of the package has ${bytes} bytes, and ${BUNDLE_MAX_BYTES} is the most: leave out data that the code need not carry.`;
@@ -36,5 +36,5 @@ export async function bundlePackage(run: RunTask, of: Package): Promise<Bundle> 
 }
 
 /** A build that never ends, or ends what builds it. */
-export const gaveUp = (): Problem =>
+export const buildFailed = (): Problem =>
   invalidAt({ path: ENTRY, message: 'The code could not be built: it is nested too deeply or takes too long.' });

@@ -2,7 +2,7 @@
 import * as esbuild from 'esbuild';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
-import { respellForSes } from './ses-source.ts';
+import { escapeForSes } from './ses-source.ts';
 
 export { checkToolSchemas } from './tool-schemas.ts';
 
@@ -88,7 +88,7 @@ function finish(built: Awaited<ReturnType<typeof runEsbuild>>): BuildResult {
   const text = (ending: string) => built.outputFiles.find((file) => file.path.endsWith(ending))?.text ?? '';
   const sourceMap = text('.js.map');
   try {
-    const { source, refused } = respellForSes(text('bundle.js'));
+    const { source, refused } = escapeForSes(text('bundle.js'));
     if (!refused) return { outcome: 'built', bundle: source, sourceMap };
     const message = REFUSED[refused.found] ?? `“${refused.found}” is not allowed`;
     return { outcome: 'refused', locations: [{ ...mapPosition(sourceMap, refused), message }] };

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { type Bundle, bundlePackage, gaveUp, type RunTask } from './bundle.ts';
+import { type Bundle, buildFailed, bundlePackage, type RunTask } from './bundle.ts';
 import type { Package } from './package-files.ts';
 import type { SchemaFault } from './tool-schemas.ts';
 
@@ -81,7 +81,7 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
 function asProblem(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   if (error.name === 'AbortError') return busy();
-  return 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? gaveUp() : error;
+  return 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? buildFailed() : error;
 }
 
 /** All that a thread and its esbuild know of the environment: settings and addresses of the API stay out of it. */

@@ -10,7 +10,7 @@ import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { events, hooks, type Registrations, surfaces } from '../../sdk/contract/protocol.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
-import { loadHint } from './load-hints.ts';
+import { suggestFix } from './load-hints.ts';
 import type { Prompt } from './prompts.ts';
 
 /** The summary an author gets back and the catalog shows. */
@@ -64,7 +64,10 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
   });
   if (!found.ok) {
     const at = found.stack === undefined ? null : bundlePosition(found.stack, sourceName);
-    throw invalidAt({ ...place(found.stack), message: `${found.message}${loadHint(found.message, bundle.text, at)}` });
+    throw invalidAt({
+      ...place(found.stack),
+      message: `${found.message}${suggestFix(found.message, bundle.text, at)}`,
+    });
   }
   const faults = Object.entries(found.places).flatMap(([name, stack]) => {
     const message = nameFault(name);
@@ -129,7 +132,7 @@ export function discover({ registrations: found, placeOf }: Introspected, prompt
 }
 
 /** All capabilities of a version, declared and registered, sorted. */
-export function capabilitiesOf(manifest: Manifest, found: Registrations, prompts: Prompts): string[] {
+export function listCapabilities(manifest: Manifest, found: Registrations, prompts: Prompts): string[] {
   const registered = listRegisteredCapabilities(
     found,
     prompts.commands.map((command) => command.name),

@@ -6,5 +6,5 @@ import { MIB } from '../../sdk/contract/limits.ts';
 export const FILE_LIST_MAX_BYTES = 16 * MIB;
 
 /** The answer to a file list whose bytes are no UTF-8. */
-export const notUtf8 = (): Problem =>
+export const notUtf8Problem = (): Problem =>
   new Problem('text_files_only', 'The file list holds what is not UTF-8 text; binary assets need the zip upload.');

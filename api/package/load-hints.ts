@@ -38,7 +38,7 @@ const LOOK_CHARS = 200;
  *
  * @param at the failing place in the bundle, line from 1, column from 0; null when it is not known
  */
-export function loadHint(message: string, bundle: string, at: { line: number; column: number } | null): string {
+export function suggestFix(message: string, bundle: string, at: { line: number; column: number } | null): string {
   const name = missingName(message, at === null ? '' : around(bundle, at));
   const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
   const list = isUnknownGroup ? `. There are ${GROUPS.slice(0, -1).join(', ')} and channel` : '';

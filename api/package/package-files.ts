@@ -45,5 +45,5 @@ export async function readText(file: PackageFile): Promise<string> {
 }
 
 /** A refused path as it may be shown: control characters and half surrogates spelt out, cut to a readable length. */
-export const printable = (path: string): string =>
+export const escapePath = (path: string): string =>
   path.slice(0, 200).replace(/[\p{Cc}\p{Cs}]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);

@@ -15,7 +15,7 @@ const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i;
  *
  * @param path a file's path with `/` between names and none at its end
  */
-export function pathFault(path: string): string | null {
+export function validatePath(path: string): string | null {
   if (path === '') return 'has no name';
   if (!path.isWellFormed()) return 'is not valid Unicode';
   if (CONTROL.test(path)) return 'holds a control character';
@@ -43,7 +43,7 @@ function segmentFault(segment: string): string | null {
 }
 
 /** Files that operating systems add by themselves; they are no part of a package. */
-export function isLitter(path: string): boolean {
+export function isSystemFile(path: string): boolean {
   const segments = path.split('/');
   const name = segments.at(-1);
   return segments.includes('__MACOSX') || name === '.DS_Store' || name === 'Thumbs.db';
@@ -77,7 +77,7 @@ export function findClash(paths: readonly string[]): { path: string; fault: stri
 }
 
 /** The one folder that every path lies in, with its `/`; empty when there is none. */
-export function wrapperOf(paths: readonly string[]): string {
+export function findWrapperFolder(paths: readonly string[]): string {
   const [first] = paths;
   const end = first?.indexOf('/') ?? -1;
   if (first === undefined || end < 0) return '';
@@ -86,5 +86,5 @@ export function wrapperOf(paths: readonly string[]): string {
 }
 
 /** Order by the bytes of the path in UTF-8, on which the source hash is defined. */
-export const byPathBytes = (a: { path: string }, b: { path: string }): number =>
+export const comparePathBytes = (a: { path: string }, b: { path: string }): number =>
   Buffer.compare(Buffer.from(a.path), Buffer.from(b.path));

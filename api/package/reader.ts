@@ -2,8 +2,8 @@
 import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
-import { FILES_MAX, type Package, type PackageFile, printable, sourceHash } from './package-files.ts';
-import { byPathBytes, findClash, pathFault } from './paths.ts';
+import { escapePath, FILES_MAX, type Package, type PackageFile, sourceHash } from './package-files.ts';
+import { comparePathBytes, findClash, validatePath } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 
 /** A file as the file-list publish sends it. */
@@ -23,7 +23,7 @@ export type PackageSource =
 export async function readPackage(source: PackageSource, staging: Staging): Promise<Package> {
   const files = source.kind === 'zip' ? await readZip(source.path, staging) : await readList(source.files, staging);
   if (files.length === 0) throw invalidPackage('The package is empty. It needs at least readme.md and index.ts.');
-  files.sort(byPathBytes);
+  files.sort(comparePathBytes);
   return {
     files,
     sourceSha256: sourceHash(files),
@@ -34,8 +34,8 @@ export async function readPackage(source: PackageSource, staging: Staging): Prom
 async function readList(list: readonly TextFile[], staging: Staging): Promise<PackageFile[]> {
   if (list.length > FILES_MAX) throw invalidPackage(`The package has ${list.length} files; ${FILES_MAX} is the most.`);
   for (const { path, contentText } of list) {
-    const fault = pathFault(path);
-    if (fault) throw invalidAt({ path: printable(path), message: `The path ${fault}.` });
+    const fault = validatePath(path);
+    if (fault) throw invalidAt({ path: escapePath(path), message: `The path ${fault}.` });
     if (contentText.includes('\0') || !contentText.isWellFormed()) throw notText(path);
   }
   const clash = findClash(list.map((file) => file.path));

@@ -20,7 +20,7 @@ export interface CostFault {
 }
 
 /** A `$ref` that leads back to itself without going into the value, or references that multiply; null when all is well. */
-export function referenceFault(nodes: readonly Subschema[]): CostFault | null {
+export function findReferenceFault(nodes: readonly Subschema[]): CostFault | null {
   const cost = new Map<Subschema, number>();
   const open = new Set<Subschema>();
   for (const start of nodes) {

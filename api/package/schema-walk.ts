@@ -1,4 +1,4 @@
-/** The subschemas of a JSON Schema 2020-12, and which of them are applied to the same value: without recursion, in bounded time. */
+/** Collects the subschemas of a JSON Schema 2020-12 and which of them apply to the same value, without recursion. */
 
 /** Keywords that hold one schema; those in `IN_PLACE` look at the same value as the schema they stand in. */
 const ONE = [
@@ -25,12 +25,12 @@ interface Found extends Subschema {
 }
 
 /**
- * All subschemas, the root first. What a `$ref` names is among them, wherever it stands; one that names nothing in the
- * schema is left out.
+ * Lists all subschemas, the root first, including the target of every `$ref`. A `$ref` with no target in the schema is
+ * skipped.
  *
  * @param root a schema of bounded size
  */
-export function subschemas(root: SchemaObject): Subschema[] {
+export function collectSubschemas(root: SchemaObject): Subschema[] {
   const known = new Map<SchemaObject, Found>();
   const resources = new Map<string, SchemaObject>();
   const anchors = new Map<string, SchemaObject>();

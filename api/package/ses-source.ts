@@ -30,7 +30,7 @@ export interface BundlePosition {
  * @param source JavaScript without template literals (esbuild lowers them), since their raw text cannot be respelt
  * @returns the same program, and where the first thing stands that ses would still refuse; null when there is none
  */
-export function respellForSes(source: string): { source: string; refused: BundlePosition | null } {
+export function escapeForSes(source: string): { source: string; refused: BundlePosition | null } {
   if (!ANY.test(source)) return { source, refused: null };
   const pieces: string[] = [];
   let done = 0;

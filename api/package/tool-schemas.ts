@@ -1,8 +1,8 @@
 /** Whether what tools call their `parameters` is JSON Schema 2020-12. Runs in a worker thread: schemas are a stranger's. */
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { KIB } from '../../sdk/contract/limits.ts';
-import { type CostFault, PatternChecks, referenceFault } from './schema-costs.ts';
-import { type SchemaObject, type Subschema, subschemas } from './schema-walk.ts';
+import { type CostFault, findReferenceFault, PatternChecks } from './schema-costs.ts';
+import { collectSubschemas, type SchemaObject, type Subschema } from './schema-walk.ts';
 
 /** A schema goes to the model with every request; a longer one is no tool description. Bytes of JSON. */
 export const SCHEMA_MAX_BYTES = 64 * KIB;
@@ -31,8 +31,8 @@ async function faultsOf(schema: unknown, patterns: PatternChecks): Promise<CostF
     return whole(`is larger than ${SCHEMA_MAX_BYTES} bytes`);
   }
   if ('$async' in schema) return whole('is no JSON Schema 2020-12: $async is not part of it');
-  const nodes = subschemas(schema as SchemaObject);
-  const endless = referenceFault(nodes);
+  const nodes = collectSubschemas(schema as SchemaObject);
+  const endless = findReferenceFault(nodes);
   if (endless) return [endless];
   const fault = compileFault(schema as SchemaObject, nodes);
   return fault ? [fault] : patterns.faults(nodes);

@@ -3,13 +3,13 @@ import { Problem } from '../../sdk/contract/errors.ts';
 
 const RETRY_AFTER_S = 5;
 
-export interface UploadGate {
+export interface UploadLimiter {
   /** Runs `work` if a place is free. @throws Problem `rate_limited` when none is */
   pass<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /** @param places uploads at once */
-export function openUploadGate(places: number): UploadGate {
+export function createUploadLimiter(places: number): UploadLimiter {
   let taken = 0;
   return {
     async pass(work) {

@@ -17,7 +17,7 @@ export interface Warned {
 }
 
 /** One sentence each: declared and not used, used and not declared, offered without a word. */
-export function warningsOf({ manifest, code, commands }: Warned): string[] {
+export function findWarnings({ manifest, code, commands }: Warned): string[] {
   const found = [
     ...(WHOLE_HOST.test(code) ? [] : memberWarnings(manifest.capabilities, usedMembers(code))),
     ...unread('setting', Object.keys(manifest.settings ?? {}), code),

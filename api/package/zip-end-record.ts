@@ -14,7 +14,7 @@ const ELSEWHERE = 0xffff;
  * @param directoryEnd where the last entry that the count promises ends in the directory
  * @param end where the end record is
  */
-export async function endFault(file: FileHandle, directoryEnd: number, end: number): Promise<string | null> {
+export async function validateZipEnd(file: FileHandle, directoryEnd: number, end: number): Promise<string | null> {
   const last = Buffer.alloc(END_BYTES);
   const next = Buffer.alloc(4);
   await file.read(last, 0, END_BYTES, end);

@@ -9,9 +9,9 @@ import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
-import { FILES_MAX, type PackageFile, printable } from './package-files.ts';
-import { findClash, isLitter, pathFault, wrapperOf } from './paths.ts';
-import { endFault, endOf } from './zip-end-record.ts';
+import { escapePath, FILES_MAX, type PackageFile } from './package-files.ts';
+import { findClash, findWrapperFolder, isSystemFile, validatePath } from './paths.ts';
+import { endOf, validateZipEnd } from './zip-end-record.ts';
 
 /** All files of a package together, unpacked. Bytes. */
 export const UNPACKED_MAX_BYTES = 1024 * MIB;
@@ -56,7 +56,7 @@ export async function readZip(path: string, staging: Staging): Promise<PackageFi
     const { size } = await file.stat();
     const entries = await readDirectory(zip, size);
     // Its types call the cursor a flag; it is where the next entry would begin.
-    const fault = await endFault(file, zip.readEntryCursor as unknown as number, endOf(size, zip.comment));
+    const fault = await validateZipEnd(file, zip.readEntryCursor as unknown as number, endOf(size, zip.comment));
     if (fault) throw invalidPackage(fault);
     return await unpack(zip, entries, staging);
   } catch (error) {
@@ -101,7 +101,7 @@ async function readEntry(zip: yauzl.ZipFile, raw: RawEntry): Promise<Entry> {
   const fullName = decodeName(raw.fileName);
   const isDirectory = fullName.endsWith('/');
   const name = isDirectory ? fullName.slice(0, -1) : fullName;
-  const fault = pathFault(name) ?? kindFault(raw, isDirectory);
+  const fault = validatePath(name) ?? kindFault(raw, isDirectory);
   if (fault) throw refuse(name, fault);
   const { uncompressedSize: size, compressedSize } = raw;
   if (size > RATIO_FLOOR_BYTES && size > compressedSize * RATIO_MAX) {
@@ -156,8 +156,8 @@ function refuseOverlaps(entries: readonly Entry[]): void {
 }
 
 async function unpack(zip: yauzl.ZipFile, entries: readonly Entry[], staging: Staging): Promise<PackageFile[]> {
-  const kept = entries.filter((entry) => !isLitter(entry.name));
-  const wrapper = wrapperOf(kept.map((entry) => (entry.isDirectory ? `${entry.name}/` : entry.name)));
+  const kept = entries.filter((entry) => !isSystemFile(entry.name));
+  const wrapper = findWrapperFolder(kept.map((entry) => (entry.isDirectory ? `${entry.name}/` : entry.name)));
   const sources = kept.filter((entry) => !entry.isDirectory);
   const clash = findClash(sources.map((entry) => entry.name));
   if (clash) throw refuse(clash.path, clash.fault);
@@ -204,4 +204,4 @@ function openContent(zip: yauzl.ZipFile, entry: Entry): Promise<AsyncIterable<Ui
 }
 
 const refuse = (name: string, fault: string): Problem =>
-  invalidAt({ path: printable(name), message: `The entry ${fault}.` });
+  invalidAt({ path: escapePath(name), message: `The entry ${fault}.` });

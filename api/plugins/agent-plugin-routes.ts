@@ -9,8 +9,8 @@ import { callerOf } from '../../service/http/authentication.ts';
 import { versionParams } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
-import { requireOwned } from './plugin-access.ts';
-import { findNamed } from './version-files.ts';
+import { requireOwnedPlugin } from './plugin-access.ts';
+import { findVersionOrDraft } from './version-files.ts';
 
 export interface ServiceAddresses {
   /** Without a slash at the end. */
@@ -44,8 +44,8 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
       },
       async (request, reply) => {
         const caller = callerOf(request);
-        const plugin = requireOwned(await findPlugin(services.pool, request.params.id), caller, 'read');
-        const version = await findNamed(services.pool, plugin.id, request.params.versionId);
+        const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller, 'read');
+        const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
         if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
         const sessionMcpUrl = await mcpUrlOf(services, caller.id, request.query.sessionId, addresses);
         const named = { slug: plugin.slug, description: plugin.description, author: plugin.ownerName };

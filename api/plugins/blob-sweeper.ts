@@ -7,7 +7,7 @@ const EVERY_MS = 60 * 60_000;
 /** Deletes come in groups. Milliseconds. */
 const AFTER_DELETE_MS = 10_000;
 
-export interface BlobUpkeep {
+export interface BlobSweeper {
   /** Something was deleted: there may be something to remove soon. */
   request(): void;
   /** Sweeps now. @returns how many blobs were removed; null when another process is at it */
@@ -22,7 +22,7 @@ export interface UpkeepDeps {
 }
 
 /** @param graceMs how long a blob that nothing names is spared */
-export function openBlobUpkeep({ pool, blobs, onError }: UpkeepDeps, graceMs = SWEEP_GRACE_MS): BlobUpkeep {
+export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs = SWEEP_GRACE_MS): BlobSweeper {
   let running: Promise<number | null> | null = null;
   let soon: NodeJS.Timeout | undefined;
   const sweep = () => {

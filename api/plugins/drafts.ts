@@ -11,20 +11,20 @@ import {
 } from '../../db/catalog/versions.ts';
 import {
   changeInstallation,
+  detachInstallations,
   type Installation,
-  leaveVersion,
-  lockFollowers,
   lockInstallation,
-  lockRunning,
+  lockInstallationsByPolicy,
+  lockInstallationsRunning,
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { moveTo, offerVersion } from '../installations/version-rollout.ts';
+import { offerVersion, switchVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './plugin-access.ts';
+import { requireOwnedPlugin } from './plugin-access.ts';
 import { withBuild } from './publishing.ts';
 
 export interface SavedDraft {
@@ -40,10 +40,10 @@ export async function saveDraft(
   pluginId: string,
   source: PackageSource,
 ): Promise<SavedDraft> {
-  const plugin = requireOwned(await findPlugin(services.pool, pluginId), caller);
+  const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
   return withBuild(services, source, plugin.slug, (built) =>
     inTransaction(services.pool, async (tx) => {
-      const locked = requireOwned(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
+      const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
       return { draft: await replaceDraft(tx, services, locked, built), warnings: built.warnings };
     }),
   );
@@ -59,10 +59,10 @@ async function replaceDraft(
   const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
   const added = latest ? findMissingCapabilities(built.capabilities, latest.capabilities) : built.capabilities;
   // Besides those on the policy Draft: one that left it and is still asked about the version it would run instead.
-  const running = before ? await lockRunning(tx, plugin.id, before.id) : [];
-  const following = await lockFollowers(tx, plugin.id, 'Draft');
+  const running = before ? await lockInstallationsRunning(tx, plugin.id, before.id) : [];
+  const following = await lockInstallationsByPolicy(tx, plugin.id, 'Draft');
   // A plugin has one draft row at a time, and nothing may point at the old one when it goes.
-  const leaving = before ? await leaveVersion(tx, before.id) : [];
+  const leaving = before ? await detachInstallations(tx, before.id) : [];
   await deleteDraft(tx, plugin.id);
   const draft = await insertVersion(tx, plugin.id, null, built, added);
   // Uninstalled ones say their last word with the new code; nobody is told of an update.
@@ -74,7 +74,7 @@ async function replaceDraft(
 
 /** Moves one to the new draft. What waits for its user's consent still waits, unless the draft was granted all of it. */
 async function follow(tx: ClientBase, queues: Queues, installation: Installation, draft: Version): Promise<void> {
-  await moveTo(tx, queues, installation, draft);
+  await switchVersion(tx, queues, installation, draft);
   const { accountId, id, pendingVersionId } = installation;
   const pending = pendingVersionId === null ? null : await findVersion(tx, pendingVersionId);
   const moved = pending && (await lockInstallation(tx, accountId, id));

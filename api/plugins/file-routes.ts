@@ -7,9 +7,9 @@ import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
 import { versionParams } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './plugin-access.ts';
+import { requireOwnedPlugin } from './plugin-access.ts';
 import { fileResource } from './plugin-resource.ts';
-import { findNamed, readFiles } from './version-files.ts';
+import { findVersionOrDraft, readVersionFiles } from './version-files.ts';
 
 export function fileRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
@@ -26,10 +26,17 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
         },
       },
       async (request) => {
-        const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
-        const version = await findNamed(services.pool, plugin.id, request.params.versionId);
+        const plugin = requireOwnedPlugin(
+          await findPlugin(services.pool, request.params.id),
+          callerOf(request),
+          'read',
+        );
+        const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
         if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
-        return { items: await readFiles(services.blobs, await listFiles(services.pool, version.id)), nextCursor: null };
+        return {
+          items: await readVersionFiles(services.blobs, await listFiles(services.pool, version.id)),
+          nextCursor: null,
+        };
       },
     );
   };

@@ -9,7 +9,11 @@ import type { Caller } from '../../service/identity/caller.ts';
  * @param access `read`: operators may too
  * @throws Problem `not_found`, or `not_owner` for another account's plugin that the catalog shows
  */
-export function requireOwned(plugin: Plugin | null, caller: Caller, access: 'read' | 'change' = 'change'): Plugin {
+export function requireOwnedPlugin(
+  plugin: Plugin | null,
+  caller: Caller,
+  access: 'read' | 'change' = 'change',
+): Plugin {
   if (!plugin) throw unknownPlugin();
   if (plugin.ownerId === caller.id || (access === 'read' && caller.operator)) return plugin;
   if (plugin.visibility !== 'listed') throw unknownPlugin();
@@ -23,7 +27,7 @@ export function requireOwned(plugin: Plugin | null, caller: Caller, access: 'rea
  * @param installed the caller has it installed, and so keeps seeing it after it was delisted
  * @param access `read`: operators see all
  */
-export function requireVisible(
+export function requireVisiblePlugin(
   plugin: Plugin | null,
   caller: Caller,
   { installed = false, access = 'change' }: { installed?: boolean; access?: 'read' | 'change' } = {},
@@ -36,7 +40,7 @@ export function requireVisible(
 }
 
 /** @throws Problem `plugin_blocked` with the operator's reason, where a plugin that was to be seen is blocked */
-export function refuseBlocked(plugin: Plugin | null, caller: Caller): void {
+export function requireNotBlocked(plugin: Plugin | null, caller: Caller): void {
   if (!plugin || plugin.blockedReason === null) return;
   if (plugin.visibility !== 'listed' && plugin.ownerId !== caller.id) return;
   throw new Problem('plugin_blocked', `The operator blocked “${plugin.slug}”: ${plugin.blockedReason}`);

@@ -2,7 +2,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/file-list.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import { nothing } from '../shared/resource.ts';
 import { delistBody, filesBody, idParams, versionParams } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
@@ -58,7 +58,7 @@ export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
       '/plugins/:id/draft',
       {
         bodyLimit: FILE_LIST_MAX_BYTES,
-        config: { refuseNonText: notUtf8 },
+        config: { refuseNonText: notUtf8Problem },
         schema: shapes.draft,
       },
       async (request) => {

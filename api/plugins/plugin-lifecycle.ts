@@ -9,15 +9,19 @@ import {
   sweepDeletedPlugins,
 } from '../../db/catalog/plugins.ts';
 import { findVersion, listVersions, markYanked, type Version } from '../../db/catalog/versions.ts';
-import { changeInstallation, lockAll, lockAsked } from '../../db/installations/installations.ts';
-import { announceInstallation } from '../../db/postgres/notifications.ts';
+import {
+  changeInstallation,
+  lockInstallationsOffered,
+  lockInstallationsOfPlugin,
+} from '../../db/installations/installations.ts';
+import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { beginRemoval } from '../installations/installation-lifecycle.ts';
+import { beginUninstall } from '../installations/installation-lifecycle.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './plugin-access.ts';
-import { settleLatest } from './publishing.ts';
+import { requireOwnedPlugin } from './plugin-access.ts';
+import { updateLatestVersion } from './publishing.ts';
 
 /** Shows a plugin in the catalog. Again is fine. */
 export async function listPlugin(services: Services, caller: Caller, pluginId: string): Promise<Plugin> {
@@ -52,7 +56,7 @@ export async function yankVersion(
   versionId: string,
 ): Promise<Version> {
   return inTransaction(services.pool, async (tx) => {
-    const plugin = requireOwned(await lockPlugin(tx, pluginId, 'exclusive'), caller);
+    const plugin = requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller);
     const versions = await listVersions(tx, plugin.id);
     const version = versions.find(({ id, status }) => id === versionId && status !== 'draft');
     if (!version) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
@@ -62,11 +66,11 @@ export async function yankVersion(
     }
     await markYanked(tx, version.id);
     const left = versions.map((one) => (one.id === version.id ? { ...one, status: 'yanked' as const } : one));
-    await settleLatest(tx, services, plugin, left);
+    await updateLatestVersion(tx, services, plugin, left);
     // Nobody may accept what its author took back, those who pinned it before included.
-    for (const { id } of await lockAsked(tx, plugin.id, version.id)) {
+    for (const { id } of await lockInstallationsOffered(tx, plugin.id, version.id)) {
       await changeInstallation(tx, id, { pendingVersionId: null });
-      await announceInstallation(tx, id);
+      await notifyInstallationChanged(tx, id);
     }
     const yanked = await findVersion(tx, version.id);
     if (!yanked) throw new Error(`version ${version.id} vanished while it was yanked`);
@@ -77,13 +81,13 @@ export async function yankVersion(
 /** Deletes a plugin of which nothing is published. Installations of its draft are uninstalled as by their user. */
 export async function removePlugin(services: Services, caller: Caller, pluginId: string): Promise<void> {
   await inTransaction(services.pool, async (tx) => {
-    const plugin = requireOwned(await lockPlugin(tx, pluginId, 'exclusive'), caller);
+    const plugin = requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller);
     if (plugin.latestVersionId !== null) {
       const detail = `“${plugin.slug}” has a published version, which others may rely on; delist it instead.`;
       throw new Problem('published_version_exists', detail);
     }
-    for (const installation of await lockAll(tx, plugin.id))
-      await beginRemoval(tx, services.queues, installation, 'owner');
+    for (const installation of await lockInstallationsOfPlugin(tx, plugin.id))
+      await beginUninstall(tx, services.queues, installation, 'owner');
     await deletePlugin(tx, plugin.id);
   });
   await sweepDeletedPlugins(services.pool);
@@ -97,7 +101,7 @@ async function changePlugin(
   change: (tx: ClientBase, plugin: Plugin) => Promise<void>,
 ): Promise<Plugin> {
   return inTransaction(pool, async (tx) => {
-    await change(tx, requireOwned(await lockPlugin(tx, pluginId, 'exclusive'), caller));
-    return requireOwned(await findPlugin(tx, pluginId), caller);
+    await change(tx, requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller));
+    return requireOwnedPlugin(await findPlugin(tx, pluginId), caller);
   });
 }

@@ -6,12 +6,12 @@ import { listFiles, listVersions } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/page.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8 } from '../package/file-list.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
-import type { UploadGate } from '../package/upload-limiter.ts';
+import type { UploadLimiter } from '../package/upload-limiter.ts';
 import { idParams, newPlugin, pageQuery, pluginQuery, publishBody, uploadParts } from '../shared/schemas.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './plugin-access.ts';
+import { requireOwnedPlugin } from './plugin-access.ts';
 import {
   pluginDetail,
   pluginResource,
@@ -21,7 +21,7 @@ import {
   versionResource,
 } from './plugin-resource.ts';
 import { publishVersion } from './publishing.ts';
-import { readFiles } from './version-files.ts';
+import { readVersionFiles } from './version-files.ts';
 
 const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bundler_busy'] as const;
 
@@ -66,7 +66,7 @@ const shapes = {
 } satisfies Record<string, FastifySchema>;
 
 /** @param uploads how many zips are taken at once; file lists are bounded by the bundler's queue */
-export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPluginAsyncZod {
+export function pluginRoutes(services: Services, uploads: UploadLimiter): FastifyPluginAsyncZod {
   return async (app) => {
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
       const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: callerOf(request).id });
@@ -80,11 +80,11 @@ export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPl
     });
 
     app.get('/plugins/:id', { schema: shapes.one }, async (request) => {
-      const plugin = requireOwned(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
+      const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
       const versions = await listVersions(services.pool, plugin.id);
       const newest = plugin.latestVersionId ?? versions.find((version) => version.status === 'draft')?.id;
       const files = request.query.includeFiles && newest ? await listFiles(services.pool, newest) : [];
-      const shown = request.query.includeFiles ? await readFiles(services.blobs, files) : null;
+      const shown = request.query.includeFiles ? await readVersionFiles(services.blobs, files) : null;
       return showPluginDetail(plugin, versions, shown);
     });
 
@@ -92,7 +92,7 @@ export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPl
       '/plugins/:id/versions',
       {
         bodyLimit: FILE_LIST_MAX_BYTES,
-        config: { refuseNonText: notUtf8 },
+        config: { refuseNonText: notUtf8Problem },
         schema: shapes.publish,
       },
       async (request, reply) => {
@@ -106,7 +106,7 @@ export function pluginRoutes(services: Services, uploads: UploadGate): FastifyPl
     app.post('/plugins/:id/versions/zip', { schema: shapes.publishZip }, async (request, reply) => {
       const caller = callerOf(request);
       // Before 256 MB are received for a plugin that is not the caller's.
-      requireOwned(await findPlugin(services.pool, request.params.id), caller);
+      requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
       const version = await uploads.pass(async () => {
         await using staging = await services.blobs.stage();
         const { path, semVer } = await receiveUpload(request, staging);

@@ -12,13 +12,13 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { moveFollowers } from '../installations/version-rollout.ts';
+import { rollOutLatestVersion } from '../installations/version-rollout.ts';
 import { buildPackage, type StagedBuild } from '../package/builder.ts';
 import { invalidAt } from '../package/invalid-package.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../shared/services.ts';
-import { requireOwned } from './plugin-access.ts';
-import { latestOf, previousOf, semVerFault } from './version-order.ts';
+import { requireOwnedPlugin } from './plugin-access.ts';
+import { findLatestVersion, findPreviousVersion, validateSemVer } from './version-order.ts';
 
 /**
  * Publishes a version.
@@ -32,14 +32,14 @@ export async function publishVersion(
   semVer: string,
   source: PackageSource,
 ): Promise<Version> {
-  const plugin = requireOwned(await findPlugin(services.pool, pluginId), caller);
-  const fault = semVerFault(semVer);
+  const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
+  const fault = validateSemVer(semVer);
   if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
   // Asked early to spare a build, and again under the lock, where the answer counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
   return withBuild(services, source, plugin.slug, (built) =>
     inTransaction(services.pool, async (tx) => {
-      const locked = requireOwned(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
+      const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
       return addVersion(tx, services, locked, semVer, built);
     }),
   );
@@ -80,24 +80,24 @@ async function addVersion(
 ): Promise<Version> {
   const before = await listVersions(tx, plugin.id);
   if (before.some((version) => version.semVer === semVer)) throw taken(semVer);
-  const previous = previousOf(before, semVer);
+  const previous = findPreviousVersion(before, semVer);
   const added = previous ? findMissingCapabilities(built.capabilities, previous.capabilities) : built.capabilities;
   const version = await insertVersion(tx, plugin.id, semVer, built, added);
   await reserveSlug(tx, plugin.slug);
-  await settleLatest(tx, { queues }, plugin, [...before, version]);
+  await updateLatestVersion(tx, { queues }, plugin, [...before, version]);
   return version;
 }
 
 /** Records which version is the latest now and moves those who follow it. */
-export async function settleLatest(
+export async function updateLatestVersion(
   tx: ClientBase,
   { queues }: Pick<Services, 'queues'>,
   plugin: Plugin,
   versions: readonly Version[],
 ): Promise<void> {
-  const latest = latestOf(versions);
+  const latest = findLatestVersion(versions);
   await setLatestVersion(tx, plugin.id, latest?.id ?? null);
-  if (latest?.id !== plugin.latestVersionId) await moveFollowers(tx, queues, plugin, latest);
+  if (latest?.id !== plugin.latestVersionId) await rollOutLatestVersion(tx, queues, plugin, latest);
 }
 
 const taken = (semVer: string): Problem =>

@@ -14,13 +14,13 @@ const TOTAL_MAX_BYTES = 16 * MIB;
 const DRAFT = 'draft';
 
 /** The version of that id, or the plugin's draft. */
-export async function findNamed(pool: Pool, pluginId: string, versionId: string): Promise<Version | null> {
+export async function findVersionOrDraft(pool: Pool, pluginId: string, versionId: string): Promise<Version | null> {
   if (versionId !== DRAFT) return findVersion(pool, versionId);
   return (await listVersions(pool, pluginId)).find(({ status }) => status === 'draft') ?? null;
 }
 
 /** Reads the text of each file; null where it is no text or over the bounds. */
-export async function readFiles(blobs: Blobs, files: readonly VersionFile[]): Promise<FileResource[]> {
+export async function readVersionFiles(blobs: Blobs, files: readonly VersionFile[]): Promise<FileResource[]> {
   let total = 0;
   const shown: FileResource[] = [];
   for (const { path, sha256, sizeBytes } of files) {

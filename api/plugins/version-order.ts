@@ -10,7 +10,7 @@ interface Numbered {
 }
 
 /** Why a text is no version number, as the end of a sentence; null when it is one. */
-export function semVerFault(text: string): string | null {
+export function validateSemVer(text: string): string | null {
   if (text.length > SEM_VER_MAX_CHARS) return `is longer than ${SEM_VER_MAX_CHARS} characters`;
   if (text.includes('+')) return 'holds build metadata (+…), which does not order versions; leave it out';
   // The library forgives a leading v, `=` and blanks, and normalises them away: two texts would be one version.
@@ -23,14 +23,17 @@ export function semVerFault(text: string): string | null {
 export const comparePrecedence = (a: string, b: string): number => compare(a, b);
 
 /** The highest published version; a pre-release only where no stable one is published. Yanked ones and drafts never. */
-export function latestOf<Version extends Numbered>(versions: readonly Version[]): Version | null {
+export function findLatestVersion<Version extends Numbered>(versions: readonly Version[]): Version | null {
   const published = versions.filter(isPublished).sort((a, b) => compare(a.semVer, b.semVer));
   const stable = published.filter((version) => parse(version.semVer)?.prerelease.length === 0);
   return stable.at(-1) ?? published.at(-1) ?? null;
 }
 
 /** The published version that comes right before a number by precedence; null: it would be the first. */
-export function previousOf<Version extends Numbered>(versions: readonly Version[], semVer: string): Version | null {
+export function findPreviousVersion<Version extends Numbered>(
+  versions: readonly Version[],
+  semVer: string,
+): Version | null {
   const before = versions.filter(isPublished).filter((version) => compare(version.semVer, semVer) < 0);
   return before.sort((a, b) => compare(a.semVer, b.semVer)).at(-1) ?? null;
 }

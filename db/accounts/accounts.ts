@@ -19,7 +19,7 @@ const COLUMNS = 'id, name, operator, verified_at AS "verifiedAt", created_at AS 
  *
  * @param name checked before (`userName` of identity.ts)
  */
-export async function accountOf(db: Pool | ClientBase, name: string): Promise<Account> {
+export async function findOrCreateAccount(db: Pool | ClientBase, name: string): Promise<Account> {
   const found = await findAccount(db, name);
   if (found !== null) return found;
   await db.query('INSERT INTO accounts (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [

@@ -1,7 +1,7 @@
 /** The account's agents as their user sees them: with who made them. */
 import type { Pool } from 'pg';
 import type { PageQuery } from '../catalog/plugins.ts';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import type { AgentRecord } from './agents.ts';
 
 export interface OwnedAgent extends AgentRecord {
@@ -21,7 +21,7 @@ export async function pageAgents(pool: Pool, accountId: string, query: PageQuery
     `${SELECT} WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id > $2) ORDER BY a.id LIMIT $3`,
     [accountId, decodeCursor(query.cursor), query.limit + 1],
   );
-  return pageOf(found.rows, query.limit, (row) => row.id);
+  return toPage(found.rows, query.limit, (row) => row.id);
 }
 
 /** One agent. @param accountId whose it must be; null: anybody's */

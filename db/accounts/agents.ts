@@ -5,8 +5,8 @@ import type { z } from 'zod';
 import type { agentFields, agentRecord } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { inTransaction, lockNamed, type Transaction } from '../postgres/pool.ts';
-import { lockChats, removeChats } from '../sessions/session-removal.ts';
+import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { deleteSessions, lockAccountSessions } from '../sessions/session-removal.ts';
 
 export type AgentRecord = z.infer<typeof agentRecord>;
 /** Whose it is: the account's, and what made it. */
@@ -104,7 +104,7 @@ export function updateAgent(
  *
  * @param of whose; with `madeBy` only what that installation made
  */
-export function removeAgent(
+export function deleteAgent(
   pool: Pool,
   queues: Queues,
   of: { readonly accountId: string; readonly madeBy?: string },
@@ -114,7 +114,7 @@ export function removeAgent(
   return inTransaction(
     pool,
     async (tx) => {
-      await lockChats(tx, of.accountId);
+      await lockAccountSessions(tx, of.accountId);
       const removed = await tx.query(
         'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
         [id, of.accountId, of.madeBy ?? null],
@@ -128,7 +128,7 @@ export function removeAgent(
 }
 
 /** Removes the agents that an installation made, with their chats, which the transaction has locked. */
-export async function removeAgentsOf(
+export async function deleteAgentsOfInstallation(
   tx: Transaction,
   queues: Queues,
   of: { readonly accountId: string; readonly installationId: string },
@@ -150,12 +150,12 @@ async function removeChatsWith(
     'SELECT id FROM sessions WHERE account_id = $1 AND agent_id = ANY ($2) ORDER BY id',
     [accountId, agentIds],
   );
-  await removeChats(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
+  await deleteSessions(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
 }
 
 /** Holds the account's lock until the transaction ends: two must not both see room for one. */
 async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): Promise<boolean> {
-  await lockNamed(tx, `agents:${accountId}`);
+  await takeNamedLock(tx, `agents:${accountId}`);
   const used = await tx.query<{ count: number; bytes: number }>(
     `SELECT count(*)::int AS count, coalesce(sum(size_bytes), 0)::int AS bytes FROM agents
       WHERE account_id = $1 AND id <> $2`,

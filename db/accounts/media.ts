@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/blobs.ts';
-import { inTransaction, lockNamed, type Transaction } from '../postgres/pool.ts';
+import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 
 export interface Media {
   readonly id: string;
@@ -29,14 +29,14 @@ const COLUMNS = `id, sha256, media_type AS "mediaType", name, size_bytes::int AS
 const idOf = (accountId: string, sha256: string): string =>
   createHash('sha256').update(`media\n${accountId}\n${sha256}`).digest('hex');
 /** Puts and removals of an account come one after the other: quota and holders are counted. */
-const lockMedia = (tx: Transaction, accountId: string): Promise<void> => lockNamed(tx, `media:${accountId}`);
+const lockMedia = (tx: Transaction, accountId: string): Promise<void> => takeNamedLock(tx, `media:${accountId}`);
 
 /**
  * Records that an installation put a blob, which is on disk already.
  *
  * @returns null when the account would then hold more than its quota, or the installation is gone
  */
-export function keepMedia(pool: Pool, made: NewMedia, quota: MediaQuota, signal?: AbortSignal): Promise<Media | null> {
+export function saveMedia(pool: Pool, made: NewMedia, quota: MediaQuota, signal?: AbortSignal): Promise<Media | null> {
   const id = idOf(made.accountId, made.sha256);
   const keep = async (tx: Transaction): Promise<Media | null> => {
     await lockMedia(tx, made.accountId);
@@ -72,7 +72,7 @@ export async function findMedia(pool: Pool, accountId: string, id: string): Prom
 }
 
 /** Gives up an installation's hold of a file, which goes with its last holder. False: it held none of this id. */
-export function dropMedia(
+export function releaseMedia(
   pool: Pool,
   of: { readonly accountId: string; readonly installationId: string; readonly id: string },
   signal?: AbortSignal,
@@ -93,7 +93,7 @@ export function dropMedia(
 }
 
 /** Gives up everything an installation holds. */
-export async function dropMediaOf(tx: Transaction, installationId: string): Promise<void> {
+export async function releaseMediaOfInstallation(tx: Transaction, installationId: string): Promise<void> {
   const owner = await tx.query<{ accountId: string }>(
     'SELECT account_id AS "accountId" FROM installations WHERE id = $1',
     [installationId],

@@ -1,6 +1,6 @@
 /** An operator's word on authors and plugins. Each is recorded with whoever said it. */
 import type { Pool } from 'pg';
-import { announcePlugin } from '../postgres/notifications.ts';
+import { notifyPluginChanged } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import { type Account, setOperator } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';
@@ -68,7 +68,7 @@ function setBlock(pool: Pool, slug: string, reason: string | null, by: string | 
     const id = found.rows[0]?.id;
     if (id === undefined) return null;
     await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason, by });
-    await announcePlugin(tx, id);
+    await notifyPluginChanged(tx, id);
     return { slug, reason, installations: await countLive(tx, id) };
   });
 }

@@ -5,14 +5,14 @@ import { buffer } from 'node:stream/consumers';
 import { type Entry, open, type ZipFile } from 'yauzl';
 import {
   BackupError,
-  entryOfFile,
-  entryOfTable,
-  inWords,
+  fileEntryName,
+  formatBytes,
   MANIFEST,
   MANIFEST_MAX_BYTES,
   type Manifest,
   manifest,
   type Progress,
+  tableEntryName,
 } from './format.ts';
 
 export interface Archive extends AsyncDisposable {
@@ -97,8 +97,8 @@ async function verify(
   onProgress: Progress,
 ): Promise<void> {
   const expected = [
-    ...tables.map((table) => ({ ...table, name: entryOfTable(table.name) })),
-    ...files.map((file) => ({ ...file, name: entryOfFile(file.path) })),
+    ...tables.map((table) => ({ ...table, name: tableEntryName(table.name) })),
+    ...files.map((file) => ({ ...file, name: fileEntryName(file.path) })),
   ];
   if (names.size !== expected.length + 1) throw new BackupError(`${path} holds other entries than its manifest says.`);
   let bytes = 0;
@@ -108,7 +108,7 @@ async function verify(
     bytes += size;
     if (bytes - told < PROGRESS_EVERY) continue;
     told = bytes;
-    onProgress(`checked ${inWords(bytes)}`);
+    onProgress(`checked ${formatBytes(bytes)}`);
   }
 }
 

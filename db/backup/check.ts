@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { openSecretKeys } from '../files/secrets.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
-import { BackupError, entryOfFile, type Progress } from './format.ts';
+import { BackupError, fileEntryName, type Progress } from './format.ts';
 import { restoreTables } from './restore.ts';
-import { placeFile } from './stored-files.ts';
+import { restoreFile } from './stored-files.ts';
 
 const CONNECTION = { application_name: 'bulkhead-backup' };
 
@@ -54,7 +54,7 @@ export async function checkBackup(url: string, path: string, onProgress: Progres
 
 async function openAll({ manifest, read }: Archive, url: string, folder: string): Promise<number> {
   const keys = manifest.files.filter(({ path }) => path.startsWith('keys/'));
-  for (const { path } of keys) await placeFile(folder, path, await read(entryOfFile(path)));
+  for (const { path } of keys) await restoreFile(folder, path, await read(fileEntryName(path)));
   const ring = await openSecretKeys(folder);
   return withConnection(url, CONNECTION, async (client) => {
     const found = await client.query<{ id: string; name: string; keyId: string; sealed: Buffer }>(

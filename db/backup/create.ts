@@ -5,15 +5,15 @@ import { SWEEP_LOCK } from '../files/unused-blobs.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
 import {
-  entryOfFile,
-  entryOfTable,
   FORMAT,
-  inWords,
+  fileEntryName,
+  formatBytes,
   MANIFEST,
   type Manifest,
   type Progress,
   type StoredFile,
   type StoredTable,
+  tableEntryName,
 } from './format.ts';
 import { listFiles, openFile } from './stored-files.ts';
 import { copyOut, listMigrations, listTables, type Table } from './tables.ts';
@@ -68,7 +68,7 @@ function describe({ at, tables, files }: Manifest): BackupSummary {
 function entryOf(client: Client, table: Table, done: StoredTable[], onProgress: Progress): NewEntry {
   let rows = () => 0;
   return {
-    name: entryOfTable(table.name),
+    name: tableEntryName(table.name),
     compress: true,
     async open() {
       const copy = copyOut(client, table);
@@ -77,7 +77,7 @@ function entryOf(client: Client, table: Table, done: StoredTable[], onProgress: 
     },
     onWritten(written) {
       done.push({ ...table, ...written, rows: rows() });
-      if (rows() > 0) onProgress(`${table.name}: ${rows()} rows, ${inWords(written.bytes)}`);
+      if (rows() > 0) onProgress(`${table.name}: ${rows()} rows, ${formatBytes(written.bytes)}`);
     },
   };
 }
@@ -88,7 +88,7 @@ async function fileEntries(dataDir: string, done: StoredFile[], onProgress: Prog
   let told = 0;
   for await (const path of listFiles(dataDir)) {
     entries.push({
-      name: entryOfFile(path),
+      name: fileEntryName(path),
       // Assets are mostly packed already, and sources are small.
       compress: false,
       // A file that has gone since is kept as an empty one: entries cannot be taken back.
@@ -98,7 +98,7 @@ async function fileEntries(dataDir: string, done: StoredFile[], onProgress: Prog
         bytes += written.bytes;
         if (bytes - told < PROGRESS_EVERY) return;
         told = bytes;
-        onProgress(`files: ${done.length} of ${entries.length}, ${inWords(bytes)}`);
+        onProgress(`files: ${done.length} of ${entries.length}, ${formatBytes(bytes)}`);
       },
     });
   }

@@ -45,8 +45,8 @@ export type Manifest = z.output<typeof manifest>;
 export type StoredTable = Manifest['tables'][number];
 export type StoredFile = Manifest['files'][number];
 
-export const entryOfTable = (name: string): string => `tables/${name}.copy`;
-export const entryOfFile = (path: string): string => `files/${path}`;
+export const tableEntryName = (name: string): string => `tables/${name}.copy`;
+export const fileEntryName = (path: string): string => `files/${path}`;
 
 /** What is wrong with a backup, or with the place it is to go to: one sentence for the operator. */
 export class BackupError extends Error {
@@ -59,7 +59,7 @@ export type Progress = (line: string) => void;
 const UNITS = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
 /** A size as people read it. */
-export function inWords(bytes: number): string {
+export function formatBytes(bytes: number): string {
   const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
   const value = bytes / 1000 ** power;
   return `${value >= 10 || power === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`;

@@ -3,8 +3,8 @@
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { MIGRATIONS, migrate } from '../postgres/migrate.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
-import { BackupError, entryOfFile, entryOfTable, type Progress } from './format.ts';
-import { finishFolders, placeFile, prepareFolders } from './stored-files.ts';
+import { BackupError, fileEntryName, type Progress, tableEntryName } from './format.ts';
+import { finishRestore, prepareRestore, restoreFile } from './stored-files.ts';
 import { copyIn, listMigrations, listTables } from './tables.ts';
 
 /** Files between two lines of progress. */
@@ -38,11 +38,11 @@ export async function restoreBackup(
 ): Promise<RestoreSummary> {
   await using archive = await openArchive(path, onProgress);
   await refuseUsed(url);
-  await prepareFolders(dataDir);
+  await prepareRestore(dataDir);
   await restoreFiles(archive, dataDir, onProgress);
   // The files are there before the rows that name them.
   const { rows, migrated } = await restoreTables(archive, url, onProgress);
-  await finishFolders(dataDir);
+  await finishRestore(dataDir);
   return { at: archive.manifest.at, rows, files: archive.manifest.files.length, migrated };
 }
 
@@ -62,7 +62,7 @@ export async function restoreTables(
   const rows = await withConnection(url, CONNECTION, async (client) => {
     if ((await listMigrations(client))?.join() !== migrations.join()) throw new BackupError(OTHER_RELEASE);
     await client.query('BEGIN');
-    const counts = await copyIn(client, tables, (table) => archive.read(entryOfTable(table.name)));
+    const counts = await copyIn(client, tables, (table) => archive.read(tableEntryName(table.name)));
     for (const { name, rows } of tables) {
       if (counts.get(name) !== rows) throw new BackupError(`${name} has ${counts.get(name)} rows instead of ${rows}.`);
     }
@@ -75,7 +75,7 @@ export async function restoreTables(
 
 async function restoreFiles({ manifest, read }: Archive, dataDir: string, onProgress: Progress): Promise<void> {
   for (const [index, { path }] of manifest.files.entries()) {
-    await placeFile(dataDir, path, await read(entryOfFile(path)));
+    await restoreFile(dataDir, path, await read(fileEntryName(path)));
     if ((index + 1) % PROGRESS_EVERY === 0) onProgress(`files: ${index + 1} of ${manifest.files.length}`);
   }
   onProgress(`${manifest.files.length} files are back`);

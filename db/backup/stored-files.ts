@@ -39,7 +39,7 @@ export async function openFile(dataDir: string, path: string): Promise<Readable 
  *
  * @throws BackupError naming the folder that is not empty
  */
-export async function prepareFolders(dataDir: string): Promise<void> {
+export async function prepareRestore(dataDir: string): Promise<void> {
   const cutOff = await isUnfinished(dataDir);
   for (const folder of FOLDERS) {
     const path = join(dataDir, folder);
@@ -51,14 +51,14 @@ export async function prepareFolders(dataDir: string): Promise<void> {
 }
 
 /** Writes one file durably. */
-export async function placeFile(dataDir: string, path: string, source: Readable): Promise<void> {
+export async function restoreFile(dataDir: string, path: string, source: Readable): Promise<void> {
   const target = join(dataDir, path);
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   await writeFile(target, source, { mode: 0o600, flag: 'wx', flush: true });
 }
 
 /** The restore is over. */
-export function finishFolders(dataDir: string): Promise<void> {
+export function finishRestore(dataDir: string): Promise<void> {
   return rm(join(dataDir, MARKER), { force: true });
 }
 

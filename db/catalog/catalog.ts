@@ -1,6 +1,6 @@
 /** What the catalog shows to an account: every listed plugin and its own private ones. */
 import type { Pool } from 'pg';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 
 /** What everybody sees. Word for word the condition of the catalog's partial indexes. */
@@ -20,5 +20,5 @@ export async function pageCatalog(pool: Pool, accountId: string, query: PageQuer
       ORDER BY p.slug LIMIT $3`,
     [accountId, decodeCursor(query.cursor) ?? '', query.limit + 1],
   );
-  return pageOf(found.rows, query.limit, (row) => row.slug);
+  return toPage(found.rows, query.limit, (row) => row.slug);
 }

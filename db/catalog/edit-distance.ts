@@ -6,7 +6,7 @@ const CHARS_PER_ERROR = 4;
 const ERRORS_MAX = 2;
 
 /** Wrong letters that a word may have and still be taken for another; 0: it is too short to guess at. */
-export function errorsAllowed(word: string): number {
+export function maxEdits(word: string): number {
   return Math.min(ERRORS_MAX, Math.floor([...word].length / CHARS_PER_ERROR));
 }
 
@@ -15,7 +15,7 @@ export function errorsAllowed(word: string): number {
  *
  * @param begun the first may be only the beginning of the second: its end is nearest to whatever part of it fits best
  */
-export function errorsBetween(typed: string, word: string, begun: boolean): number {
+export function countEdits(typed: string, word: string, begun: boolean): number {
   const [from, to] = [[...typed], [...word]];
   let beforeLast: number[] = [];
   let last = to.map((_, column) => column + 1);

@@ -1,7 +1,7 @@
 /** Plugins: who owns them, under which slug, and whether the catalog shows them. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 
 export type Visibility = 'private' | 'listed' | 'delisted';
 export interface Plugin {
@@ -79,7 +79,7 @@ export async function pagePlugins(pool: Pool, ownerId: string, query: PageQuery)
     `${SELECT} WHERE p.owner_id = $1 AND ${PRESENT} AND ($2::text IS NULL OR p.id > $2) ORDER BY p.id LIMIT $3`,
     [ownerId, decodeCursor(query.cursor), query.limit + 1],
   );
-  return pageOf(found.rows, query.limit, (row) => row.id);
+  return toPage(found.rows, query.limit, (row) => row.id);
 }
 
 /** Keeps a slug taken for ever. */

@@ -9,7 +9,7 @@ import { decodeCursor, encodeCursor, type Page } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import { LISTED, OWN } from './catalog.ts';
 import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
-import { LIKENESS, wordsMeant } from './spelling-suggestions.ts';
+import { SIMILARITY_MIN, suggestWords } from './spelling-suggestions.ts';
 
 /** Words of a query that are looked at. */
 const TERMS_MAX = 8;
@@ -80,11 +80,11 @@ export async function searchCatalog(
     // How common a beginning of a word is, the planner cannot know: it is kept from reading every readme by a wrong guess.
     await tx.query(
       `SELECT set_config('enable_seqscan', 'off', true), set_config('pg_trgm.word_similarity_threshold', $1, true)`,
-      [String(LIKENESS)],
+      [String(SIMILARITY_MIN)],
     );
     const page = await readTiers(tx, accountId, wanted, query.limit, place);
     if (page.items.length > 0 || query.cursor) return page;
-    const meant = wantedInstead(wanted, await wordsMeant(tx, accountId, wanted.terms));
+    const meant = wantedInstead(wanted, await suggestWords(tx, accountId, wanted.terms));
     if (!meant) return page;
     const guesses = await readTiers(tx, accountId, meant, Math.min(query.limit, GUESSES_MAX), START);
     return { items: guesses.items, nextCursor: null };

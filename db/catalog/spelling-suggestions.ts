@@ -2,10 +2,10 @@
 
 import type { Transaction } from '../postgres/pool.ts';
 import { OWN } from './catalog.ts';
-import { errorsAllowed, errorsBetween } from './edit-distance.ts';
+import { countEdits, maxEdits } from './edit-distance.ts';
 
 /** Share of trigrams that a word has in common with what was typed, to be looked at: two letters swapped in six change most. */
-export const LIKENESS = 0.25;
+export const SIMILARITY_MIN = 0.25;
 /** Words that are compared letter by letter, the most alike first. */
 const COMPARED_MAX = 100;
 /** Words that one may have meant, all of them equally near. */
@@ -16,10 +16,10 @@ const MEANT_MAX = 3;
  * near none.
  *
  * @param terms lower case; the last one may be unfinished
- * @param tx has `pg_trgm.word_similarity_threshold` set to `LIKENESS`
+ * @param tx has `pg_trgm.word_similarity_threshold` set to `SIMILARITY_MIN`
  */
-export async function wordsMeant(tx: Transaction, accountId: string, terms: readonly string[]): Promise<string[][]> {
-  const asked = terms.filter((term) => errorsAllowed(term) > 0);
+export async function suggestWords(tx: Transaction, accountId: string, terms: readonly string[]): Promise<string[][]> {
+  const asked = terms.filter((term) => maxEdits(term) > 0);
   if (asked.length === 0) return terms.map(() => []);
   const found = await tx.query<{ term: string; word: string }>(
     `SELECT t.term, near.word FROM unnest($2::text[]) AS t (term) CROSS JOIN LATERAL (
@@ -36,8 +36,8 @@ export async function wordsMeant(tx: Transaction, accountId: string, terms: read
 }
 
 function nearest(term: string, words: readonly string[], begun: boolean): string[] {
-  const compared = words.map((word) => ({ word, errors: errorsBetween(term, word, begun) }));
-  const fewest = Math.min(errorsAllowed(term), ...compared.map(({ errors }) => errors));
+  const compared = words.map((word) => ({ word, errors: countEdits(term, word, begun) }));
+  const fewest = Math.min(maxEdits(term), ...compared.map(({ errors }) => errors));
   const meant = compared.filter(({ errors }) => errors === fewest);
   return meant.slice(0, MEANT_MAX).map(({ word }) => word);
 }

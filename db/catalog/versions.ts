@@ -127,7 +127,7 @@ export interface PublishedVersion {
 }
 
 /** Versions of a plugin that are not yanked, the last published first. */
-export async function lastPublished(pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> {
+export async function listPublishedVersions(pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> {
   const found = await pool.query<PublishedVersion>(
     `SELECT id, semver AS "semVer", created_at AS "createdAt", capabilities, manifest FROM versions
       WHERE plugin_id = $1 AND status = 'published' ORDER BY id DESC LIMIT $2`,

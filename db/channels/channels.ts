@@ -1,7 +1,7 @@
 /** Connected vendor inboxes and the addresses they had. */
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
-import { announceAddress } from '../postgres/notifications.ts';
+import { notifyAddressesSql } from '../postgres/notifications.ts';
 
 /** 128 random bits: nobody guesses one. */
 const ROUTING_BYTES = 16;
@@ -80,14 +80,14 @@ async function addAddress(tx: ClientBase, routingId: string, channelId: string, 
   await tx.query('INSERT INTO channel_addresses (routing_id, channel_id, installation_id) VALUES ($1, $2, $3)', [
     ...[routingId, channelId, installationId],
   ]);
-  await tx.query(announceAddress('SELECT $1::text AS routing_id'), [routingId]);
+  await tx.query(notifyAddressesSql('SELECT $1::text AS routing_id'), [routingId]);
 }
 
 async function retireAddresses(tx: ClientBase, column: 'channel_id' | 'installation_id', id: string): Promise<void> {
   await tx.query(
     `WITH retired AS (
        UPDATE channel_addresses SET retired_at = now() WHERE ${column} = $1 AND retired_at IS NULL RETURNING routing_id
-     ) ${announceAddress('SELECT routing_id FROM retired')}`,
+     ) ${notifyAddressesSql('SELECT routing_id FROM retired')}`,
     [id],
   );
 }

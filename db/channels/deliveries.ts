@@ -1,6 +1,6 @@
 /** Webhook requests at rest: written in groups, before their vendors are answered. */
 import type { ClientBase, Pool } from 'pg';
-import { announceDeliveries } from '../postgres/notifications.ts';
+import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 
 /** A header as it came: name and value, in Latin-1 as HTTP has them. */
 export type RawHeader = readonly [name: string, value: string];
@@ -42,7 +42,7 @@ export async function insertDeliveries(tx: ClientBase | Pool, group: readonly Ne
          FROM given ORDER BY at
        ON CONFLICT (id) DO NOTHING
      )
-     ${announceDeliveries('SELECT DISTINCT channel_id FROM given')}`,
+     ${notifyDeliveriesSql('SELECT DISTINCT channel_id FROM given')}`,
     values: [
       column(({ id }) => id),
       column(({ channelId }) => channelId),
@@ -69,7 +69,7 @@ export async function insertReply(
        INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
          headers, body, direction, traceparent)
        VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7) ON CONFLICT (id) DO NOTHING
-     ) ${announceDeliveries('SELECT $2::text AS channel_id')}`,
+     ) ${notifyDeliveriesSql('SELECT $2::text AS channel_id')}`,
     [
       reply.id,
       reply.channelId,

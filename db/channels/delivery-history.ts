@@ -1,7 +1,7 @@
 /** Deliveries as their user looks at them and replays them. `delivery-queue.ts` is how they are worked on. */
 import type { ClientBase, Pool } from 'pg';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
-import { announceDeliveries } from '../postgres/notifications.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 import type { RawHeader } from './deliveries.ts';
 
 export type DeliveryState = 'pending' | 'delivered' | 'dead';
@@ -43,7 +43,7 @@ export async function pageDeliveries(pool: Pool, query: DeliveryQuery): Promise<
       ORDER BY id DESC LIMIT $5`,
     [query.installationId, query.channelId ?? null, query.state ?? null, decodeCursor(query.cursor), query.limit + 1],
   );
-  return pageOf(found.rows, query.limit, (row) => row.id);
+  return toPage(found.rows, query.limit, (row) => row.id);
 }
 
 /** One delivery with the first bytes of its body; null: the installation has none of that id. */
@@ -81,7 +81,7 @@ export async function replayDeliveries(
                           AND EXISTS (SELECT 1 FROM channels c WHERE c.id = r.channel_id)
                         ORDER BY r.position LIMIT $5 FOR UPDATE)
         RETURNING d.channel_id
-     ) ${announceDeliveries('SELECT channel_id FROM replayed')}`,
+     ) ${notifyDeliveriesSql('SELECT channel_id FROM replayed')}`,
     [of.installationId, of.id ?? null, of.state ?? null, of.channelId ?? null, of.limit],
   );
   return replayed.rows.length;

@@ -3,19 +3,19 @@
  * and the next one only after that is delivered or dead.
  */
 import type { ClientBase, Pool } from 'pg';
-import { type Counted, countAttempt, countInterruption } from '../jobs/interruptions.ts';
-import { isHeld } from '../jobs/leases.ts';
+import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
+import { isLeaseHeldSql } from '../jobs/leases.ts';
 
-export interface Lane {
+export interface ChannelQueue {
   readonly channelId: string;
   /** `in`: a webhook request for `channel.receive`; `out`: an agent's reply for `channel.send`. */
   readonly direction: 'in' | 'out';
 }
-export interface ReadyLane extends Lane {
+export interface ReadyChannelQueue extends ChannelQueue {
   readonly installationId: string;
 }
 /** One attempt at one delivery. `attempt` counts from 1. */
-export interface ClaimedDelivery extends ReadyLane {
+export interface ClaimedDelivery extends ReadyChannelQueue {
   readonly id: string;
   readonly accountId: string;
   readonly routingId: string;
@@ -35,7 +35,7 @@ export interface ClaimedDelivery extends ReadyLane {
 const HEAD = `SELECT h.* FROM deliveries h
    WHERE h.channel_id = c.id AND h.direction = l.direction AND h.state = 'pending' ORDER BY h.position LIMIT 1`;
 const isFree = (column: string, lease: string) =>
-  `(${column} IS NULL OR ${column} = ${lease} OR NOT ${isHeld(column)})`;
+  `(${column} IS NULL OR ${column} = ${lease} OR NOT ${isLeaseHeldSql(column)})`;
 
 /**
  * Lanes whose head may be attempted now.
@@ -43,12 +43,12 @@ const isFree = (column: string, lease: string) =>
  * @param lease the asking supervisor's number: its own claims count as free, for it knows which lanes it is at
  * @param channelIds null: of all channels
  */
-export async function findReadyLanes(
+export async function findReadyChannelQueues(
   pool: Pool,
   lease: number,
   channelIds: readonly string[] | null,
-): Promise<ReadyLane[]> {
-  const found = await pool.query<ReadyLane>(
+): Promise<ReadyChannelQueue[]> {
+  const found = await pool.query<ReadyChannelQueue>(
     `SELECT d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId"
        FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction) CROSS JOIN LATERAL (${HEAD}) d
       WHERE ($2::text[] IS NULL OR c.id = ANY ($2)) AND d.next_attempt_at <= now()
@@ -60,9 +60,13 @@ export async function findReadyLanes(
 }
 
 /** Claims one attempt at the head of a lane. Null: there is none, it is too early, or another living supervisor is at it. */
-export async function claimHead(pool: Pool, lane: Lane, lease: number): Promise<ClaimedDelivery | null> {
+export async function claimNextDelivery(
+  pool: Pool,
+  lane: ChannelQueue,
+  lease: number,
+): Promise<ClaimedDelivery | null> {
   const found = await pool.query<ClaimedDelivery>(
-    `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruption}, claimed_by = $3
+    `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
       WHERE d.id = (SELECT h.id FROM deliveries h
                      WHERE h.channel_id = $1 AND h.direction = $2 AND h.state = 'pending'
                      ORDER BY h.position LIMIT 1)
@@ -95,7 +99,7 @@ export interface Postponement {
   /** Seconds; null: until the installation can run again. */
   readonly afterSeconds: number | null;
   readonly error: string;
-  readonly as: Counted;
+  readonly as: AttemptResult;
 }
 
 /** Puts a delivery back for a later attempt. Its lane waits with it. */
@@ -106,7 +110,7 @@ export async function postponeDelivery(
   { afterSeconds, error, as }: Postponement,
 ): Promise<void> {
   await pool.query(
-    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttempt('$5')},
+    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttemptSql('$5')},
             next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
       WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
     [id, lease, afterSeconds, error, as],

@@ -1,7 +1,11 @@
 /** The API's question "what does the plugin answer this vendor at once?", answered by whichever supervisor is first. */
 import type { Pool } from 'pg';
 import type { Listener } from '../postgres/listener.ts';
-import { announceHandshake, announceHandshaken, followHandshaken } from '../postgres/notifications.ts';
+import {
+  notifyHandshakeAnsweredSql,
+  notifyHandshakeRequestedSql,
+  subscribeToHandshakeAnswers,
+} from '../postgres/notifications.ts';
 import type { NewDelivery, RawHeader } from './deliveries.ts';
 
 /** What a vendor waits for, contract §7. Milliseconds. */
@@ -39,7 +43,7 @@ export async function requestHandshake(
   const until = performance.now() + withinMs;
   let wake: () => void = () => undefined;
   const look = () => wake();
-  const subscription = await followHandshaken(listener, (id) => id === delivery.id && look(), look);
+  const subscription = await subscribeToHandshakeAnswers(listener, (id) => id === delivery.id && look(), look);
   try {
     await insertHandshake(pool, delivery);
     for (let left = withinMs; left > 0; left = until - performance.now()) {
@@ -67,7 +71,7 @@ async function insertHandshake(pool: Pool, { body, ...head }: NewDelivery): Prom
     `WITH written AS (
        INSERT INTO handshakes (id, channel_id, installation_id, routing_id, received_at, method, query, headers, body)
        VALUES ($1, $2, $3, $4, to_timestamp($5 / 1000.0), $6, $7, $8, $9) RETURNING id
-     ) ${announceHandshake('SELECT id FROM written')}`,
+     ) ${notifyHandshakeRequestedSql('SELECT id FROM written')}`,
     [
       ...[head.id, head.channelId, head.installationId, head.routingId, head.receivedAt, head.method, head.query],
       ...[JSON.stringify(head.headers), body],
@@ -92,7 +96,7 @@ export async function claimHandshake(pool: Pool, id: string, lease: number): Pro
 export async function answerHandshake(pool: Pool, id: string, reply: HandshakeReply | null): Promise<void> {
   await pool.query(
     `WITH answered AS (UPDATE handshakes SET answer = $2 WHERE id = $1 RETURNING id)
-     ${announceHandshaken('SELECT id FROM answered')}`,
+     ${notifyHandshakeAnsweredSql('SELECT id FROM answered')}`,
     [id, JSON.stringify({ reply })],
   );
 }

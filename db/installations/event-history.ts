@@ -1,7 +1,7 @@
 /** Events as their user looks at them and replays them. `events.ts` is how they are delivered. */
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 
 export type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
@@ -35,7 +35,7 @@ export async function pageEvents(
       ORDER BY id DESC LIMIT $4`,
     [query.installationId, query.state ?? null, decodeCursor(query.cursor), query.limit + 1],
   );
-  return pageOf(found.rows, query.limit, (row) => row.id);
+  return toPage(found.rows, query.limit, (row) => row.id);
 }
 
 /** Makes a finished event pending again with all its attempts; a pending one stays as it is. Null: there is none. */

@@ -3,8 +3,8 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
-import { type Counted, countAttempt, countInterruption } from '../jobs/interruptions.ts';
-import { isHeld } from '../jobs/leases.ts';
+import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
+import { isLeaseHeldSql } from '../jobs/leases.ts';
 import type { Queues } from '../jobs/queues.ts';
 
 /** Jobs re-queued in one statement at start-up: bounds its memory, the next sweep takes the rest. */
@@ -71,9 +71,9 @@ export async function recordEvent<Type extends EventName>(
  */
 export async function claimEvent(pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> {
   const found = await pool.query<ClaimedEvent & { occurredAt: Date }>(
-    `UPDATE events SET attempts = attempts + 1, ${countInterruption}, claimed_by = $2
+    `UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
       WHERE id = $1 AND state = 'pending' AND next_attempt_at <= now()
-        AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isHeld('claimed_by')})
+        AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isLeaseHeldSql('claimed_by')})
       RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
         version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
         interruptions`,
@@ -101,7 +101,7 @@ export interface EventPostponement {
   readonly lease: number;
   readonly afterSeconds: number;
   readonly error: string;
-  readonly as: Counted;
+  readonly as: AttemptResult;
 }
 
 /**
@@ -115,7 +115,7 @@ export async function postponeEvent(
   { lease, afterSeconds, error, as }: EventPostponement,
 ): Promise<void> {
   await pool.query(
-    `UPDATE events SET claimed_by = NULL, last_error = $2, ${countAttempt('$4')},
+    `UPDATE events SET claimed_by = NULL, last_error = $2, ${countAttemptSql('$4')},
             next_attempt_at = now() + make_interval(secs => $3)
       WHERE id = $1 AND claimed_by = $5 AND state = 'pending'`,
     [event.id, error, afterSeconds, as, lease],
@@ -142,7 +142,7 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
     `SELECT e.id, e.installation_id, greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
        FROM events e
       WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.id = ANY ($2)
-        AND (e.claimed_by IS NULL OR e.claimed_by = $1 OR NOT ${isHeld('e.claimed_by')})
+        AND (e.claimed_by IS NULL OR e.claimed_by = $1 OR NOT ${isLeaseHeldSql('e.claimed_by')})
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
@@ -161,7 +161,7 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
  */
 export async function holdEvent(pool: Pool, eventId: string, why: string): Promise<void> {
   await pool.query(
-    `UPDATE events SET claimed_by = NULL, ${countAttempt("'nothing'")}, next_attempt_at = 'infinity', last_error = $2
+    `UPDATE events SET claimed_by = NULL, ${countAttemptSql("'nothing'")}, next_attempt_at = 'infinity', last_error = $2
       WHERE id = $1 AND state = 'pending'`,
     [eventId, why],
   );

@@ -1,12 +1,12 @@
 /** The end of an installation: everything it owned goes with it. */
 import type { Pool } from 'pg';
-import { removeAgentsOf } from '../accounts/agents.ts';
-import { dropMediaOf } from '../accounts/media.ts';
+import { deleteAgentsOfInstallation } from '../accounts/agents.ts';
+import { releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
-import { deleteConversations } from '../sessions/conversations.ts';
-import { lockChats } from '../sessions/session-removal.ts';
+import { deleteChannelSessions } from '../sessions/conversations.ts';
+import { lockAccountSessions } from '../sessions/session-removal.ts';
 import { abandonEvents } from './events.ts';
 
 /**
@@ -19,9 +19,9 @@ export async function removeInstallation(pool: Pool, queues: Queues, installatio
     const accountId = await lockLeaving(tx, installationId);
     if (accountId === null) return;
     const of = { accountId, installationId };
-    await deleteConversations(tx, queues, of);
-    await dropMediaOf(tx, installationId);
-    await removeAgentsOf(tx, queues, of);
+    await deleteChannelSessions(tx, queues, of);
+    await releaseMediaOfInstallation(tx, installationId);
+    await deleteAgentsOfInstallation(tx, queues, of);
     await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');
     await sweepDeletedPlugins(tx);
@@ -36,7 +36,7 @@ async function lockLeaving(tx: Transaction, installationId: string): Promise<str
   );
   const accountId = found.rows[0]?.accountId;
   if (accountId === undefined) return null;
-  await lockChats(tx, accountId);
+  await lockAccountSessions(tx, accountId);
   const locked = await tx.query(`SELECT 1 FROM installations WHERE id = $1 AND status = 'uninstalling' FOR UPDATE`, [
     installationId,
   ]);
@@ -44,7 +44,7 @@ async function lockLeaving(tx: Transaction, installationId: string): Promise<str
 }
 
 /** When the plugin's last word, `pluginUninstalled`, was recorded; null when it was said, given up or never asked for. */
-export async function findLastWord(pool: Pool, installationId: string): Promise<Date | null> {
+export async function findUninstallEventTime(pool: Pool, installationId: string): Promise<Date | null> {
   const found = await pool.query<{ occurredAt: Date }>(
     `SELECT occurred_at AS "occurredAt" FROM events
       WHERE installation_id = $1 AND type = 'pluginUninstalled' AND state = 'pending' ORDER BY id LIMIT 1`,

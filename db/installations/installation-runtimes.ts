@@ -1,6 +1,6 @@
 /** What the fleet tells about each child: a cache for the API to show, never the truth. */
 import type { Pool } from 'pg';
-import { isHeld } from '../jobs/leases.ts';
+import { isLeaseHeldSql } from '../jobs/leases.ts';
 
 export type RuntimeState = 'stopped' | 'starting' | 'running' | 'draining' | 'backoff' | 'failed';
 export interface LastExit {
@@ -56,7 +56,7 @@ export async function resetRuntimes(pool: Pool): Promise<void> {
   await pool.query(
     `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, inspected = false,
             updated_at = now()
-      WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isHeld('lease')})`,
+      WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isLeaseHeldSql('lease')})`,
   );
 }
 

@@ -5,7 +5,7 @@ import type { Manifest } from '../../sdk/contract/manifest.ts';
 import type { PageQuery, Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import type { RuntimeState } from './installation-runtimes.ts';
 
 export type VersionPolicy = 'Latest' | 'Pinned' | 'Draft';
@@ -100,7 +100,7 @@ export async function lockInstallation(tx: ClientBase, accountId: string, id: st
 }
 
 /** The account's live installation of a plugin. */
-export async function findInstallationOf(
+export async function findInstallationOfPlugin(
   pool: ClientBase | Pool,
   accountId: string,
   pluginId: string,
@@ -118,7 +118,7 @@ export async function pageInstallations(pool: Pool, accountId: string, query: Pa
     `${SELECT} WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
     [accountId, decodeCursor(query.cursor), query.limit + 1],
   );
-  return pageOf(found.rows, query.limit, (row) => row.id);
+  return toPage(found.rows, query.limit, (row) => row.id);
 }
 
 /**
@@ -208,12 +208,20 @@ export async function changeInstallation(tx: ClientBase, id: string, changes: In
 }
 
 /** The live installations of a plugin that follow a policy, locked until the transaction ends, in one fixed order. */
-export async function lockFollowers(tx: ClientBase, pluginId: string, policy: VersionPolicy): Promise<Installation[]> {
+export async function lockInstallationsByPolicy(
+  tx: ClientBase,
+  pluginId: string,
+  policy: VersionPolicy,
+): Promise<Installation[]> {
   return lockWhere(tx, pluginId, 'i.version_policy = $2', policy);
 }
 
 /** The live installations of a plugin that run a version, whatever their policy. */
-export async function lockRunning(tx: ClientBase, pluginId: string, versionId: string): Promise<Installation[]> {
+export async function lockInstallationsRunning(
+  tx: ClientBase,
+  pluginId: string,
+  versionId: string,
+): Promise<Installation[]> {
   return lockWhere(tx, pluginId, 'i.current_version_id = $2', versionId);
 }
 
@@ -223,7 +231,7 @@ export async function lockRunning(tx: ClientBase, pluginId: string, versionId: s
  *
  * @returns the ids of those being removed
  */
-export async function leaveVersion(tx: ClientBase, versionId: string): Promise<string[]> {
+export async function detachInstallations(tx: ClientBase, versionId: string): Promise<string[]> {
   const left = await tx.query<{ id: string; status: InstallationStatus }>(
     'UPDATE installations SET current_version_id = NULL WHERE current_version_id = $1 RETURNING id, status',
     [versionId],
@@ -232,12 +240,16 @@ export async function leaveVersion(tx: ClientBase, versionId: string): Promise<s
 }
 
 /** The live installations of a plugin whose user is asked about a version. */
-export async function lockAsked(tx: ClientBase, pluginId: string, versionId: string): Promise<Installation[]> {
+export async function lockInstallationsOffered(
+  tx: ClientBase,
+  pluginId: string,
+  versionId: string,
+): Promise<Installation[]> {
   return lockWhere(tx, pluginId, 'i.pending_version_id = $2', versionId);
 }
 
 /** All live installations of a plugin. */
-export async function lockAll(tx: ClientBase, pluginId: string): Promise<Installation[]> {
+export async function lockInstallationsOfPlugin(tx: ClientBase, pluginId: string): Promise<Installation[]> {
   return lockWhere(tx, pluginId, '$2::text IS NULL', null);
 }
 
@@ -263,7 +275,7 @@ export async function countInstallations(pool: Pool, pluginIds: readonly string[
 }
 
 /** Which of these plugins the account has installed: plugin id to installation id. */
-export async function findInstalled(
+export async function findInstallationIds(
   pool: Pool,
   accountId: string,
   pluginIds: readonly string[],

@@ -1,12 +1,12 @@
 /** `host.storage`: a small key-value store for each installation, removed with it. */
 import type { Pool } from 'pg';
-import { inTransaction, lockNamed, type Transaction } from '../postgres/pool.ts';
+import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 
 /** Keys one `list` answers at most. */
 const LIST_LIMIT = 10_000;
 
 /** The JSON text under a key, or null. */
-export async function readStored(pool: Pool, installationId: string, key: string): Promise<string | null> {
+export async function readStorageValue(pool: Pool, installationId: string, key: string): Promise<string | null> {
   const found = await pool.query<{ value: string }>(
     'SELECT value FROM installation_storage WHERE installation_id = $1 AND key = $2',
     [installationId, key],
@@ -20,7 +20,7 @@ export async function readStored(pool: Pool, installationId: string, key: string
  * @param signal when it aborts before the commit, nothing is stored
  * @returns whether there was room
  */
-export function writeStored(
+export function writeStorageValue(
   pool: Pool,
   installationId: string,
   entry: { readonly key: string; readonly value: string },
@@ -30,7 +30,7 @@ export function writeStored(
   const size = Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
   const write = async (tx: Transaction): Promise<boolean> => {
     // Two writes at once must not both see room for one.
-    await lockNamed(tx, `storage:${installationId}`);
+    await takeNamedLock(tx, `storage:${installationId}`);
     const used = await tx.query<{ bytes: string }>(
       `SELECT coalesce(sum(size_bytes), 0) AS bytes FROM installation_storage
         WHERE installation_id = $1 AND key <> $2`,
@@ -50,12 +50,12 @@ export function writeStored(
 }
 
 /** Removes a key. */
-export async function deleteStored(pool: Pool, installationId: string, key: string): Promise<void> {
+export async function deleteStorageValue(pool: Pool, installationId: string, key: string): Promise<void> {
   await pool.query('DELETE FROM installation_storage WHERE installation_id = $1 AND key = $2', [installationId, key]);
 }
 
 /** The keys that start with a prefix, sorted. */
-export async function listStored(pool: Pool, installationId: string, prefix: string): Promise<string[]> {
+export async function listStorageKeys(pool: Pool, installationId: string, prefix: string): Promise<string[]> {
   const found = await pool.query<{ key: string }>(
     `SELECT key FROM installation_storage WHERE installation_id = $1 AND starts_with(key, $2) ORDER BY key LIMIT $3`,
     [installationId, prefix, LIST_LIMIT],

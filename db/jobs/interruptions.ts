@@ -7,10 +7,10 @@
 export const INTERRUPTIONS_MAX = 20;
 
 /** SQL, in the statement that claims a row: a claim that somebody left behind is an interruption. */
-export const countInterruption = `interruptions = least(interruptions + (claimed_by IS NOT NULL)::int, ${INTERRUPTIONS_MAX})`;
+export const countInterruptionSql = `interruptions = least(interruptions + (claimed_by IS NOT NULL)::int, ${INTERRUPTIONS_MAX})`;
 
 /** How an attempt that did not succeed counts. */
-export type Counted =
+export type AttemptResult =
   /** The plugin had its chance. */
   | 'failure'
   /** It was cut short. */
@@ -18,6 +18,6 @@ export type Counted =
   /** It was never begun. */
   | 'nothing';
 
-/** SQL: the changes to the counters of a row. `parameter` is a `Counted`. */
-export const countAttempt = (parameter: string): string =>
+/** SQL: the changes to the counters of a row. `parameter` is a `AttemptResult`. */
+export const countAttemptSql = (parameter: string): string =>
   `attempts = attempts - (${parameter} = 'nothing')::int, interruptions = interruptions + (${parameter} = 'interruption')::int`;

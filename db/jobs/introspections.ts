@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { registrations } from '../../sdk/contract/protocol.ts';
 import type { Listener, Subscription } from '../postgres/listener.ts';
-import { announceIntrospection, followIntrospections } from '../postgres/notifications.ts';
+import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import type { Queues } from './queues.ts';
 
 /** How long the API waits: 5 s for the child, and what a queue behind others may take. Milliseconds. */
@@ -88,7 +88,7 @@ async function awaitNotice(listener: Listener, id: string): Promise<Answered> {
     noticed = true;
     wake();
   };
-  const subscription = await followIntrospections(listener, (answeredId) => answeredId === id && look(), look);
+  const subscription = await subscribeToIntrospections(listener, (answeredId) => answeredId === id && look(), look);
   return {
     subscription,
     wait: (ms) => {
@@ -130,7 +130,7 @@ export async function answerIntrospection(pool: Pool, id: string, result: Intros
     id,
     JSON.stringify(result),
   ]);
-  await announceIntrospection(pool, id);
+  await notifyIntrospectionAnswered(pool, id);
 }
 
 /** Re-queues questions that somebody still waits for, and forgets the rest. */

@@ -25,7 +25,7 @@ export type Passwords = z.infer<typeof passwords>;
  *
  * @throws with one sentence when it belongs to another major version of PostgreSQL
  */
-export async function makeCluster(dataDir: string, binaries: PostgresBinaries, launcher: Launcher): Promise<string> {
+export async function createCluster(dataDir: string, binaries: PostgresBinaries, launcher: Launcher): Promise<string> {
   const cluster = join(dataDir, 'postgres');
   if (!existsSync(cluster)) {
     const unfinished = join(dataDir, 'postgres.new');

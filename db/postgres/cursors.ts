@@ -25,7 +25,7 @@ export function decodeCursor(cursor: string | undefined): string | null {
 }
 
 /** Cuts a result that was asked for with `limit + 1` rows into a page. */
-export function pageOf<T>(rows: T[], limit: number, keyOf: (row: T) => string): Page<T> {
+export function toPage<T>(rows: T[], limit: number, keyOf: (row: T) => string): Page<T> {
   const items = rows.slice(0, limit);
   const last = items.at(-1);
   return { items, nextCursor: rows.length > limit && last !== undefined ? encodeCursor(keyOf(last)) : null };

@@ -5,7 +5,7 @@ import { escapeIdentifier, escapeLiteral } from 'pg';
 import { z } from 'zod';
 import { lockDataDir, type Purpose, replaceFile } from '../files/data-dir.ts';
 import { findBinaries } from './binaries.ts';
-import { makeCluster, type Passwords, readPasswords } from './cluster.ts';
+import { createCluster, type Passwords, readPasswords } from './cluster.ts';
 import { withConnection } from './dedicated-connection.ts';
 import { chooseLauncher } from './launcher.ts';
 import { stopOrphans } from './orphaned-servers.ts';
@@ -56,7 +56,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   try {
     const binaries = await findBinaries();
     const launcher = chooseLauncher(binaries.postgres);
-    const cluster = await makeCluster(dataDir, binaries, launcher);
+    const cluster = await createCluster(dataDir, binaries, launcher);
     const passwords = await readPasswords(dataDir);
     const parameters = { ...(options.throwAway ? careless : durable), ...discreet };
     const logFile = join(dataDir, 'postgres.log');

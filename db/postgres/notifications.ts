@@ -17,7 +17,7 @@ const HANDSHAKEN = 'bulkhead_handshaken';
  *
  * @param tx the transaction that changes the installation
  */
-export async function announceInstallation(tx: ClientBase | Pool, installationId: string): Promise<void> {
+export async function notifyInstallationChanged(tx: ClientBase | Pool, installationId: string): Promise<void> {
   await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE id = $2`, [
     INSTALLATIONS,
     installationId,
@@ -25,7 +25,7 @@ export async function announceInstallation(tx: ClientBase | Pool, installationId
 }
 
 /** Announces all installations that run or could run a plugin's versions: after a publish, a yank or a block. */
-export async function announcePlugin(tx: ClientBase | Pool, pluginId: string): Promise<void> {
+export async function notifyPluginChanged(tx: ClientBase | Pool, pluginId: string): Promise<void> {
   await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE plugin_id = $2`, [
     INSTALLATIONS,
     pluginId,
@@ -38,7 +38,7 @@ export interface InstallationChange {
 }
 
 /** Subscribes to changes of installations. `onEverything` follows a lost connection: notices may have been missed. */
-export function followInstallations(
+export function subscribeToInstallations(
   listener: Listener,
   onChange: (change: InstallationChange) => void,
   onEverything: () => void,
@@ -51,22 +51,25 @@ export function followInstallations(
 }
 
 /** Tells every supervisor to end an installation's child; a call or an event starts it anew. */
-export async function announceRestart(tx: ClientBase | Pool, installationId: string): Promise<void> {
+export async function notifyRestartRequested(tx: ClientBase | Pool, installationId: string): Promise<void> {
   await tx.query('SELECT pg_notify($1, $2)', [RESTARTS, installationId]);
 }
 
 /** Subscribes to restarts. One missed in a reconnect is the operator's to ask for again. */
-export function followRestarts(listener: Listener, onRestart: (installationId: string) => void): Promise<Subscription> {
+export function subscribeToRestarts(
+  listener: Listener,
+  onRestart: (installationId: string) => void,
+): Promise<Subscription> {
   return listener.listen(RESTARTS, { onNotice: onRestart, onReconnect: () => undefined });
 }
 
 /** Tells the asking API process that its introspection is answered. */
-export async function announceIntrospection(tx: ClientBase | Pool, introspectionId: string): Promise<void> {
+export async function notifyIntrospectionAnswered(tx: ClientBase | Pool, introspectionId: string): Promise<void> {
   await tx.query('SELECT pg_notify($1, $2)', [INTROSPECTED, introspectionId]);
 }
 
 /** Subscribes to answered introspections. */
-export function followIntrospections(
+export function subscribeToIntrospections(
   listener: Listener,
   onAnswer: (introspectionId: string) => void,
   onEverything: () => void,
@@ -75,17 +78,17 @@ export function followIntrospections(
 }
 
 /** Tells every supervisor that a session was cleared or deleted. */
-export async function announceSession(tx: ClientBase | Pool, sessionId: string): Promise<void> {
+export async function notifySessionChanged(tx: ClientBase | Pool, sessionId: string): Promise<void> {
   await tx.query('SELECT pg_notify($1, $2)', [SESSIONS, sessionId]);
 }
 
 /** Tells every supervisor that sessions were deleted. */
-export async function announceSessions(tx: ClientBase | Pool, sessionIds: readonly string[]): Promise<void> {
+export async function notifySessionsDeleted(tx: ClientBase | Pool, sessionIds: readonly string[]): Promise<void> {
   await tx.query('SELECT pg_notify($1, id) FROM unnest($2::text[]) AS gone(id)', [SESSIONS, sessionIds]);
 }
 
 /** Subscribes to sessions that were cleared or deleted. */
-export function followSessions(
+export function subscribeToSessions(
   listener: Listener,
   onChange: (sessionId: string) => void,
   onEverything: () => void,
@@ -94,11 +97,11 @@ export function followSessions(
 }
 
 /** SQL that tells supervisors of new deliveries, to be the end of the statement that writes them. `of` selects `channel_id`. */
-export const announceDeliveries = (of: string): string =>
+export const notifyDeliveriesSql = (of: string): string =>
   `SELECT pg_notify('${DELIVERIES}', channel_id) FROM (${of}) AS told`;
 
 /** Subscribes to new deliveries. */
-export function followDeliveries(
+export function subscribeToDeliveries(
   listener: Listener,
   onChannel: (channelId: string) => void,
   onEverything: () => void,
@@ -107,11 +110,11 @@ export function followDeliveries(
 }
 
 /** SQL that tells every API process that addresses are new or retired. `of` selects `routing_id`. */
-export const announceAddress = (of: string): string =>
+export const notifyAddressesSql = (of: string): string =>
   `SELECT pg_notify('${ADDRESSES}', routing_id) FROM (${of}) AS told`;
 
 /** Subscribes to addresses that are new or retired. */
-export function followAddresses(
+export function subscribeToAddresses(
   listener: Listener,
   onAddress: (routingId: string) => void,
   onEverything: () => void,
@@ -120,18 +123,20 @@ export function followAddresses(
 }
 
 /** SQL that asks the supervisors for a handshake. `of` selects `id`. */
-export const announceHandshake = (of: string): string => `SELECT pg_notify('${HANDSHAKES}', id) FROM (${of}) AS told`;
+export const notifyHandshakeRequestedSql = (of: string): string =>
+  `SELECT pg_notify('${HANDSHAKES}', id) FROM (${of}) AS told`;
 
 /** Subscribes to handshakes that are asked for. One missed in a reconnect is not looked for: its vendor has gone. */
-export function followHandshakes(listener: Listener, onAsked: (id: string) => void): Promise<Subscription> {
+export function subscribeToHandshakeRequests(listener: Listener, onAsked: (id: string) => void): Promise<Subscription> {
   return listener.listen(HANDSHAKES, { onNotice: onAsked, onReconnect: () => undefined });
 }
 
 /** SQL that tells the asking API process that its handshake is answered. `of` selects `id`. */
-export const announceHandshaken = (of: string): string => `SELECT pg_notify('${HANDSHAKEN}', id) FROM (${of}) AS told`;
+export const notifyHandshakeAnsweredSql = (of: string): string =>
+  `SELECT pg_notify('${HANDSHAKEN}', id) FROM (${of}) AS told`;
 
 /** Subscribes to answered handshakes. */
-export function followHandshaken(
+export function subscribeToHandshakeAnswers(
   listener: Listener,
   onAnswer: (id: string) => void,
   onEverything: () => void,

@@ -96,7 +96,7 @@ export async function inTransaction<T>(
  *
  * @param name any text; two callers with the same name exclude each other, over all processes of this database
  */
-export async function lockNamed(tx: Transaction, name: string): Promise<void> {
+export async function takeNamedLock(tx: Transaction, name: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [name]);
 }
 

@@ -1,6 +1,6 @@
 /** What plugins reached through `host`: every call and denial, without its content. */
 import type { Pool } from 'pg';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const DAY_MS = 86_400_000;
@@ -63,5 +63,5 @@ export async function pageAudit(
     [query.installationId, decodeCursor(query.cursor), query.limit + 1],
   );
   const rows = found.rows.map((row) => ({ ...row, at: new Date(row.at).toISOString() }));
-  return pageOf(rows, query.limit, (row) => row.id);
+  return toPage(rows, query.limit, (row) => row.id);
 }

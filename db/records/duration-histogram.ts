@@ -1,14 +1,14 @@
-/** Durations counted by size: what percentiles of many calls are estimated from. */
+/** A histogram of durations, from which percentiles are estimated. */
 
 /** Upper bounds of the counts, milliseconds; one more counts what is longer. Stored by position: never change them. */
 export const DURATION_BOUNDS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000,
 ] as const;
 
-export const noDurations = (): number[] => new Array<number>(DURATION_BOUNDS.length + 1).fill(0);
+export const createEmptyHistogram = (): number[] => new Array<number>(DURATION_BOUNDS.length + 1).fill(0);
 
 /** Which count a duration belongs to. */
-export function bucketOf(ms: number): number {
+export function findBucket(ms: number): number {
   const found = DURATION_BOUNDS.findIndex((bound) => ms <= bound);
   return found === -1 ? DURATION_BOUNDS.length : found;
 }
@@ -17,7 +17,7 @@ export function bucketOf(ms: number): number {
  * The duration under which that share of calls stayed, milliseconds, as if the calls of a count were spread evenly over
  * it; null without calls.
  */
-export function percentileOf(counts: readonly number[] | null, share: number): number | null {
+export function estimatePercentile(counts: readonly number[] | null, share: number): number | null {
   const total = counts?.reduce((sum, count) => sum + count, 0) ?? 0;
   if (counts === null || total === 0) return null;
   let below = 0;

@@ -1,7 +1,7 @@
 /** Log lines of plugins: written in batches, read newest first, kept for a day. */
 import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 
@@ -99,7 +99,7 @@ export async function pageLogs(pool: Pool, query: LogQuery): Promise<Page<Stored
     ],
   );
   const rows = found.rows.map((row) => ({ ...row, at: new Date(row.at).toISOString() }));
-  return pageOf(rows, query.limit, (row) => row.id);
+  return toPage(rows, query.limit, (row) => row.id);
 }
 
 /** Where to go on reading forwards. */
@@ -139,7 +139,7 @@ export async function readLogs(
 }
 
 /** The id of an installation's newest line, whatever its level; null without any. */
-export async function newestLog(pool: Pool, installationId: string): Promise<string | null> {
+export async function findNewestLogId(pool: Pool, installationId: string): Promise<string | null> {
   const found = await pool.query<{ id: string }>(
     `SELECT id FROM plugin_logs WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours'
       ORDER BY id DESC LIMIT 1`,
@@ -149,7 +149,7 @@ export async function newestLog(pool: Pool, installationId: string): Promise<str
 }
 
 /** Subscribes to "new lines". `onEverything` follows a lost connection: notices may have been missed. */
-export function followLogs(
+export function subscribeToLogs(
   listener: Listener,
   onWritten: (installationId: string) => void,
   onEverything: () => void,

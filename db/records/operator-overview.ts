@@ -1,7 +1,7 @@
 /** What operators look at, in the command and in the console: the fleet, plugins by what they cost, dead letters. */
 import type { Pool } from 'pg';
 import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
-import { percentiles } from './rollups.ts';
+import { estimatePercentiles } from './rollups.ts';
 
 export interface FleetRow {
   readonly installationId: string;
@@ -70,7 +70,7 @@ export async function listPluginCosts(pool: Pool, hours: number, limit: number):
       ORDER BY coalesce(c.failures / nullif(c.calls, 0), 0) DESC, c.calls DESC NULLS LAST, p.slug LIMIT $2`,
     [hours, limit],
   );
-  return rows.map(({ buckets, ...row }) => ({ ...row, ...percentiles(buckets) }));
+  return rows.map(({ buckets, ...row }) => ({ ...row, ...estimatePercentiles(buckets) }));
 }
 
 export interface DeadLetter {
@@ -85,7 +85,7 @@ export interface DeadLetter {
 }
 
 /** Deliveries and events that used up their attempts, newest first. @param installationId null: of all */
-export async function listDead(pool: Pool, installationId: string | null, limit: number): Promise<DeadLetter[]> {
+export async function listDeadLetters(pool: Pool, installationId: string | null, limit: number): Promise<DeadLetter[]> {
   const found = await pool.query<DeadLetter>(
     `SELECT l.*, p.slug FROM (
        (SELECT id, 'delivery' AS kind, installation_id AS "installationId", direction || ' ' || method AS what, attempts,

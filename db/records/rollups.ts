@@ -1,7 +1,7 @@
 /** What installations did, by minute: sums that the supervisor adds and the API reads. */
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
-import { percentileOf } from './duration-histogram.ts';
+import { estimatePercentile } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
 
@@ -143,7 +143,7 @@ export async function readPoints(pool: Pool, installationId: string, { from, to,
   );
   return found.rows.map(({ at, buckets, ...sums }) => ({
     ...{ at: at.toISOString(), ...sums },
-    ...percentiles(buckets),
+    ...estimatePercentiles(buckets),
   }));
 }
 
@@ -168,14 +168,14 @@ export async function readHandlers(
   );
   return found.rows.map(({ buckets, lastAt, ...sums }) => ({
     ...sums,
-    ...percentiles(buckets),
+    ...estimatePercentiles(buckets),
     lastAt: lastAt.toISOString(),
   }));
 }
 
-export const percentiles = (buckets: readonly number[] | null) => ({
-  p50Ms: percentileOf(buckets, 0.5),
-  p95Ms: percentileOf(buckets, 0.95),
+export const estimatePercentiles = (buckets: readonly number[] | null) => ({
+  p50Ms: estimatePercentile(buckets, 0.5),
+  p95Ms: estimatePercentile(buckets, 0.95),
 });
 
 export interface Handler {

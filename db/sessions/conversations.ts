@@ -2,7 +2,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction } from '../postgres/pool.ts';
-import { removeChats } from './session-removal.ts';
+import { deleteSessions } from './session-removal.ts';
 
 /** The session of a conversation; null: it has none yet. */
 export async function findConversation(pool: Pool, channelId: string, key: string): Promise<string | null> {
@@ -71,7 +71,7 @@ export async function setChannelAgent(
  * Removes the sessions of an installation's channels, or of one of them: the chats go with the connection. The channels
  * are kept until the transaction ends, so that no further one starts; the account's chats are locked already.
  */
-export async function deleteConversations(
+export async function deleteChannelSessions(
   tx: Transaction,
   queues: Queues,
   of: { readonly accountId: string; readonly installationId: string; readonly channelId?: string },
@@ -84,5 +84,5 @@ export async function deleteConversations(
     'SELECT session_id AS id FROM conversations WHERE channel_id = ANY ($1) ORDER BY session_id',
     [channels.rows.map(({ id }) => id)],
   );
-  await removeChats(tx, queues, { accountId: of.accountId, sessionIds: found.rows.map(({ id }) => id) });
+  await deleteSessions(tx, queues, { accountId: of.accountId, sessionIds: found.rows.map(({ id }) => id) });
 }

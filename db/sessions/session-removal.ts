@@ -3,8 +3,8 @@ import { randomUUIDv7 } from 'node:crypto';
 import { events } from '../../sdk/contract/protocol.ts';
 import { DRAFT_SEM_VER } from '../installations/account-plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { announceSessions } from '../postgres/notifications.ts';
-import { lockNamed, type Transaction } from '../postgres/pool.ts';
+import { notifySessionsDeleted } from '../postgres/notifications.ts';
+import { type Transaction, takeNamedLock } from '../postgres/pool.ts';
 
 /** Chats removed, and events written, by one statement: bounds memory and the time of each. */
 const AT_ONCE = 1_000;
@@ -24,14 +24,15 @@ interface Listening {
  * Holds the account's chats until the transaction ends: two removals that meet in some of them would wait for each other
  * for ever. To be taken before any row.
  */
-export const lockChats = (tx: Transaction, accountId: string): Promise<void> => lockNamed(tx, `chats:${accountId}`);
+export const lockAccountSessions = (tx: Transaction, accountId: string): Promise<void> =>
+  takeNamedLock(tx, `sessions:${accountId}`);
 
 /**
  * Removes sessions with their transcripts and tells supervisors and the account's plugins, with the commit.
  *
  * @param of the account, whose chats the transaction has locked; sessions that are gone are passed over
  */
-export async function removeChats(
+export async function deleteSessions(
   tx: Transaction,
   queues: Queues,
   of: { readonly accountId: string; readonly sessionIds: readonly string[] },
@@ -43,7 +44,7 @@ export async function removeChats(
       `DELETE FROM sessions WHERE account_id = $1 AND id = ANY ($2) RETURNING id AS "sessionId", agent_id AS "agentId"`,
       [of.accountId, of.sessionIds.slice(start, start + AT_ONCE)],
     );
-    await announceSessions(
+    await notifySessionsDeleted(
       tx,
       removed.rows.map(({ sessionId }) => sessionId),
     );

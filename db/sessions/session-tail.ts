@@ -12,7 +12,7 @@ const POSITION = /^(\d{1,19})-(\d{1,18})$/;
 export const isMessagePosition = (text: string): boolean => POSITION.test(text);
 
 /** Subscribes to accounts whose transcripts grew. */
-export function followMessages(
+export function subscribeToMessages(
   listener: Listener,
   onAdded: (accountId: string) => void,
   onEverything: () => void,

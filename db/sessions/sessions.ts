@@ -3,8 +3,8 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import type { role, transcriptMessage } from '../../sdk/contract/payloads.ts';
-import { decodeCursor, type Page, pageOf } from '../postgres/cursors.ts';
-import { announceSession } from '../postgres/notifications.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import { notifySessionChanged } from '../postgres/notifications.ts';
 
 export interface Session {
   readonly id: string;
@@ -79,7 +79,7 @@ export async function pageSessions(
       ORDER BY id DESC LIMIT $3`,
     [query.accountId, decodeCursor(query.cursor), query.limit + 1],
   );
-  return pageOf(found.rows.map(toSession), query.limit, (row) => row.id);
+  return toPage(found.rows.map(toSession), query.limit, (row) => row.id);
 }
 
 /** Adds to a transcript, in the given order. A message whose id is in it already is not added twice. */
@@ -155,7 +155,7 @@ export async function pageMessages(
     `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY position LIMIT $3`,
     [query.sessionId, after !== null && /^\d{1,18}$/.test(after) ? after : '0', query.limit + 1],
   );
-  const page = pageOf(found.rows, query.limit, (row) => row.position);
+  const page = toPage(found.rows, query.limit, (row) => row.position);
   return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
 }
 
@@ -180,7 +180,7 @@ export async function countMessages(tx: ClientBase | Pool, sessionId: string): P
 export async function clearSession(tx: ClientBase | Pool, sessionId: string): Promise<number | null> {
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   if (marked.rowCount === 0) return null;
-  await announceSession(tx, sessionId);
+  await notifySessionChanged(tx, sessionId);
   const removed = await tx.query('DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
   return removed.rowCount ?? 0;
 }
@@ -188,6 +188,6 @@ export async function clearSession(tx: ClientBase | Pool, sessionId: string): Pr
 /** Removes a session with its transcript. False: it was gone. */
 export async function deleteSession(tx: ClientBase | Pool, sessionId: string): Promise<boolean> {
   const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
-  await announceSession(tx, sessionId);
+  await notifySessionChanged(tx, sessionId);
   return (removed.rowCount ?? 0) > 0;
 }

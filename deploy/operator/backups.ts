@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { checkBackup } from '../../db/backup/check.ts';
 import { writeBackup } from '../../db/backup/create.ts';
-import { BackupError, inWords } from '../../db/backup/format.ts';
+import { BackupError, formatBytes } from '../../db/backup/format.ts';
 import { restoreBackup } from '../../db/backup/restore.ts';
 import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
 import { findEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
@@ -19,7 +19,7 @@ export const backup: OperatorCommand = {
     const done = await writeBackup(url, settings.DATA_DIR, path, say);
     const checked = options.check === true ? await checkBackup(url, path, say) : null;
     const proved = checked === null ? '' : ` It was restored for a try, and ${checked.secrets} secrets open.`;
-    const what = `${done.rows} rows and ${done.files} files (${inWords(done.bytes)})`;
+    const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
     return {
       sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets.${proved}`,
       fields: { path, ...done, checked },

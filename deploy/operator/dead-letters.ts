@@ -5,7 +5,7 @@ import { replayDeliveries } from '../../db/channels/delivery-history.ts';
 import { replayEvent } from '../../db/installations/event-history.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { listDead } from '../../db/records/operator-overview.ts';
+import { listDeadLetters } from '../../db/records/operator-overview.ts';
 import { type Given, numberOf, type OperatorCommand, tableOf, textOf, UsageError } from './command.ts';
 
 const LINES = 100;
@@ -24,7 +24,7 @@ export const deadLetters: OperatorCommand = {
   },
   async run(given, place) {
     const limit = numberOf(given, 'limit', LINES, LINES_MAX);
-    const items = await listDead((await place.database()).pool, textOf(given, 'installation'), limit);
+    const items = await listDeadLetters((await place.database()).pool, textOf(given, 'installation'), limit);
     const heading = ['ID', 'KIND', 'PLUGIN', 'INSTALLATION', 'WHAT', 'ATTEMPTS', 'AT', 'LAST ERROR'];
     const lines = items.map((item) => [
       ...[item.id, item.kind, item.slug, item.installationId, item.what, item.attempts, item.at, item.lastError],

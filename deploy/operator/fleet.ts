@@ -1,7 +1,7 @@
 /** Looks at what runs and what is installed, and starts an installation anew. */
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { announceInstallation, announceRestart } from '../../db/postgres/notifications.ts';
+import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listFleet } from '../../db/records/operator-overview.ts';
 import { type Given, numberOf, type OperatorCommand, tableOf, textOf } from './command.ts';
@@ -94,8 +94,8 @@ export const restart: OperatorCommand = {
         [installationId],
       );
       await recordAction(tx, { action: 'restart', subject: installationId });
-      await announceInstallation(tx, installationId);
-      await announceRestart(tx, installationId);
+      await notifyInstallationChanged(tx, installationId);
+      await notifyRestartRequested(tx, installationId);
       return row.slug;
     });
     return {

@@ -1,6 +1,6 @@
 /** From a bearer token to the account it acts as: the first step of every request. */
 import type { Pool } from 'pg';
-import { type Account, accountOf } from '../../db/accounts/accounts.ts';
+import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import type { TokenVerifier } from './tokens.ts';
 
 /**
@@ -38,7 +38,7 @@ export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => numbe
     async function load(): Promise<Account> {
       const { subject, expiresAt } = await verifier.verify(token);
       entry.until = Math.min(entry.until, expiresAt);
-      const account = await accountOf(pool, subject);
+      const account = await findOrCreateAccount(pool, subject);
       entry.proven = true;
       return account;
     }

@@ -2,7 +2,7 @@
  * Which lanes are worked on: each by one worker, at most so many of one installation at once, in turns, so that a busy
  * channel starves nobody.
  */
-import type { ReadyLane } from '../../db/channels/delivery-queue.ts';
+import type { ReadyChannelQueue } from '../../db/channels/delivery-queue.ts';
 
 export interface LaneSchedulerOptions {
   /** Lanes worked on at once. */
@@ -12,19 +12,19 @@ export interface LaneSchedulerOptions {
   /** How often all lanes are looked at: the grain of retries and the backstop of a lost notice, milliseconds. */
   readonly pollMs: number;
   /** Lanes whose head may be attempted now; null: of all channels. */
-  find(channelIds: readonly string[] | null): Promise<readonly ReadyLane[]>;
+  find(channelIds: readonly string[] | null): Promise<readonly ReadyChannelQueue[]>;
   /** Attempts the head of a lane. Answers whether the next one may follow at once. */
-  work(lane: ReadyLane): Promise<boolean>;
+  work(lane: ReadyChannelQueue): Promise<boolean>;
   onError(error: Error): void;
 }
 
-const keyOf = ({ channelId, direction }: ReadyLane): string => `${direction} ${channelId}`;
+const keyOf = ({ channelId, direction }: ReadyChannelQueue): string => `${direction} ${channelId}`;
 
 export class LaneScheduler {
   readonly #options: LaneSchedulerOptions;
   /** In the order they get their turn. */
-  readonly #waiting = new Map<string, ReadyLane>();
-  readonly #running = new Map<string, { readonly lane: ReadyLane; readonly done: Promise<void> }>();
+  readonly #waiting = new Map<string, ReadyChannelQueue>();
+  readonly #running = new Map<string, { readonly lane: ReadyChannelQueue; readonly done: Promise<void> }>();
   /** Found ready again while they were worked on. */
   readonly #again = new Set<string>();
   /** Channels to look at; null: all. */
@@ -71,7 +71,7 @@ export class LaneScheduler {
       });
   }
 
-  #add(lanes: readonly ReadyLane[]): void {
+  #add(lanes: readonly ReadyChannelQueue[]): void {
     for (const lane of lanes) {
       if (this.#running.has(keyOf(lane))) this.#again.add(keyOf(lane));
       else this.#waiting.set(keyOf(lane), lane);
@@ -95,7 +95,7 @@ export class LaneScheduler {
     return count;
   }
 
-  async #run(key: string, lane: ReadyLane): Promise<void> {
+  async #run(key: string, lane: ReadyChannelQueue): Promise<void> {
     let more = false;
     try {
       more = await this.#options.work(lane);

@@ -1,5 +1,5 @@
 /** When an event is tried again, and when no more. Pure. */
-import type { Counted } from '../../db/jobs/interruptions.ts';
+import type { AttemptResult } from '../../db/jobs/interruptions.ts';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import { type Attempted, isInterrupted } from './webhook-retry-policy.ts';
@@ -14,7 +14,7 @@ export const LAST_WORD_MS = 5 * 60_000;
 
 export type EventVerdict =
   | { readonly kind: 'delivered' }
-  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: Counted }
+  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: AttemptResult }
   | { readonly kind: 'dead'; readonly error: string };
 
 /**

@@ -1,10 +1,10 @@
 /** One attempt at the head of a lane: claimed by its row, handed to the plugin, judged, written down. */
 import { randomUUIDv7 } from 'node:crypto';
 import {
+  type ChannelQueue,
   type ClaimedDelivery,
-  claimHead,
+  claimNextDelivery,
   finishDelivery,
-  type Lane,
   postponeDelivery,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
@@ -38,16 +38,16 @@ export interface DeliveryDeps {
 }
 
 /** Works on the head of a lane. Answers whether the next delivery may follow at once. */
-export async function deliverHead(deps: DeliveryDeps, lane: Lane): Promise<boolean> {
+export async function deliverHead(deps: DeliveryDeps, lane: ChannelQueue): Promise<boolean> {
   const { pool } = deps.services;
-  const delivery = await claimHead(pool, lane, deps.lease);
+  const delivery = await claimNextDelivery(pool, lane, deps.lease);
   if (!delivery) return false;
   const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
   const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
   return traced('delivery', settings, () => deliver(deps, lane, delivery));
 }
 
-async function deliver(deps: DeliveryDeps, lane: Lane, delivery: ClaimedDelivery): Promise<boolean> {
+async function deliver(deps: DeliveryDeps, lane: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
   const { pool } = deps.services;
   deps.passes(stepOf(delivery, 'claimed'));
   if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
@@ -77,7 +77,10 @@ async function currentEntry(
 }
 
 /** Why a delivery has to wait for a change of its installation; null: it may be attempted. */
-function holdReason({ status, blockedReason, registrations }: InstalledPlugin, { direction }: Lane): string | null {
+function holdReason(
+  { status, blockedReason, registrations }: InstalledPlugin,
+  { direction }: ChannelQueue,
+): string | null {
   if (blockedReason !== null) return 'the plugin is blocked';
   if (status !== 'ready' && status !== 'failed') return `the installation is not ready: ${status}`;
   const handler = direction === 'in' ? 'receive' : 'send';

@@ -1,7 +1,7 @@
 /** When a delivery is tried again, and when no more. Pure. */
 
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { type Counted, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
+import { type AttemptResult, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
 import type { LinkResult } from '../calls/chain.ts';
 
 /** Waits after the failed attempts 1 to 5, seconds; the sixth failure is the last. A lane is held for 78 minutes at most. */
@@ -16,7 +16,7 @@ export const REFUSED_WAIT_S = 60;
 
 export type DeliveryVerdict =
   | { readonly kind: 'delivered'; readonly error?: undefined }
-  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: Counted }
+  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: AttemptResult }
   | { readonly kind: 'dead'; readonly error: string };
 
 /**

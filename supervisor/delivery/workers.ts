@@ -3,13 +3,17 @@
 import { sweepUsage } from '../../db/accounts/model-usage.ts';
 import {
   endOrphanedDeliveries,
-  findReadyLanes,
+  findReadyChannelQueues,
   releaseHeldDeliveries,
   sweepDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
-import { findLastWord, removeInstallation, requeueRemovals } from '../../db/installations/installation-removal.ts';
+import {
+  findUninstallEventTime,
+  removeInstallation,
+  requeueRemovals,
+} from '../../db/installations/installation-removal.ts';
 import { resetRuntimes } from '../../db/installations/installation-runtimes.ts';
 import {
   answerIntrospection,
@@ -75,7 +79,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const writes = openRetryingWriter(deps.onError);
   const lanes = new LaneScheduler({
     ...{ concurrency: LANES, perInstallation: LANES_PER_INSTALLATION, pollMs: LANE_POLL_MS, onError: deps.onError },
-    find: (channelIds) => findReadyLanes(deps.pool, deps.lease, channelIds),
+    find: (channelIds) => findReadyChannelQueues(deps.pool, deps.lease, channelIds),
     work: (lane) => deliverHead({ ...deps, writes }, lane),
   });
   deps.queues.work('introspect', ({ introspectionId }) => answer(deps, introspectionId));
@@ -152,7 +156,7 @@ async function look(deps: JobDeps, { bundleSha256, sourceName }: IntrospectionRe
  * after `LAST_WORD_MS`, brings this job again.
  */
 async function uninstall(deps: JobDeps, installationId: string): Promise<void> {
-  const since = await findLastWord(deps.pool, installationId);
+  const since = await findUninstallEventTime(deps.pool, installationId);
   if (since && Date.now() - since.getTime() < LAST_WORD_MS) return;
   await deps.fleet.retire(installationId);
   await removeInstallation(deps.pool, deps.queues, installationId);

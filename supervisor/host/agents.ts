@@ -4,8 +4,8 @@ import {
   AGENTS_BYTES,
   AGENTS_MAX,
   createAgent,
+  deleteAgent,
   listAgents,
-  removeAgent,
   updateAgent,
 } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
@@ -58,7 +58,7 @@ export function agentCalls(pool: Pool, queues: Queues, mail: AgentMail): Pick<Ho
       return changed;
     },
     'agents.remove': async ({ plugin, signal }, { agentId }) => {
-      if (!(await removeAgent(pool, queues, scopeOf(plugin), storable({ agentId }).agentId, signal)))
+      if (!(await deleteAgent(pool, queues, scopeOf(plugin), storable({ agentId }).agentId, signal)))
         throw new HostError(NOT_YOURS);
       return undefined;
     },

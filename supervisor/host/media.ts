@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { fileTypeFromBuffer } from 'file-type';
 import type { Pool } from 'pg';
-import { dropMedia, findMedia, keepMedia, type MediaQuota } from '../../db/accounts/media.ts';
+import { findMedia, type MediaQuota, releaseMedia, saveMedia } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { limits } from '../../sdk/contract/limits.ts';
@@ -25,7 +25,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     const blob = await blobs.put(content);
     signal.throwIfAborted();
     const { accountId, installationId } = plugin;
-    const kept = await keepMedia(
+    const kept = await saveMedia(
       pool,
       { ...blob, accountId, installationId, mediaType, name: name ?? null },
       quota,
@@ -41,7 +41,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     return { content: new Uint8Array(await blobs.read(found.sha256)), mediaType: found.mediaType };
   },
   'media.remove': async ({ plugin: { accountId, installationId }, signal }, { mediaId: id }) => {
-    const isDropped = isStorable(id) && (await dropMedia(pool, { accountId, installationId, id }, signal));
+    const isDropped = isStorable(id) && (await releaseMedia(pool, { accountId, installationId, id }, signal));
     if (!isDropped) throw new HostError(`${NO_SUCH} of this installation`);
     return undefined;
   },

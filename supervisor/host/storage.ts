@@ -1,6 +1,11 @@
 /** `host.storage`: the installation's own small key-value store. */
 import type { Pool } from 'pg';
-import { deleteStored, listStored, readStored, writeStored } from '../../db/installations/plugin-storage.ts';
+import {
+  deleteStorageValue,
+  listStorageKeys,
+  readStorageValue,
+  writeStorageValue,
+} from '../../db/installations/plugin-storage.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 
@@ -8,20 +13,20 @@ type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
 
 export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, Calls> => ({
   'storage.get': async ({ plugin }, { key }) => {
-    const text = await readStored(pool, plugin.installationId, storable(key));
+    const text = await readStorageValue(pool, plugin.installationId, storable(key));
     return text === null ? null : JSON.parse(text);
   },
   'storage.set': async ({ plugin, signal }, { key, value }) => {
     const stored = { key: storable(key), value: JSON.stringify(value) };
-    const fits = await writeStored(pool, plugin.installationId, stored, maxBytes, signal);
+    const fits = await writeStorageValue(pool, plugin.installationId, stored, maxBytes, signal);
     if (!fits) throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
     return undefined;
   },
   'storage.delete': async ({ plugin }, { key }) => {
-    await deleteStored(pool, plugin.installationId, storable(key));
+    await deleteStorageValue(pool, plugin.installationId, storable(key));
     return undefined;
   },
-  'storage.list': ({ plugin }, { prefix }) => listStored(pool, plugin.installationId, storable(prefix ?? '')),
+  'storage.list': ({ plugin }, { prefix }) => listStorageKeys(pool, plugin.installationId, storable(prefix ?? '')),
 });
 
 function storable(key: string): string {

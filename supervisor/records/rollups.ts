@@ -1,6 +1,6 @@
 /** Sums of what installations do, by minute: in memory until the next flush, bounded, and never waited for. */
 import type { Pool } from 'pg';
-import { bucketOf, noDurations } from '../../db/records/duration-histogram.ts';
+import { createEmptyHistogram, findBucket } from '../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 
 /** Sums are written this often, milliseconds: what a crash may lose. */
@@ -48,7 +48,7 @@ export class Rollups {
     else if (outcome === 'timeout') sums.timeouts += 1;
     else if (outcome === 'cancelled') sums.cancels += 1;
     sums.durationMs += ms;
-    const bucket = bucketOf(ms);
+    const bucket = findBucket(ms);
     sums.buckets[bucket] = (sums.buckets[bucket] ?? 0) + 1;
     sums.lastAt = new Date(now).toISOString();
   }
@@ -158,7 +158,7 @@ const isRefusal = (error: unknown): boolean =>
 const USED = ['hostCalls', 'denials', 'logLines', 'droppedLines', 'restarts', 'processorMs'] as const;
 const none = () => ({
   ...{ calls: 0, errors: 0, timeouts: 0, cancels: 0, durationMs: 0 },
-  ...{ buckets: noDurations(), lastAt: '' },
+  ...{ buckets: createEmptyHistogram(), lastAt: '' },
 });
 const nothingUsed = () => ({
   ...{ hostCalls: 0, denials: 0, logLines: 0, droppedLines: 0, restarts: 0, processorMs: 0, memoryMax: 0 },

@@ -2,14 +2,14 @@
 import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Listener } from '../../db/postgres/listener.ts';
-import { followMessages, isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
+import { isMessagePosition, openSessionTail, subscribeToMessages } from '../../db/sessions/session-tail.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { eventStreamHeaders, type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
 import type { SessionServices } from './session-services.ts';
 
 /** The streams of this process. */
 export function openSessionStreams(listener: Listener, options: RowStreamOptions = {}): RowStreams {
-  const follow = (wake: (key: string | null) => void) => followMessages(listener, wake, () => wake(null));
+  const follow = (wake: (key: string | null) => void) => subscribeToMessages(listener, wake, () => wake(null));
   return new RowStreams({ follow, things: 'session streams' }, options);
 }
 

@@ -3,7 +3,7 @@ import { hostname, userInfo } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { accountOf } from '../../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { findPluginBySlug, insertPlugin } from '../../db/catalog/plugins.ts';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
@@ -26,15 +26,15 @@ function operator(words: string[], env: Record<string, string>): Promise<{ stdou
 t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what it did', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const say = async (...words: string[]) => (await operator(words, { DATABASE_URL })).stdout;
-  const { id: ownerId } = await accountOf(pool, 'ann');
+  const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
   t.match(await say('verify', 'ann'), /“ann” is verified/);
-  const { verifiedAt } = await accountOf(pool, 'ann');
+  const { verifiedAt } = await findOrCreateAccount(pool, 'ann');
   t.ok(verifiedAt);
   t.same(JSON.parse(await say('verify', 'ann', '--json')), { command: 'verify', user: 'ann', verified: true });
-  t.same((await accountOf(pool, 'ann')).verifiedAt, verifiedAt, 'again changes nothing');
+  t.same((await findOrCreateAccount(pool, 'ann')).verifiedAt, verifiedAt, 'again changes nothing');
   t.match(await say('unverify', 'ann'), /no longer/);
-  t.equal((await accountOf(pool, 'ann')).verifiedAt, null);
+  t.equal((await findOrCreateAccount(pool, 'ann')).verifiedAt, null);
   t.match(
     await say('block', 'spy', '--reason', ' it phones home '),
     /“spy” is blocked; 0 installations told: it phones/,
@@ -50,7 +50,7 @@ t.test('a record says who did what, when and why', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const say = async (words: string[], env = {}) => (await operator(words, { DATABASE_URL, ...env })).stdout;
   t.match(await say(['actions']), /^No operator did anything yet\.\n$/);
-  const { id: ownerId } = await accountOf(pool, 'ann');
+  const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
   await say(['verify', 'ann']);
   await t.rejects(operator(['verify', 'nobody'], { DATABASE_URL }), { code: 1, stderr: /no account/ });
@@ -83,9 +83,9 @@ t.test('works beside a running service, and while none runs', async (t) => {
   const service = await startEmbedded({ dataDir: DATA_DIR });
   await migrate(service.url);
   const database = openPool(service.url, { name: 'test', connections: 1, onError: () => undefined });
-  await accountOf(database.pool, 'ann');
+  await findOrCreateAccount(database.pool, 'ann');
   await operator(['verify', 'ann'], { DATA_DIR });
-  t.ok((await accountOf(database.pool, 'ann')).verifiedAt);
+  t.ok((await findOrCreateAccount(database.pool, 'ann')).verifiedAt);
   await database.close();
   await service.stop();
 });

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { accountOf } from '../../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
@@ -24,7 +24,7 @@ t.test('prints one token and makes the account, with any DATABASE_URL', async (t
   const { stdout, stderr } = await token(['ann', '--operator'], { DATA_DIR, DATABASE_URL: url });
   t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
   t.equal(stderr, '');
-  t.equal((await accountOf(pool, 'ann')).operator, true);
+  t.equal((await findOrCreateAccount(pool, 'ann')).operator, true);
   const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   t.equal((await verifier.verify(stdout.trim())).subject, 'ann');
 });

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { accountOf, setOperator } from '../../db/accounts/accounts.ts';
+import { findOrCreateAccount, setOperator } from '../../db/accounts/accounts.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
 import { InvalidTokenError, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { testDatabase } from '../runner/harness.ts';
@@ -7,12 +7,12 @@ import { testDatabase } from '../runner/harness.ts';
 const { pool } = await testDatabase(t);
 
 t.test('an account is made once, also when it is first seen many times at once', async (t) => {
-  const accounts = await Promise.all(Array.from({ length: 20 }, () => accountOf(pool, 'ann')));
+  const accounts = await Promise.all(Array.from({ length: 20 }, () => findOrCreateAccount(pool, 'ann')));
   t.equal(new Set(accounts.map(({ id }) => id)).size, 1);
   t.match(accounts[0], { name: 'ann', operator: false, verifiedAt: null, createdAt: Date });
-  t.not((await accountOf(pool, 'Ann')).id, accounts[0]?.id, 'names are exact');
+  t.not((await findOrCreateAccount(pool, 'Ann')).id, accounts[0]?.id, 'names are exact');
   await setOperator(pool, accounts[0]?.id ?? '', true);
-  t.equal((await accountOf(pool, 'ann')).operator, true);
+  t.equal((await findOrCreateAccount(pool, 'ann')).operator, true);
 });
 
 t.test('a verified token is believed for a while, never beyond its expiry; a refused one is asked again', async (t) => {

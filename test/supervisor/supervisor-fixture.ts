@@ -5,10 +5,10 @@ import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
 import t from 'tap';
-import { accountOf } from '../../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
-import { announceInstallation } from '../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
@@ -126,8 +126,8 @@ type Base = Pick<SupervisorFixture, 'pool' | 'blobs' | 'keys' | 'sandbox'>;
 
 async function install(base: Base, source: PluginSource): Promise<Installed> {
   const { pool } = base;
-  const account = await accountOf(pool, source.account ?? 'ann');
-  const owner = await accountOf(pool, source.owner ?? source.account ?? 'ann');
+  const account = await findOrCreateAccount(pool, source.account ?? 'ann');
+  const owner = await findOrCreateAccount(pool, source.owner ?? source.account ?? 'ann');
   const ids = { installationId: randomUUIDv7(), pluginId: randomUUIDv7() };
   const slug = source.slug ?? `plugin-${ids.pluginId.slice(-8)}`;
   await pool.query('INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ($1, $2, $3, $3)', [
@@ -152,7 +152,7 @@ async function install(base: Base, source: PluginSource): Promise<Installed> {
   );
   for (const [name, value] of Object.entries(source.secrets ?? {}))
     await saveSecret(pool, base.keys, ids.installationId, name, value);
-  await announceInstallation(pool, ids.installationId);
+  await notifyInstallationChanged(pool, ids.installationId);
   await settle();
   return { ...ids, versionId, accountId: account.id, slug };
 }
@@ -164,7 +164,7 @@ async function update(base: Base, installed: Installed, source: PluginSource): P
       WHERE id = $1`,
     [installed.installationId, versionId, capabilities],
   );
-  await announceInstallation(base.pool, installed.installationId);
+  await notifyInstallationChanged(base.pool, installed.installationId);
   await settle();
   return versionId;
 }

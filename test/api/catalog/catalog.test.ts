@@ -1,6 +1,6 @@
 /** The catalog: who sees what, how it is searched, and what an operator's word does to it. */
 import t from 'tap';
-import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { blockPlugin, unblockPlugin, verifyAuthor } from '../../../db/accounts/moderation.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal } from '../package/packages.ts';
@@ -199,7 +199,7 @@ t.test('a blocked plugin is gone from the catalog; who has it or made it is told
 });
 
 t.test('an operator reads everything and changes nothing of others’', async (t) => {
-  await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+  await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
   const olga = await api.user('olga');
   const own = (await ann.post('/installations', { slug: 'anns-weather-diary' })).body;
   const diary = (await ann.get('/marketplace/anns-weather-diary')).body;

@@ -1,7 +1,7 @@
 /** Every refusal that a route declares for itself is one that it gives: a declared code that nobody can get is a lie. */
 import t from 'tap';
 import type { Introspect } from '../../../api/shared/services.ts';
-import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { Problem, type ProblemCode } from '../../../sdk/contract/errors.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, MINIMAL_INTROSPECTION, readmeWith, upload, zipOf } from '../package/packages.ts';
@@ -35,7 +35,7 @@ const grown = await make('grown');
 const small = (await ann.post(`/plugins/${grown}/versions`, { semVer: '1.0.0', files })).body.id;
 const asking = fileList({ ...MINIMAL, 'readme.md': readmeWith('capabilities: [host.llm]') });
 await ann.post(`/plugins/${grown}/versions`, { semVer: '1.1.0', files: asking });
-await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const olga = await api.user('olga');
 const forOperators = (path: string, body?: object) => ({
   operators_only: () => (body ? ann.post(path, body) : ann.get(path)),

@@ -2,7 +2,7 @@
 import { request as httpRequest, type RequestOptions } from 'node:http';
 import type { Pool } from 'pg';
 import type { WebhookDeps } from '../../../api/ingress/webhooks.ts';
-import { accountOf } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { type Channel, insertChannel } from '../../../db/channels/channels.ts';
 import { inTransaction, openPool } from '../../../db/postgres/pool.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
@@ -48,7 +48,7 @@ export async function openWebhookFixture(t: Teardown, options: WebhookFixtureOpt
 }
 
 async function installChannelPlugin(pool: Pool, registrations: unknown): Promise<string> {
-  const { id } = await accountOf(pool, 'ann');
+  const { id } = await findOrCreateAccount(pool, 'ann');
   await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', $1, 'p', 'P')`, [id]);
   await pool.query(
     `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';
 import { LogStreams } from '../../../api/logs/log-streams.ts';
-import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { orderedId } from '../../../supervisor/records/ordered-id.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
@@ -98,7 +98,7 @@ t.test('lines arrive as they are written, from now on', async (t) => {
 });
 
 t.test('an operator follows an installation of others', async (t) => {
-  await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+  await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
   const follower = await follow('', {}, (await api.user('olga')).token);
   await write(line('one'));
   t.equal(await follower.next(), 'one');

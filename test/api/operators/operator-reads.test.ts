@@ -4,7 +4,7 @@
  */
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
-import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith, upload, zipOf } from '../package/packages.ts';
@@ -14,7 +14,7 @@ const registrations = {
   channel: { receive: true, send: false, handshake: false, handshakeOn: null },
 };
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
-await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const [ann, ben, olga] = [await api.user('ann'), await api.user('ben'), await api.user('olga')];
 
 // Private, so that nobody but the owner and operators knows of it.

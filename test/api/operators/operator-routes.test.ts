@@ -1,7 +1,7 @@
 /** What operators do over REST, and that nobody else does; what an installation did over time. */
 import t from 'tap';
-import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
-import { noDurations } from '../../../db/records/duration-histogram.ts';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
+import { createEmptyHistogram } from '../../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums } from '../../../db/records/rollups.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
@@ -11,7 +11,7 @@ const registrations = {
   channel: { receive: false, send: false, handshake: false, handshakeOn: null },
 };
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
-await setOperator(api.pool, (await accountOf(api.pool, 'olga')).id, true);
+await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const [ann, ben, olga] = [await api.user('ann'), await api.user('ben'), await api.user('olga')];
 const pluginId = (await ann.post('/plugins', { slug: 'kind', displayName: 'Kind' })).body.id as string;
 await ann.post(`/plugins/${pluginId}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });
@@ -19,7 +19,7 @@ await ann.post(`/plugins/${pluginId}/listing`);
 const installationId = (await ann.post('/installations', { slug: 'kind' })).body.id as string;
 
 const minute = new Date(Math.floor(Date.now() / 60_000 - 2) * 60_000).toISOString();
-const buckets = noDurations().with(1, 90).with(4, 10);
+const buckets = createEmptyHistogram().with(1, 90).with(4, 10);
 await addCallSums(api.pool, [
   {
     ...{ installationId, minute, kind: 'hook', name: 'middleware.systemPrompt', calls: 100, errors: 5, timeouts: 1 },

@@ -2,7 +2,7 @@
 import { readdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { openBlobUpkeep } from '../../../api/plugins/blob-sweeper.ts';
+import { startBlobSweeper } from '../../../api/plugins/blob-sweeper.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
@@ -37,7 +37,7 @@ t.test('what a deleted plugin and a replaced draft leave behind is removed, and 
   await ann.post(`/plugins/${kept.id}/draft`, { files: fileList({ ...MINIMAL, 'assets/new.txt': 'new' }) });
   await ann.post(`/plugins/${gone.id}/draft`, { files: fileList({ ...MINIMAL, 'assets/gone.txt': 'gone' }) });
   t.equal((await ann.delete(`/plugins/${gone.id}`)).status, 204);
-  const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError });
+  const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError });
   t.equal(await upkeep.sweep(), 0, 'within the grace nothing goes');
   await age(api);
   const before = await namesOnDisk(api);
@@ -54,7 +54,7 @@ t.test('what a deleted plugin and a replaced draft leave behind is removed, and 
 t.test('publishes that find their files there already lose none to a sweep', async (t) => {
   const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 100 } });
   const ann = await api.user('ann');
-  const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError }, MINUTE);
+  const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError }, MINUTE);
   for (let round = 0; round < 3; round += 1) {
     // Left by a plugin that is gone.
     const texts = Array.from({ length: 8 }, (_, index) => `round ${round} text ${index}`);
@@ -85,7 +85,7 @@ t.test('of many processes one sweeps', async (t) => {
   const api = await startApiFixture(t, { introspect });
   const other = await api.pool.connect();
   await other.query(`SELECT pg_advisory_lock(hashtext('bulkhead blob sweep'))`);
-  const upkeep = openBlobUpkeep({ pool: api.pool, blobs: api.services.blobs, onError });
+  const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError });
   t.equal(await upkeep.sweep(), null);
   other.release(true);
   let removed = await upkeep.sweep();

@@ -1,8 +1,13 @@
 /** The pure rules: version numbers, Latest, and what an update may do without asking. */
 import t from 'tap';
-import { accessDiff, isCovered, settledStatus } from '../../../api/installations/capability-diff.ts';
-import { findClash, pathFault, wrapperOf } from '../../../api/package/paths.ts';
-import { comparePrecedence, latestOf, previousOf, semVerFault } from '../../../api/plugins/version-order.ts';
+import { diffCapabilities, isCovered, resolveStatus } from '../../../api/installations/capability-diff.ts';
+import { findClash, findWrapperFolder, validatePath } from '../../../api/package/paths.ts';
+import {
+  comparePrecedence,
+  findLatestVersion,
+  findPreviousVersion,
+  validateSemVer,
+} from '../../../api/plugins/version-order.ts';
 import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
 
 const versions = (...texts: string[]) =>
@@ -12,7 +17,7 @@ const versions = (...texts: string[]) =>
 
 t.test('version numbers are the text itself', async (t) => {
   for (const good of ['0.0.0', '1.2.3', '1.0.0-rc.1', '1.0.0-alpha-x.7', '10.20.30', `1.0.0-${'a'.repeat(94)}`])
-    t.equal(semVerFault(good), null, good);
+    t.equal(validateSemVer(good), null, good);
   for (const bad of [
     'v1.0.0',
     ' 1.0.0',
@@ -23,22 +28,22 @@ t.test('version numbers are the text itself', async (t) => {
     '9007199254740992.0.0',
     `1.0.0-${'a'.repeat(95)}`,
   ])
-    t.ok(semVerFault(bad), bad);
+    t.ok(validateSemVer(bad), bad);
   const order = ['1.0.0-alpha', '1.0.0-alpha.1', '1.0.0-beta', '1.0.0-rc.9', '1.0.0-rc.10', '1.0.0', '1.0.10', '2.0.0'];
   t.same(order.toReversed().sort(comparePrecedence), order);
 });
 
 t.test('Latest is the highest that is published, pre-releases only among themselves', async (t) => {
-  t.equal(latestOf([]), null);
-  t.equal(latestOf(versions('1.0.0', '1.2.0', '1.1.0'))?.semVer, '1.2.0');
-  t.equal(latestOf(versions('1.0.0', '2.0.0-rc.1'))?.semVer, '1.0.0');
-  t.equal(latestOf(versions('2.0.0-rc.9', '2.0.0-rc.10'))?.semVer, '2.0.0-rc.10');
-  t.equal(latestOf(versions('1.0.0', '!2.0.0'))?.semVer, '1.0.0');
-  t.equal(latestOf(versions('!1.0.0')), null);
-  t.equal(latestOf([{ semVer: null, status: 'draft' }]), null);
-  t.equal(previousOf(versions('1.0.0', '1.1.0', '2.0.0'), '1.5.0')?.semVer, '1.1.0');
-  t.equal(previousOf(versions('1.0.0', '!1.1.0'), '1.5.0')?.semVer, '1.0.0');
-  t.equal(previousOf(versions('2.0.0'), '1.0.0'), null);
+  t.equal(findLatestVersion([]), null);
+  t.equal(findLatestVersion(versions('1.0.0', '1.2.0', '1.1.0'))?.semVer, '1.2.0');
+  t.equal(findLatestVersion(versions('1.0.0', '2.0.0-rc.1'))?.semVer, '1.0.0');
+  t.equal(findLatestVersion(versions('2.0.0-rc.9', '2.0.0-rc.10'))?.semVer, '2.0.0-rc.10');
+  t.equal(findLatestVersion(versions('1.0.0', '!2.0.0'))?.semVer, '1.0.0');
+  t.equal(findLatestVersion(versions('!1.0.0')), null);
+  t.equal(findLatestVersion([{ semVer: null, status: 'draft' }]), null);
+  t.equal(findPreviousVersion(versions('1.0.0', '1.1.0', '2.0.0'), '1.5.0')?.semVer, '1.1.0');
+  t.equal(findPreviousVersion(versions('1.0.0', '!1.1.0'), '1.5.0')?.semVer, '1.0.0');
+  t.equal(findPreviousVersion(versions('2.0.0'), '1.0.0'), null);
 });
 
 t.test('grants cover what they say, their reading half and the hosts below', async (t) => {
@@ -48,7 +53,7 @@ t.test('grants cover what they say, their reading half and the hosts below', asy
   t.notOk(isCovered(['host.http:a.example.com'], ['host.http:*.example.com']));
   t.notOk(isCovered(['host.http:*.example.com'], ['host.http:evilexample.com']));
   t.notOk(isCovered(['tools.a'], ['tools.a', 'tools.b']));
-  t.same(accessDiff(['a', 'b'], ['b', 'c']), { added: ['c'], removed: ['a'] });
+  t.same(diffCapabilities(['a', 'b'], ['b', 'c']), { added: ['c'], removed: ['a'] });
 });
 
 t.test('the status follows from what is missing, and a pause outlasts it', async (t) => {
@@ -60,10 +65,10 @@ t.test('the status follows from what is missing, and a pause outlasts it', async
   });
   const nothing = { settings: {}, secretNames: [] };
   const all = { settings: { a: '1' }, secretNames: ['s'] };
-  t.match(settledStatus('ready', of, nothing), { status: 'needs_configuration', statusReason: /a, s/ });
-  t.same(settledStatus('needs_configuration', of, all), { status: 'ready', statusReason: null });
-  t.equal(settledStatus('failed', of, all).status, 'ready');
-  t.equal(settledStatus('paused', of, nothing).status, 'paused');
+  t.match(resolveStatus('ready', of, nothing), { status: 'needs_configuration', statusReason: /a, s/ });
+  t.same(resolveStatus('needs_configuration', of, all), { status: 'ready', statusReason: null });
+  t.equal(resolveStatus('failed', of, all).status, 'ready');
+  t.equal(resolveStatus('paused', of, nothing).status, 'paused');
   const picky = manifest.parse({ name: 'n', description: 'd', settings: { a: { enum: ['x', 'y'], default: 'x' } } });
   t.same(
     resolveSettings(picky, { a: 'gone', other: '1' }),
@@ -75,10 +80,10 @@ t.test('the status follows from what is missing, and a pause outlasts it', async
 
 t.test('paths', async (t) => {
   for (const good of ['a', 'a/b.ts', 'ä/😀.md', '.hidden', 'a..b', 'console.ts', 'commands/x y.md'])
-    t.equal(pathFault(good), null, good);
-  t.equal(wrapperOf(['p/a', 'p/b/c', 'p/']), 'p/');
-  t.equal(wrapperOf(['p/a', 'q/b']), '');
-  t.equal(wrapperOf(['a']), '');
+    t.equal(validatePath(good), null, good);
+  t.equal(findWrapperFolder(['p/a', 'p/b/c', 'p/']), 'p/');
+  t.equal(findWrapperFolder(['p/a', 'q/b']), '');
+  t.equal(findWrapperFolder(['a']), '');
   t.equal(findClash(['a', 'b/a', 'c']), null);
   t.match(findClash(['a/b', 'A']), { path: 'a/b' });
   t.match(findClash(['straße', 'STRASSE']), null);

@@ -1,6 +1,6 @@
 /** How far a misspelt word is from the one that was meant. */
 import t from 'tap';
-import { errorsAllowed, errorsBetween } from '../../../db/catalog/edit-distance.ts';
+import { countEdits, maxEdits } from '../../../db/catalog/edit-distance.ts';
 
 t.test('each letter put in, left out, changed or swapped with its neighbour is one error', async (t) => {
   const cases: [typed: string, word: string, errors: number][] = [
@@ -15,16 +15,16 @@ t.test('each letter put in, left out, changed or swapped with its neighbour is o
     ['天汽预报', '天气预报', 1],
   ];
   for (const [typed, word, errors] of cases) {
-    t.equal(errorsBetween(typed, word, false), errors, `${typed}, ${word}`);
-    t.equal(errorsBetween(word, typed, false), errors, `${word}, ${typed}`);
+    t.equal(countEdits(typed, word, false), errors, `${typed}, ${word}`);
+    t.equal(countEdits(word, typed, false), errors, `${word}, ${typed}`);
   }
 });
 
 t.test('a word that is still being typed is compared with beginnings', async (t) => {
-  t.equal(errorsBetween('calan', 'calendar', true), 1);
-  t.equal(errorsBetween('wether', 'weatherman', true), 1);
-  t.equal(errorsBetween('weather', 'weather', true), 0);
-  t.equal(errorsBetween('zoom', 'weather', true), 4);
+  t.equal(countEdits('calan', 'calendar', true), 1);
+  t.equal(countEdits('wether', 'weatherman', true), 1);
+  t.equal(countEdits('weather', 'weather', true), 0);
+  t.equal(countEdits('zoom', 'weather', true), 4);
 });
 
 t.test('the longer the word the more may be wrong; of short ones nothing', async (t) => {
@@ -35,5 +35,5 @@ t.test('the longer the word the more may be wrong; of short ones nothing', async
     ['calendar', 2],
     ['x'.repeat(200), 2],
   ] as const)
-    t.equal(errorsAllowed(word), errors, word);
+    t.equal(maxEdits(word), errors, word);
 });

@@ -1,7 +1,7 @@
 /** Requests at rest, and the addresses they came to. */
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
-import { accountOf } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import {
   deleteChannel,
   findAddress,
@@ -16,7 +16,7 @@ import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const { pool } = await testDatabase(t);
-const account = await accountOf(pool, 'ann');
+const account = await findOrCreateAccount(pool, 'ann');
 await insertBareInstallation(pool, { accountId: account.id });
 const connect = () =>
   inTransaction(pool, (tx) => insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }));

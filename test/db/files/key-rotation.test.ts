@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
-import { accountOf } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
 import { openSecretKeys, readSecret, saveSecret } from '../../../db/files/secrets.ts';
 import { cutOff, operator } from '../../deploy/operator-command.ts';
@@ -30,7 +30,7 @@ async function filled(t: Test) {
 }
 
 async function install(pool: Pool): Promise<string> {
-  const { id } = await accountOf(pool, 'ann');
+  const { id } = await findOrCreateAccount(pool, 'ann');
   await insertBareInstallation(pool, { accountId: id, pluginId: 'p1', slug: 'keeper', installationId: 'i1' });
   return 'i1';
 }

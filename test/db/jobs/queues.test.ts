@@ -4,7 +4,7 @@ import { recordEvent } from '../../../db/installations/events.ts';
 import { answerIntrospection, findIntrospection, requestIntrospection } from '../../../db/jobs/introspections.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
-import { announceInstallation, followInstallations } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged, subscribeToInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
@@ -94,20 +94,20 @@ t.test('an event and its job are one with the transaction', async (t) => {
 t.test('a lost listening connection comes back and says that all may have changed', async (t) => {
   const { pool, listener } = await setUp(t);
   const heard: string[] = [];
-  await followInstallations(
+  await subscribeToInstallations(
     listener,
     (change) => heard.push(change.installationId),
     () => heard.push('everything'),
   );
   await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
   await insertBareInstallation(pool, { accountId: 'a' });
-  await announceInstallation(pool, 'i');
+  await notifyInstallationChanged(pool, 'i');
   while (heard.length < 1) await pause(5);
   await pool.query(
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
   );
   while (heard.length < 2) await pause(5);
-  await announceInstallation(pool, 'i');
+  await notifyInstallationChanged(pool, 'i');
   while (heard.length < 3) await pause(5);
   t.strictSame(heard, ['i', 'everything', 'i']);
   t.equal(listener.connected(), true);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { inTransaction, lockNamed, openPool, tryLockNamed } from '../../../db/postgres/pool.ts';
+import { inTransaction, openPool, takeNamedLock, tryLockNamed } from '../../../db/postgres/pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const { pool, url } = await testDatabase(t);
@@ -30,14 +30,14 @@ t.test('a connection lost inside a transaction is not lent again', async (t) => 
 t.test('a named lock excludes until the transaction ends', async (t) => {
   const order: string[] = [];
   const first = inTransaction(pool, async (tx) => {
-    await lockNamed(tx, 'one');
+    await takeNamedLock(tx, 'one');
     t.equal(await inTransaction(pool, (other) => tryLockNamed(other, 'one')), false);
     t.equal(await inTransaction(pool, (other) => tryLockNamed(other, 'two')), true);
     order.push('first');
   });
   await first;
   await inTransaction(pool, async (tx) => {
-    await lockNamed(tx, 'one');
+    await takeNamedLock(tx, 'one');
     order.push('second');
   });
   t.same(order, ['first', 'second']);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stop } from 'esbuild';
 import t, { type Test } from 'tap';
-import { accountOf } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { findSession } from '../../../db/sessions/sessions.ts';
 import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { type HostCallName, hostCalls } from '../../../sdk/contract/protocol.ts';
@@ -113,7 +113,7 @@ t.test('with a forged wire', async (t) => {
       t.match(await ask('all', { member, args: [] }), { code: 'denied', message: 'there is no such host call' });
   });
   await t.test('what is declared reaches what is the account’s', async (t) => {
-    const { plugins } = await fixture.supervisor.pluginsCache.get((await accountOf(fixture.pool, 'bob')).id);
+    const { plugins } = await fixture.supervisor.pluginsCache.get((await findOrCreateAccount(fixture.pool, 'bob')).id);
     const plugin = plugins.find(({ installationId }) => installationId === matrix.bobsInstallation);
     if (!plugin) throw new Error('Bob’s plugin is gone');
     const session = await findSession(fixture.pool, await fixture.session('bob'));

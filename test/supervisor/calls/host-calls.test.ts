@@ -1,6 +1,6 @@
 /** `host.*`: absent without a grant, refused when forged, real with one, and every call in the audit. */
 import t from 'tap';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const tool = (body: string, name = 'run') =>
@@ -122,7 +122,7 @@ t.test('a grant that goes is gone for the running child, also for a kept referen
     `UPDATE installations SET granted_capabilities = '{}', updated_at = clock_timestamp() WHERE id = $1`,
     [made.installationId],
   );
-  await announceInstallation(fixture.pool, made.installationId);
+  await notifyInstallationChanged(fixture.pool, made.installationId);
   await new Promise((resolve) => setTimeout(resolve, 50));
   t.match(await run(fixture, 'keeper', {}, session), /not granted/);
   t.match((await audit(fixture, made.installationId)).at(-1), { member: 'storage.list', outcome: 'denied' });

@@ -1,7 +1,7 @@
 /** A plugin that a chain leaves out is told why, in its own log, and not with every model call. */
 import t from 'tap';
 import { blockPlugin } from '../../../db/accounts/moderation.ts';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -39,7 +39,7 @@ for (const [status, why] of Object.entries({
     const said = { level: 'warn', message: `middleware.systemPrompt was not asked: ${why}`, session };
     t.match(await lines(fixture, made), [{ ...said, data: { hook: 'middleware.systemPrompt' } }]);
     await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = clock_timestamp()`);
-    await announceInstallation(fixture.pool, made.installationId);
+    await notifyInstallationChanged(fixture.pool, made.installationId);
     await eventually(async () => (await ask(fixture, session)).context.systemPrompt === 'a!');
     t.equal((await lines(fixture, made)).length, 1, 'it runs, and nothing more is said');
   });

@@ -1,6 +1,6 @@
 /** A host call under way ends when its grant goes, though nothing else of the child does. */
 import t, { type Test } from 'tap';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: () =>
@@ -38,7 +38,7 @@ async function change({ fixture, installationId }: Stuck, what: string): Promise
   await fixture.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
     installationId,
   ]);
-  await announceInstallation(fixture.pool, installationId);
+  await notifyInstallationChanged(fixture.pool, installationId);
 }
 
 const changes = {

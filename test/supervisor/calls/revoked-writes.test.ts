@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import {
   asCommand,
@@ -32,7 +32,7 @@ const ends: Readonly<Record<string, string>> = {
 async function change(fixture: SupervisorFixture, { installationId }: Installed, what: string): Promise<void> {
   const set = `UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`;
   await fixture.pool.query(set, [installationId]);
-  await announceInstallation(fixture.pool, installationId);
+  await notifyInstallationChanged(fixture.pool, installationId);
 }
 
 const waiting = async (fixture: SupervisorFixture): Promise<boolean> =>

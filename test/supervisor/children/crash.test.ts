@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { readStored } from '../../../db/installations/plugin-storage.ts';
+import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { eventually, type Installed, isAlive, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
@@ -56,7 +56,7 @@ t.test('an event whose attempt was killed is delivered again at once, with the s
   const made = await storage.install({ slug: 'recorder', code: RECORDER, capabilities: ['host.storage'] });
   const first = await startProcess(t, storage);
   const id = await record(storage, made, 'pluginInstalled');
-  const seen = async () => JSON.parse((await readStored(storage.pool, made.installationId, 'seen')) ?? '[]');
+  const seen = async () => JSON.parse((await readStorageValue(storage.pool, made.installationId, 'seen')) ?? '[]');
   await eventually(async () => (await seen()).length === 1);
   const children = await descendants(first.process.pid ?? 0);
   t.ok(children.length >= 2, 'the plugin’s child and a spare');

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { eventually, isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
@@ -28,7 +28,7 @@ t.test('settings, order, pause and removal are seen by the next call', async (t)
     await fixture.pool.query(`UPDATE installations SET ${sql}, updated_at = clock_timestamp() WHERE id = $1`, [
       made.installationId,
     ]);
-    await announceInstallation(fixture.pool, made.installationId);
+    await notifyInstallationChanged(fixture.pool, made.installationId);
     await new Promise((resolve) => setTimeout(resolve, 50));
   };
   await change(`settings = '{"word": "2"}'`);
@@ -144,7 +144,7 @@ t.test('who crashes again and again is failed, with the reason, until something 
   await fixture.pool.query('UPDATE installations SET updated_at = clock_timestamp() WHERE id = $1', [
     made.installationId,
   ]);
-  await announceInstallation(fixture.pool, made.installationId);
+  await notifyInstallationChanged(fixture.pool, made.installationId);
   await eventually(async () => (await outcomeOf(fixture, session)).outcome !== 'skipped_unavailable');
   await eventually(async () => (await row()).status === 'ready');
   await fixture.update(made, { semVer: '2.0.0', code: suffix(' well') });

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import CDP from 'chrome-remote-interface';
 import t, { type Test } from 'tap';
-import { accountOf, setOperator } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { DRAFT_SEM_VER } from '../../../db/installations/account-plugins.ts';
 import { readEvents, type ServerSentEvent } from '../../../sdk/session/event-stream.ts';
 import {
@@ -218,7 +218,7 @@ t.test('nobody else, nothing else', async (t) => {
   const post = (id: string, account?: string) =>
     fixture.call('POST', `/installations/${id}/inspector`, undefined, account);
   t.match(await post(draft.installationId, 'bob'), { status: 404, body: { code: 'not_found' } });
-  await setOperator(fixture.pool, (await accountOf(fixture.pool, 'eve')).id, true);
+  await setOperator(fixture.pool, (await findOrCreateAccount(fixture.pool, 'eve')).id, true);
   t.match(await post(draft.installationId, 'eve'), { status: 404 }, 'an operator of another account');
   const published = await fixture.install({ code });
   t.match(await post(published.installationId), { status: 409, body: { code: 'not_a_draft' } });

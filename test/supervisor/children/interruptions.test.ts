@@ -1,8 +1,8 @@
 /** Attempts cut short by no fault of the plugin's: made again at once, and counted apart, within bounds. */
 import t from 'tap';
-import { readStored } from '../../../db/installations/plugin-storage.ts';
+import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
@@ -18,7 +18,8 @@ t.test('a plugin whose process is killed from outside gets its delivery again at
   const waits = recorder(`if (request.attempt <= ${KILLS}) await new Promise(() => undefined);`);
   const made = await fixture.install({ slug: 'victim', capabilities: ['host.storage'], code: waits });
   const [id = ''] = await deliver(fixture, made, await connect(fixture, made), ['x']);
-  const seen = async () => JSON.parse((await readStored(fixture.pool, made.installationId, 'seen')) ?? '[]').length;
+  const seen = async () =>
+    JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'seen')) ?? '[]').length;
   for (let kill = 1; kill <= KILLS; kill += 1) {
     await eventually(async () => (await seen()) === kill, 30_000);
     const pid = fixture.supervisor.fleet.pidOf(made.installationId);
@@ -56,7 +57,7 @@ t.test(
       `UPDATE installations SET status = $1, updated_at = now() WHERE id = $2`,
       Object.values(state),
     );
-    await announceInstallation(fixture.pool, made.installationId);
+    await notifyInstallationChanged(fixture.pool, made.installationId);
     await eventually(async () => (await rowOf(fixture, poison)).state !== 'pending', 30_000);
     t.match(await rowOf(fixture, cut), { state: 'delivered', attempts: 4, interruptions: 2 });
     t.match(await rowOf(fixture, poison), { state: 'dead', last_error: /the supervisor ended/ });

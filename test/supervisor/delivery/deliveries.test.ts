@@ -1,8 +1,8 @@
 /** Webhook requests reach `channel.receive`: exactly, in order, again where it failed, and held where it cannot run. */
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import { readStored } from '../../../db/installations/plugin-storage.ts';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
@@ -12,7 +12,7 @@ const seen = async (
   fixture: SupervisorFixture,
   made: Installed,
 ): Promise<{ id: string; attempt: number; text: string }[]> =>
-  JSON.parse((await readStored(fixture.pool, made.installationId, 'seen')) ?? '[]');
+  JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'seen')) ?? '[]');
 const stateOf = async (fixture: SupervisorFixture, id: string) => (await rowOf(fixture, id)).state;
 
 t.test('requests arrive in order, each once', async (t) => {
@@ -89,7 +89,7 @@ t.test('what cannot run now is held, and no attempt is used up', async (t) => {
   await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
     made.installationId,
   ]);
-  await announceInstallation(fixture.pool, made.installationId);
+  await notifyInstallationChanged(fixture.pool, made.installationId);
   await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
   t.match(await seen(fixture, made), [{ id, attempt: 1 }]);
 });

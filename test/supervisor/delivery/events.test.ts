@@ -1,14 +1,14 @@
 /** Events reach their handlers: sessions, retries, holding back, uninstalling. */
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { readStored } from '../../../db/installations/plugin-storage.ts';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
 const seen = async (fixture: SupervisorFixture, made: Installed) =>
-  JSON.parse((await readStored(fixture.pool, made.installationId, 'seen')) ?? '[]');
+  JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'seen')) ?? '[]');
 const recorder = (types: readonly string[], body = '') =>
   `async function note(event) {
     await host.storage.set('seen', [...((await host.storage.get('seen')) ?? []), event]);
@@ -99,7 +99,7 @@ t.test('an event for a plugin that waits for configuration waits too', async (t)
   await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
     made.installationId,
   ]);
-  await announceInstallation(fixture.pool, made.installationId);
+  await notifyInstallationChanged(fixture.pool, made.installationId);
   await eventually(async () => (await seen(fixture, made)).length === 1);
   t.match(await seen(fixture, made), [{ id, attempt: 1 }]);
 });
@@ -123,7 +123,7 @@ t.test('an uninstall says its last word, then everything goes', async (t) => {
     data: { by: 'user' },
   });
   await fixture.supervisor.queues.send(fixture.pool, 'uninstall', { installationId });
-  await announceInstallation(fixture.pool, installationId);
+  await notifyInstallationChanged(fixture.pool, installationId);
   await eventually(async () => {
     const { rows } = await fixture.pool.query('SELECT 1 FROM installations WHERE id = $1', [installationId]);
     return rows.length === 0;

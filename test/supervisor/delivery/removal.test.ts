@@ -1,7 +1,7 @@
 /** An uninstall takes everything the installation owned, after its plugin's last word, wherever `kill -9` interrupts it. */
 import type { ClientBase } from 'pg';
 import t, { type Test } from 'tap';
-import { beginRemoval } from '../../../api/installations/installation-lifecycle.ts';
+import { beginUninstall } from '../../../api/installations/installation-lifecycle.ts';
 import { deletePlugin } from '../../../db/catalog/plugins.ts';
 import { lockInstallation } from '../../../db/installations/installations.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
@@ -40,7 +40,7 @@ async function uninstalled(t: Test, patience: number): Promise<Leaving> {
   const queues = await startQueues({ pool: storage.pool, role: 'producer', onError: () => undefined });
   await inTransaction(storage.pool, async (tx) => {
     const installation = await lockInstallation(tx, made.accountId, made.installationId);
-    if (installation) await beginRemoval(tx, queues, installation, 'user');
+    if (installation) await beginUninstall(tx, queues, installation, 'user');
   });
   await queues.stop();
   return { ...made, storage };

@@ -1,6 +1,6 @@
 /** `host.http.fetch` from a real plugin: what it is given, and that nothing stays open when it may not any more. */
 import t, { type Test } from 'tap';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -74,7 +74,7 @@ async function change({ fixture, installationId }: Asking, what: string): Promis
   await fixture.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
     installationId,
   ]);
-  await announceInstallation(fixture.pool, installationId);
+  await notifyInstallationChanged(fixture.pool, installationId);
 }
 
 for (const [name, { what, told }] of Object.entries(ends))

@@ -1,6 +1,6 @@
 /** `host.models` and `host.llm` against servers that speak the vendors' wire formats. */
 import t from 'tap';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -178,7 +178,7 @@ t.test('a grant that goes ends the question with its connection', async (t) => {
     `UPDATE installations SET granted_capabilities = '{tools.run}', updated_at = clock_timestamp() WHERE id = $1`,
     [held.installationId],
   );
-  await announceInstallation(fixture.pool, held.installationId);
+  await notifyInstallationChanged(fixture.pool, held.installationId);
   t.match((await asking).refused, /host\.llm\.complete is not granted any more/);
   await eventually(async () => server.sockets.size === 0);
 });

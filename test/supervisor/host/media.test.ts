@@ -1,6 +1,6 @@
 /** `host.media`: content-addressed within an account, typed by its bytes, gone with who put it. */
 import t from 'tap';
-import { openBlobUpkeep } from '../../../api/plugins/blob-sweeper.ts';
+import { startBlobSweeper } from '../../../api/plugins/blob-sweeper.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { sniff } from '../../../supervisor/host/media.ts';
@@ -88,7 +88,7 @@ t.test('it goes with its installation, and its bytes with the next sweep', async
   await fixture.install({ slug: 'two', capabilities, code });
   const [alone, shared] = [await as(fixture, 'one')({ put: 'alone' }), await as(fixture, 'one')({ put: 'shared' })];
   await as(fixture, 'two')({ put: 'shared' });
-  const upkeep = openBlobUpkeep({ pool: fixture.pool, blobs: fixture.blobs, onError: t.fail }, -60_000);
+  const upkeep = startBlobSweeper({ pool: fixture.pool, blobs: fixture.blobs, onError: t.fail }, -60_000);
   t.teardown(() => upkeep.close());
   t.equal(await upkeep.sweep(), 0, 'all of it is used');
   await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);

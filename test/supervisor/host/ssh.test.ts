@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { announceInstallation } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { noSshd, type Sshd, startSshd } from './sshd.ts';
@@ -206,7 +206,7 @@ for (const [name, what] of Object.entries(changes))
     await fixture.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
       runner.installationId,
     ]);
-    await announceInstallation(fixture.pool, runner.installationId);
+    await notifyInstallationChanged(fixture.pool, runner.installationId);
     await told;
     await eventually(async () => sshd.open() === 0 && fixture.supervisor.ssh.size === 0);
   });
@@ -226,7 +226,7 @@ t.test('connections', { skip: noSshd }, async (t) => {
     const other = await bench(t);
     t.equal((await other.run('echo x')).stdout, 'x\n');
     t.equal(other.sshd.open(), 1);
-    await announceInstallation(other.fixture.pool, other.runner.installationId);
+    await notifyInstallationChanged(other.fixture.pool, other.runner.installationId);
     await eventually(async () => other.sshd.open() === 0);
   });
 });

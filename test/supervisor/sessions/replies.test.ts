@@ -1,6 +1,6 @@
 /** Agents' replies to a channel's conversation: through `outboundMessage`, kept, and sent by the plugin in order. */
 import t from 'tap';
-import { readStored } from '../../../db/installations/plugin-storage.ts';
+import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -29,7 +29,7 @@ t.test('a reply is kept, sent in order, and sent again where the vendor was away
   t.match(await fixture.call('POST', at, { text: 'rude' }), { status: 409, body: { code: 'cancelled' } });
   t.equal((await fixture.call('POST', at, { text: 'second' })).status, 202);
   t.equal((await fixture.call('POST', at, { text: 'third' })).status, 202);
-  const sent = async () => JSON.parse((await readStored(fixture.pool, made.installationId, 'sent')) ?? '[]');
+  const sent = async () => JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? '[]');
   await eventually(async () => (await sent()).length === 4, 20_000);
   t.match(
     await sent(),

@@ -1,11 +1,11 @@
 /** Chats that end with an agent, a channel or an installation: plugins are told of each, and none is left behind. */
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
-import { removeAgent } from '../../../db/accounts/agents.ts';
+import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
-import { bindConversation, deleteConversations, lockChannelAgent } from '../../../db/sessions/conversations.ts';
-import { lockChats } from '../../../db/sessions/session-removal.ts';
+import { bindConversation, deleteChannelSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
+import { lockAccountSessions } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
 import {
   asCommand,
@@ -140,8 +140,8 @@ t.test('a conversation that starts while its channel goes is not left behind', a
   });
   await held;
   const ending = inTransaction(pool, async (tx) => {
-    await lockChats(tx, accountId);
-    await deleteConversations(tx, supervisor.queues, { accountId, installationId, channelId: 'c' });
+    await lockAccountSessions(tx, accountId);
+    await deleteChannelSessions(tx, supervisor.queues, { accountId, installationId, channelId: 'c' });
     await tx.query(`DELETE FROM channels WHERE id = 'c'`);
   });
   const waits = async () =>
@@ -168,7 +168,7 @@ t.test('messages, removed agents and uninstalls at once leave no chat without it
   for (let round = 0; round < ROUNDS; round += 1) {
     const installationId = await addLeaving(fixture, ears);
     const agentId = await addAgent(fixture, accountId, installationId);
-    const remove = () => removeAgent(pool, supervisor.queues, { accountId }, agentId);
+    const remove = () => deleteAgent(pool, supervisor.queues, { accountId }, agentId);
     const uninstall = () => removeInstallation(pool, supervisor.queues, installationId);
     const send = () => runCommand(fixture, 'one', { call: 'send', given: [agentId, 'hi'] }, { session });
     const turns = [send, ...(round % 3 === 0 ? [remove] : round % 3 === 1 ? [uninstall] : [remove, uninstall])];
