@@ -110,7 +110,7 @@ export async function appendMessages(
     ],
   );
   const found = await tx.query<MessageRow>(
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY position`,
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY session_messages.position`,
     [sessionId, ids],
   );
   return found.rows.map(toMessage);
@@ -152,7 +152,7 @@ export async function pageMessages(
 ): Promise<Page<TranscriptMessage>> {
   const after = decodeCursor(query.cursor);
   const found = await pool.query<MessageRow>(
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY position LIMIT $3`,
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY session_messages.position LIMIT $3`,
     [query.sessionId, after !== null && /^\d{1,18}$/.test(after) ? after : '0', query.limit + 1],
   );
   const page = toPage(found.rows, query.limit, (row) => row.position);
@@ -162,7 +162,7 @@ export async function pageMessages(
 /** The newest messages, oldest of them first. */
 export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {
   const found = await pool.query<MessageRow>(
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 ORDER BY position DESC LIMIT $2`,
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 ORDER BY session_messages.position DESC LIMIT $2`,
     [sessionId, limit],
   );
   return found.rows.reverse().map(toMessage);

@@ -1,0 +1,46 @@
+/** Transcripts are read in the order in which they were written, across positions whose number of digits differs. */
+import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { appendMessages, createSession, lastMessages, pageMessages } from '../../../db/sessions/sessions.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+/** Positions of a new database start at 1, so these cross 9/10, 99/100 and 999/1000. */
+const MESSAGES = 1_020;
+const { pool } = await testDatabase(t);
+const account = await findOrCreateAccount(pool, 'ann');
+const session = await createSession(pool, { accountId: account.id, agentId: 'a', agentName: 'A', channelId: null });
+const texts = Array.from({ length: MESSAGES }, (_, index) => `t${index + 1}`);
+const added = await appendMessages(
+  pool,
+  session.id,
+  texts.map((text) => ({ role: 'user', text })),
+);
+
+t.test('an append answers the messages in the given order', async (t) => {
+  t.same(
+    added.map(({ text }) => text),
+    texts,
+  );
+});
+
+t.test('pages of any size hold every message once, in order', async (t) => {
+  for (const limit of [1, 7, 33, 100, 1_000]) {
+    const read: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await pageMessages(pool, { sessionId: session.id, limit, cursor });
+      read.push(...page.items.map(({ text }) => text));
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+    t.same(read, texts, `pages of ${limit}`);
+  }
+});
+
+t.test('the last messages are the newest ones, oldest first', async (t) => {
+  for (const limit of [1, 5, 30, 200])
+    t.same(
+      (await lastMessages(pool, session.id, limit)).map(({ text }) => text),
+      texts.slice(-limit),
+      `the last ${limit}`,
+    );
+});
