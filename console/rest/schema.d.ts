@@ -808,7 +808,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same, to be read in a browser */
+        /** The same as a page for browsers */
         get: operations["getDocs"];
         put?: never;
         post?: never;
@@ -1419,16 +1419,7 @@ export interface components {
     responses: never;
     parameters: never;
     requestBodies: never;
-    headers: {
-        /** @description Seconds after which trying again makes sense. */
-        RetryAfter: number;
-        /** @description Requests of this kind a minute. */
-        RateLimitLimit: number;
-        /** @description Requests left in this minute. */
-        RateLimitRemaining: number;
-        /** @description Seconds until the minute ends. */
-        RateLimitReset: number;
-    };
+    headers: never;
     pathItems: never;
 }
 export type $defs = Record<string, never>;
@@ -1445,9 +1436,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1469,7 +1463,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1494,7 +1489,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1521,9 +1517,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1560,7 +1559,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1585,7 +1585,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1615,12 +1616,15 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1690,7 +1694,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1715,7 +1720,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1743,9 +1749,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1803,7 +1812,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1828,7 +1838,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1854,9 +1865,12 @@ export interface operations {
             /** @description Done */
             204: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -1948,7 +1962,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1973,7 +1988,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2006,12 +2022,15 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2117,7 +2136,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2142,7 +2162,8 @@ export interface operations {
             /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2173,12 +2194,15 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2284,7 +2308,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2309,7 +2334,8 @@ export interface operations {
             /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2344,9 +2370,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2440,7 +2469,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2465,7 +2495,8 @@ export interface operations {
             /** @description bundler_busy: The bundler is busy; unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2491,9 +2522,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2587,7 +2621,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2612,7 +2647,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2644,9 +2680,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2728,7 +2767,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2753,7 +2793,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2780,9 +2821,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2876,7 +2920,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2901,7 +2946,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2928,9 +2974,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2979,7 +3028,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3004,7 +3054,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3019,6 +3070,7 @@ export interface operations {
     getPluginsByIdVersionsByVersionIdAgentPlugin: {
         parameters: {
             query?: {
+                /** @description A session of yours: the archive leads to its MCP address. */
                 sessionId?: string;
             };
             header?: never;
@@ -3033,9 +3085,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3093,7 +3148,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3118,7 +3174,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3146,9 +3203,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3185,7 +3245,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3210,7 +3271,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3236,9 +3298,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3272,7 +3337,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3297,7 +3363,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3324,9 +3391,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3363,7 +3433,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3388,7 +3459,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3423,12 +3495,15 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3534,7 +3609,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3559,7 +3635,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3585,9 +3662,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3621,7 +3701,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3646,7 +3727,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3672,9 +3754,12 @@ export interface operations {
             /** @description Done */
             204: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -3742,7 +3827,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3767,7 +3853,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3802,9 +3889,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3910,7 +4000,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3935,7 +4026,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3964,9 +4056,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4015,7 +4110,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4040,7 +4136,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4066,9 +4163,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4102,7 +4202,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4127,7 +4228,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4142,8 +4244,11 @@ export interface operations {
     getInstallationsByIdMetrics: {
         parameters: {
             query?: {
+                /** @description An hour before `to` by default. */
                 from?: string;
+                /** @description Now by default. Not itself part of the range. */
                 to?: string;
+                /** @description Seconds that one point stands for, whole minutes. Such that there are about 60 points by default. */
                 step?: number;
             };
             header?: never;
@@ -4157,9 +4262,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4205,7 +4313,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4230,7 +4339,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4267,9 +4377,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4339,7 +4452,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4364,7 +4478,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4390,9 +4505,12 @@ export interface operations {
             /** @description Accepted */
             202: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4462,7 +4580,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4487,7 +4606,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4519,9 +4639,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4603,7 +4726,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4628,7 +4752,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4654,9 +4779,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4726,7 +4854,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4751,7 +4880,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4777,9 +4907,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4849,7 +4982,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4874,7 +5008,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4907,12 +5042,15 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4994,7 +5132,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5019,7 +5158,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5046,9 +5186,12 @@ export interface operations {
             /** @description Done */
             204: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -5116,7 +5259,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5141,7 +5285,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5168,9 +5313,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5240,7 +5388,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5265,7 +5414,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5296,9 +5446,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5347,7 +5500,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5372,7 +5526,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5399,9 +5554,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5435,7 +5593,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5460,7 +5619,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5487,9 +5647,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5571,7 +5734,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5596,7 +5760,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5630,9 +5795,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5702,7 +5870,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5727,7 +5896,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5757,9 +5927,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5808,7 +5981,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5833,7 +6007,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5860,9 +6035,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5932,7 +6110,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5957,7 +6136,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5984,9 +6164,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6023,7 +6206,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6048,7 +6232,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6074,9 +6259,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6110,7 +6298,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6135,7 +6324,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6161,9 +6351,12 @@ export interface operations {
             /** @description Done */
             204: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -6231,7 +6424,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6256,7 +6450,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6286,9 +6481,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6337,7 +6535,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6362,7 +6561,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6392,9 +6592,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6440,7 +6643,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6465,7 +6669,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6489,9 +6694,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6525,7 +6733,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6550,7 +6759,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6576,9 +6786,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6624,7 +6837,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6649,7 +6863,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6673,9 +6888,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6709,7 +6927,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6734,7 +6953,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6766,9 +6986,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6850,7 +7073,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6875,7 +7099,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6901,9 +7126,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6985,7 +7213,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7010,7 +7239,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7036,9 +7266,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7120,7 +7353,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7145,7 +7379,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7171,9 +7406,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7255,7 +7493,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7280,7 +7519,8 @@ export interface operations {
             /** @description unavailable: A part of Bulkhead is unavailable */
             503: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7304,9 +7544,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7316,7 +7559,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7352,9 +7596,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7364,7 +7611,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7400,9 +7648,12 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
-                    "ratelimit-limit": components["headers"]["RateLimitLimit"];
-                    "ratelimit-remaining": components["headers"]["RateLimitRemaining"];
-                    "ratelimit-reset": components["headers"]["RateLimitReset"];
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7412,7 +7663,8 @@ export interface operations {
             /** @description rate_limited: Too many requests */
             429: {
                 headers: {
-                    "retry-after": components["headers"]["RetryAfter"];
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
                     [name: string]: unknown;
                 };
                 content: {

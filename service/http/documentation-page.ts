@@ -1,6 +1,5 @@
-/** The OpenAPI document as one page of plain HTML: links, headings and folding by the browser's own means, no script. */
-import type { JsonSchema } from './json-schemas.ts';
-import type { Answer, OpenApiDocument, Operation, Parameter } from './openapi.ts';
+/** The OpenAPI document as one page of plain HTML without scripts. */
+import type { Answer, JsonSchema, OpenApiDocument, Operation, Parameter } from './openapi.ts';
 
 export const STYLE = `
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; }
@@ -21,22 +20,22 @@ const REFERENCE = '#/components/schemas/';
 
 /** Renders the whole page. */
 export function documentationPage(document: OpenApiDocument): string {
-  const { info, servers, tags, components } = document;
+  const { info, servers, externalDocs, tags, components } = document;
   const schemas = Object.entries(components.schemas).sort(([a], [b]) => a.localeCompare(b));
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escaped(info.title)} REST interface</title>
+<title>${escaped(info.title)}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <header>
-<h1>${escaped(info.title)} REST interface</h1>
-<p>${escaped(info.description)} Addresses start with <code>${escaped(servers[0]?.url ?? '')}</code>. Every request carries
-<code>Authorization: Bearer &lt;token&gt;</code> unless it says otherwise. The same as
-<a href="openapi.json">OpenAPI 3.1</a>. Guides, examples and the plugin reference: <a href="/docs">Documentation</a>.</p>
+<h1>${escaped(info.title)}</h1>
+<p>${escaped(info.description)} Addresses start with <code>${escaped(servers[0]?.url ?? '')}</code>. Every request needs the header
+<code>Authorization: Bearer &lt;token&gt;</code> unless its entry says otherwise. For programs: <a href="openapi.json">OpenAPI 3.1</a>.
+${escaped(externalDocs.description)}: <a href="${escaped(externalDocs.url)}">Documentation</a>.</p>
 <nav aria-label="Contents"><ul>
 ${tags.map(({ name }) => `<li><a href="#group-${escaped(name)}">${escaped(name)}</a></li>`).join('\n')}
 <li><a href="#schemas">Schemas</a></li>
@@ -74,7 +73,7 @@ ${security ? '<p>Needs no token.</p>' : ''}
 ${parameters.length > 0 ? renderParameters(parameters) : ''}
 ${requestBody ? `<h4>Body${requestBody.required ? '' : ' (optional)'}</h4>\n${renderContent(requestBody.content)}` : ''}
 <h4>Answers</h4>
-<table><thead><tr><th scope="col">Status</th><th scope="col">What</th></tr></thead><tbody>
+<table><thead><tr><th scope="col">Status</th><th scope="col">Answer</th></tr></thead><tbody>
 ${Object.entries(responses).map(renderAnswer).join('\n')}
 </tbody></table>
 </details>`;
@@ -107,7 +106,7 @@ function renderSchema(name: string, schema: JsonSchema): string {
 <pre id="schema-${escaped(name)}">${linked(schema)}</pre></details>`;
 }
 
-/** A reference as a link, anything else as it stands. */
+/** References become links. */
 function renderType(schema: JsonSchema): string {
   const text = JSON.stringify(schema);
   return text.length <= 80 ? `<code>${linked(schema, 0)}</code>` : `<pre>${linked(schema)}</pre>`;

@@ -1,21 +1,20 @@
-/** The OpenAPI 3.1 document, made of the routes themselves: what is not registered is not in it, and the other way round. */
+/** The OpenAPI 3.1 document of an application, made of its routes: @fastify/swagger with the schemas, problems and texts they declare. */
+import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
+import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE } from '../../sdk/contract/problem-body.ts';
-import { type JsonSchema, openSchemaBook, type SchemaBook } from './json-schemas.ts';
 import { problemResource } from './problem-resource.ts';
-import { groups, problemsOf, type RouteFacts } from './route-schema.ts';
+import { problemsOf, type RouteFacts } from './route-schema.ts';
 
-const JSON_TYPE = 'application/json';
-const STATUS_WORDS: Readonly<Record<string, string>> = { 200: 'Done', 201: 'Made', 202: 'Accepted', 204: 'Done' };
-
+export type JsonSchema = z.core.JSONSchema.JSONSchema;
 interface Media {
   readonly schema: JsonSchema;
 }
 export interface Answer {
   readonly description: string;
-  readonly headers?: Readonly<Record<string, { $ref: string }>>;
+  readonly headers?: Readonly<Record<string, object>>;
   readonly content?: Readonly<Record<string, Media>>;
 }
 export interface Parameter {
@@ -23,6 +22,7 @@ export interface Parameter {
   readonly in: 'path' | 'query' | 'header';
   readonly required: boolean;
   readonly schema: JsonSchema;
+  readonly description?: string;
 }
 export interface Operation {
   readonly operationId: string;
@@ -30,172 +30,162 @@ export interface Operation {
   readonly summary: string;
   readonly description?: string;
   readonly parameters?: readonly Parameter[];
-  readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, Media>> };
+  readonly requestBody?: { required: boolean; readonly content: Readonly<Record<string, Media>> };
   readonly responses: Readonly<Record<string, Answer>>;
   readonly security?: readonly [];
 }
 export interface OpenApiDocument {
-  readonly openapi: '3.1.0';
+  readonly openapi: string;
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly servers: readonly { readonly url: string }[];
-  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly externalDocs: { readonly description: string; readonly url: string };
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: Readonly<Record<string, unknown>> & { readonly schemas: Readonly<Record<string, JsonSchema>> };
+  readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
 }
 
-/**
- * Notes every route that is added to the app under a prefix from now on.
- *
- * @param baseUrl where the prefix is reached
- * @returns makes the document, once all routes are there
- */
-export function noteRoutes(app: FastifyInstance, prefix: string, baseUrl: string): () => OpenApiDocument {
-  const routes: RouteFacts[] = [];
-  app.addHook('onRoute', ({ method, url, schema }) => {
-    if (!url.startsWith(`${prefix}/`)) return;
-    // HEAD comes with every GET, by itself.
-    for (const one of [method].flat()) {
-      if (one !== 'HEAD') routes.push({ method: one, url: url.slice(prefix.length), schema: schema ?? {} });
-    }
+export interface DocumentOptions {
+  readonly title: string;
+  readonly description: string;
+  /** Paths of the documented routes start with it. */
+  readonly prefix: string;
+  /** Address of the prefix as clients reach it. */
+  readonly url: string;
+  /** Address of the guides. */
+  readonly guidesUrl: string;
+  /** Chapters of the document, in their order. */
+  readonly groups: Readonly<Record<string, string>>;
+  /** Whether each success carries the `ratelimit-*` headers of the account. */
+  readonly hasAccountLimits: boolean;
+}
+
+const JSON_TYPE = 'application/json';
+const REFERENCE = '#/components/schemas/';
+const STATUS_WORDS: Readonly<Record<string, string>> = { 200: 'Done', 201: 'Created', 202: 'Accepted', 204: 'Done' };
+
+const zodToJsonConfig = {
+  override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: z.core.JSONSchema.BaseSchema }) => {
+    if (zodSchema instanceof z.ZodUndefined) jsonSchema.type = 'null';
+    // Any JSON value is a recursive schema without a name.
+    if (jsonSchema.tsType === 'Json') for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
+    delete jsonSchema.tsType;
+  },
+};
+const convertSchemas = createJsonSchemaTransform({ zodToJsonConfig });
+const addComponents = createJsonSchemaTransformObject({ zodToJsonConfig });
+
+/** Documents the routes that are added to an application from now on. */
+export async function documentRoutes(app: FastifyInstance, options: DocumentOptions): Promise<void> {
+  const optionalBodies = new Set<string>();
+  await app.register(swagger, {
+    convertConstToEnum: false,
+    stripBasePath: false,
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: options.title, version: '1', description: options.description },
+      externalDocs: { description: 'Guides, examples and the plugin reference', url: options.guidesUrl },
+      servers: [{ url: options.url }],
+      security: [{ bearer: [] }],
+      tags: Object.entries(options.groups).map(([name, description]) => ({ name, description })),
+      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
+    },
+    transform: ({ schema = {}, url, route, ...rest }) => {
+      if (!url.startsWith(`${options.prefix}/`) || schema.hide) return { schema: { hide: true }, url };
+      const path = url.slice(options.prefix.length);
+      const facts = { method: String(route.method), url: path, schema };
+      const operationId = nameOperation(facts);
+      if (schema.body instanceof z.ZodType && schema.body.safeParse(undefined).success) optionalBodies.add(operationId);
+      const converted = convertSchemas({
+        ...rest,
+        url,
+        schema: { ...schema, body: schema.multipart ?? schema.body },
+      } as never).schema;
+      return { url: path, schema: { ...converted, ...describeRoute(facts, converted, options), operationId } };
+    },
+    transformObject: (made) => {
+      const document: OpenApiDocument = addComponents(made as never) as never;
+      for (const operation of Object.values(document.paths).flatMap((path) => Object.values(path)))
+        if (operation.requestBody && optionalBodies.has(operation.operationId)) operation.requestBody.required = false;
+      return { ...document, components: { ...document.components, schemas: reachableSchemas(document) } } as never;
+    },
   });
-  let made: OpenApiDocument | undefined;
-  return () => {
-    made ??= describe(routes, baseUrl);
-    return made;
-  };
 }
 
-function describe(routes: readonly RouteFacts[], baseUrl: string): OpenApiDocument {
-  const book = openSchemaBook();
-  const paths: Record<string, Record<string, Operation>> = {};
-  for (const route of routes) {
-    const path = route.url.replaceAll(/:(\w+)/g, '{$1}');
-    const operations = paths[path] ?? {};
-    paths[path] = operations;
-    operations[route.method.toLowerCase()] = describeRoute(route, book);
-  }
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Bulkhead',
-      version: '1',
-      description: 'Publishing, installing and running plugins for crews of AI agents.',
-    },
-    servers: [{ url: baseUrl }],
-    security: [{ bearer: [] }],
-    tags: Object.entries(groups).map(([name, description]) => ({ name, description })),
-    paths,
-    components: {
-      schemas: book.components,
-      headers,
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
-    },
-  };
-}
+/** The finished document; only after the application is ready. */
+export const documentOf = (app: FastifyInstance): OpenApiDocument => app.swagger() as never;
 
-const count = (description: string) => ({ description, schema: { type: 'integer', minimum: 0 } });
-const headers = {
-  RetryAfter: count('Seconds after which trying again makes sense.'),
-  RateLimitLimit: count('Requests of this kind a minute.'),
-  RateLimitRemaining: count('Requests left in this minute.'),
-  RateLimitReset: count('Seconds until the minute ends.'),
-};
-const headerOf = (name: keyof typeof headers) => ({ $ref: `#/components/headers/${name}` });
-const rateHeaders = {
-  'ratelimit-limit': headerOf('RateLimitLimit'),
-  'ratelimit-remaining': headerOf('RateLimitRemaining'),
-  'ratelimit-reset': headerOf('RateLimitReset'),
-};
-
-function describeRoute(route: RouteFacts, book: SchemaBook): Operation {
-  const { schema, method, url } = route;
-  if (schema.summary === undefined || schema.group === undefined)
-    throw new Error(`${method} ${url} says not what it does`);
-  const parameters = [
-    ...describeParameters('path', schema.params, book),
-    ...describeParameters('query', schema.querystring, book),
-    ...describeParameters('header', schema.headers, book),
-  ];
-  const requestBody = describeBody(schema, book);
+/** What a route declares beside the shapes of its request, in the terms of @fastify/swagger. */
+function describeRoute(route: RouteFacts, converted: FastifySchema, options: DocumentOptions): FastifySchema {
+  const { summary, group, details, open, multipart } = route.schema;
+  if (summary === undefined || group === undefined || !Object.hasOwn(options.groups, group))
+    throw new Error(`${route.method} ${route.url} declares no summary, or no group of the document`);
   return {
-    operationId: operationId(method, url),
-    tags: [schema.group],
-    summary: schema.summary,
-    ...(schema.details === undefined ? {} : { description: schema.details }),
-    ...(parameters.length === 0 ? {} : { parameters }),
-    ...(requestBody ? { requestBody } : {}),
-    responses: { ...describeAnswers(schema, book), ...describeProblems(route, book) },
-    ...(schema.open ? { security: [] as const } : {}),
+    tags: [group],
+    response: { ...describeSuccesses(converted.response, options), ...describeProblems(route) },
+    ...(details === undefined ? {} : { description: details }),
+    ...(open ? { security: [] } : {}),
+    ...(multipart ? { consumes: ['multipart/form-data'] } : {}),
   };
 }
 
 /** `POST /plugins/:id/versions/zip` is `postPluginsByIdVersionsZip`. */
-function operationId(method: string, url: string): string {
-  const words = url
-    .split(/[/.-]/)
-    .map((word) => word.replace(':', 'by-'))
-    .join('-')
-    .split('-')
-    .filter(Boolean);
+function nameOperation({ method, url }: RouteFacts): string {
+  const words = url.replaceAll(':', 'by-').split(/[/.-]/).filter(Boolean);
   return method.toLowerCase() + words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('');
 }
 
-function describeParameters(place: Parameter['in'], schema: unknown, book: SchemaBook): Parameter[] {
-  if (!(schema instanceof z.ZodType)) return [];
-  const { properties = {}, required = [] } = book.convert(schema, 'request');
-  return Object.entries(properties).map(([name, property]) => ({
-    name,
-    in: place,
-    required: place === 'path' || required.includes(name),
-    schema: typeof property === 'boolean' ? {} : property,
-  }));
-}
+const count = (description: string) => ({ description, type: 'integer', minimum: 0 });
+const retryAfter = { 'retry-after': count('Seconds after which to try again.') };
+const accountLimits = {
+  'ratelimit-limit': count('Requests of this kind per minute.'),
+  'ratelimit-remaining': count('Requests left.'),
+  'ratelimit-reset': count('Seconds until all requests are available again.'),
+};
 
-function describeBody({ body, multipart }: FastifySchema, book: SchemaBook): Operation['requestBody'] | null {
-  if (multipart) {
-    return { required: true, content: { 'multipart/form-data': { schema: book.convert(multipart, 'request') } } };
-  }
-  if (!(body instanceof z.ZodType)) return null;
-  const required = !body.safeParse(undefined).success;
-  return { required, content: { [JSON_TYPE]: { schema: book.convert(body, 'request') } } };
-}
-
-function describeAnswers({ response }: FastifySchema, book: SchemaBook): Record<string, Answer> {
-  const answers: Record<string, Answer> = {};
-  for (const [status, declared] of Object.entries(response ?? {})) {
-    const content = describeContent(declared, book);
-    const description = STATUS_WORDS[status] ?? 'Done';
-    answers[status] = { description, headers: rateHeaders, ...(content ? { content } : {}) };
-  }
-  return answers;
-}
-
-function describeContent(declared: unknown, book: SchemaBook): Record<string, Media> | null {
-  if (declared instanceof z.ZodUndefined) return null;
-  if (declared instanceof z.ZodType) return { [JSON_TYPE]: { schema: book.convert(declared, 'answer') } };
-  const { content } = declared as { content: Record<string, { schema: z.ZodType }> };
+function describeSuccesses(response: unknown, { hasAccountLimits }: DocumentOptions): Record<string, unknown> {
+  const headers = hasAccountLimits ? { headers: accountLimits } : {};
   return Object.fromEntries(
-    Object.entries(content).map(([type, { schema }]) => [type, { schema: book.convert(schema, 'answer') }]),
+    Object.entries((response ?? {}) as Record<string, JsonSchema>).map(([status, declared]) => {
+      const isComplete = 'content' in declared || declared.type === 'null';
+      const body = isComplete ? declared : { content: { [JSON_TYPE]: { schema: declared } } };
+      return [status, { description: STATUS_WORDS[status] ?? 'Done', ...headers, ...body }];
+    }),
   );
 }
 
-/** One answer a status, which names its codes. */
-function describeProblems(route: RouteFacts, book: SchemaBook): Record<string, Answer> {
-  const problem = book.convert(problemResource, 'answer');
+/** One answer per status, which names its codes. */
+function describeProblems(route: RouteFacts): Record<string, unknown> {
   const byStatus = Map.groupBy(problemsOf(route), (code) => problems[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => [
       status,
       {
         description: codes.map((code) => `${code}: ${problems[code].title}`).join('; '),
-        ...(status === 429 || status === 503 ? { headers: { 'retry-after': headerOf('RetryAfter') } } : {}),
-        content: { [PROBLEM_TYPE]: { schema: narrowed(problem, codes) } },
+        ...(status === 429 || status === 503 ? { headers: retryAfter } : {}),
+        content: { [PROBLEM_TYPE]: { schema: narrowProblem(codes) } },
       },
     ]),
   );
 }
 
-const narrowed = (problem: JsonSchema, codes: readonly ProblemCode[]): JsonSchema => ({
-  allOf: [problem, { type: 'object', properties: { code: { enum: [...codes] } } }],
+const narrowProblem = (codes: readonly ProblemCode[]): JsonSchema => ({
+  allOf: [
+    { $ref: `${REFERENCE}${problemResource.meta()?.id}` },
+    { type: 'object', properties: { code: { enum: [...codes] } } },
+  ],
 });
+
+/** The schemas that routes refer to: the registry of zod holds those of the whole process. */
+function reachableSchemas({ paths, components: { schemas } }: OpenApiDocument): Record<string, JsonSchema> {
+  const reached: Record<string, JsonSchema> = {};
+  const visit = (part: unknown): void => {
+    for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
+      const schema = schemas[name];
+      if (schema === undefined || name in reached) continue;
+      reached[name] = schema;
+      visit(schema);
+    }
+  };
+  visit(paths);
+  return reached;
+}

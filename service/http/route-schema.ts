@@ -1,51 +1,36 @@
-/** What a route says of itself beside the shapes that Fastify knows: the rest of what the OpenAPI document shows. */
+/** What a route declares for the OpenAPI document beside the shapes that Fastify knows. */
 import type { FastifySchema } from 'fastify';
 import type { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 
-/** Chapters of the document, in its order. */
-export const groups = {
-  Account: 'Who is calling.',
-  Authoring: 'Plugins, their versions and drafts, for their owner.',
-  Catalog: 'What can be installed.',
-  Installations: 'What is installed for the caller’s account, how it is set up and which version it runs.',
-  Agents: 'The agents that plugins keep in the caller’s account.',
-  Channels: 'Vendor inboxes of an installation, what came through them, and the events it was sent.',
-  Logs: 'What plugins wrote through host.log, and what the host has to say about them. Kept for 24 hours.',
-  Operators: 'For whoever runs this service.',
-  Documentation: 'This document.',
-} as const;
-export type Group = keyof typeof groups;
-
 declare module 'fastify' {
   interface FastifySchema {
-    readonly group?: Group;
-    /** What it does, in a few words. */
-    summary?: string;
-    /** Whatever else a caller should know. */
+    /** The chapter of the document. */
+    readonly group?: string;
+    /** What a caller should know beside the summary. */
     readonly details?: string;
-    /** Refusals of this route; those that any route of its kind may answer are not repeated. */
+    /** Problems of this route beside those that `problemsOf` adds. */
     readonly problems?: readonly ProblemCode[];
-    /** The parts of a multipart body. */
+    /** The parts of a multipart body, for the document only. */
     readonly multipart?: z.ZodType;
-    /** Answered without a token. */
+    /** Needs no token. */
     readonly open?: true;
   }
 }
 
 export interface RouteFacts {
   readonly method: string;
-  /** In Fastify's spelling. */
+  /** Relative to the document's prefix, with Fastify's `:name` parameters. */
   readonly url: string;
   readonly schema: FastifySchema;
 }
 
-/** Every problem a route may answer, by status and in order. */
+/** Every problem a route may answer, ordered by status. */
 export function problemsOf({ method, schema }: RouteFacts): ProblemCode[] {
   const codes = new Set<ProblemCode>(schema.problems ?? []);
   for (const code of ['internal', 'rate_limited'] as const) codes.add(code);
   if (!schema.open) for (const code of ['unauthenticated', 'unavailable'] as const) codes.add(code);
-  // A body that a route has no use for is still read, and refused when it cannot be.
+  // A body is read even if the route does not use it.
   if (method !== 'GET')
     for (const code of ['bad_request', 'too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (schema.querystring) codes.add('bad_request');

@@ -19,7 +19,7 @@ import { introspect } from '../../supervisor/children/introspect.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { type AnswerCheck, checkAnswers } from './http/declared-answers.ts';
+import { type AnswerCheck, checkAnswers } from '../service/declared-answers.ts';
 
 export interface ApiFixture {
   readonly app: FastifyInstance;

@@ -2,9 +2,9 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
 import { type ProblemCode, problems } from '../../../sdk/contract/errors.ts';
+import { checkAnswers } from '../../service/declared-answers.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal as introspect } from '../package/packages.ts';
-import { checkAnswers } from './declared-answers.ts';
 
 const api = await startApiFixture(t, { introspect });
 const { document } = api;

@@ -1,6 +1,6 @@
 /** Holds every answer of a test against the OpenAPI document: its route, status, problem code and body must be declared. */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { OpenApiDocument, Operation } from '../../../service/http/openapi.ts';
+import type { OpenApiDocument, Operation } from '../../service/http/openapi.ts';
 
 interface Declared {
   readonly method: string;

@@ -1,0 +1,88 @@
+/** The HTTP application that the REST interface and the session API are built on. Listens to nothing and reads no environment. */
+import { randomUUIDv7 } from 'node:crypto';
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  LogController,
+  type RawServerDefault,
+} from 'fastify';
+import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
+import { isStorable } from '../../db/postgres/storable-text.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { SignIn } from '../identity/sign-in.ts';
+import { requireSignIn } from './authentication.ts';
+import { answerClientError } from './client-errors.ts';
+import { answerError } from './errors.ts';
+import { readJsonBodies } from './json-body.ts';
+import { AnonymousRateLimiter } from './rate-limits.ts';
+import { traceRequests } from './request-trace.ts';
+import { answerUnknownRoutes } from './unknown-routes.ts';
+
+/** The longest path parameter; a longer one is answered with 404. Characters. */
+const PARAM_MAX_CHARS = 500;
+
+export interface ApplicationOptions {
+  readonly logger: FastifyBaseLogger;
+  readonly bodyMaxBytes: number;
+  /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
+  readonly trustProxy?: readonly string[] | undefined;
+  /** Options of the server below the application. */
+  readonly server: FastifyHttpOptions<RawServerDefault>;
+  /** Called after each response, with the route's pattern. */
+  onResponse(method: string, route: string | undefined, status: number, ms: number): void;
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The route's name in metrics and traces, if it is not its address. */
+    readonly label?: string;
+  }
+}
+
+/** Builds the application without routes; the caller adds them, listens and closes. */
+export function createApplication(options: ApplicationOptions): FastifyInstance {
+  const app = fastify({
+    ...options.server,
+    loggerInstance: options.logger,
+    genReqId: () => randomUUIDv7(),
+    bodyLimit: options.bodyMaxBytes,
+    trustProxy: options.trustProxy?.length ? [...options.trustProxy] : false,
+    // Metrics count the requests, and failures are logged where they are answered.
+    logController: new LogController({ disableRequestLogging: true }),
+    // While draining, requests on open connections are still answered.
+    return503OnClosing: false,
+    frameworkErrors: answerError,
+    clientErrorHandler: answerClientError,
+    routerOptions: { maxParamLength: PARAM_MAX_CHARS },
+  });
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(serializerCompiler);
+  app.setErrorHandler(answerError);
+  answerUnknownRoutes(app);
+  app.addHook('onRequest', async (request, reply) => void reply.header('x-request-id', request.id));
+  traceRequests(app);
+  app.addHook('onResponse', async ({ method, routeOptions }, reply) => {
+    options.onResponse(method, routeOptions.config.label ?? routeOptions.url, reply.statusCode, reply.elapsedTime);
+  });
+  return app;
+}
+
+export interface SignInOptions {
+  readonly signIn: SignIn;
+  /** Requests per minute of one address without a valid token. */
+  readonly anonymousPerMinute: number;
+}
+
+/** Makes a scope act for accounts: every request needs a token, and bodies are JSON. */
+export function serveAccounts(scope: FastifyInstance, { signIn, anonymousPerMinute }: SignInOptions): void {
+  readJsonBodies(scope);
+  requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute));
+  scope.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
+}
+
+/** An id that no row can have is unknown, like any other that no row has. */
+function refuseUnstorable(params: unknown): void {
+  const texts = Object.values(params ?? {}).filter((value) => typeof value === 'string');
+  if (!texts.every(isStorable)) throw new Problem('not_found', 'There is no such thing.');
+}

@@ -1,0 +1,50 @@
+/** Serves the OpenAPI document and its page. Neither needs a token: they hold nothing of any account. */
+import { createHash } from 'node:crypto';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { documentationPage, STYLE } from './documentation-page.ts';
+import { documentOf } from './openapi.ts';
+
+export const DOCUMENTATION_GROUP = { Documentation: 'This document.' } as const;
+
+const styleHash = createHash('sha256').update(STYLE).digest('base64');
+/** The page loads nothing but its own style. */
+const POLICY = `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+
+export const documentationRoutes: FastifyPluginAsyncZod = async (app) => {
+  let json: string | undefined;
+  let html: string | undefined;
+
+  app.get(
+    '/openapi.json',
+    {
+      schema: {
+        group: 'Documentation',
+        summary: 'This interface as OpenAPI 3.1',
+        open: true,
+        response: { 200: z.unknown() },
+      },
+    },
+    (_request, reply) => {
+      json ??= JSON.stringify(documentOf(app));
+      return reply.type('application/json').serializer(String).send(json);
+    },
+  );
+
+  app.get(
+    '/docs',
+    {
+      schema: {
+        group: 'Documentation',
+        summary: 'The same as a page for browsers',
+        open: true,
+        response: { 200: { content: { 'text/html': { schema: z.string() } } } },
+      },
+    },
+    (_request, reply) => {
+      html ??= documentationPage(documentOf(app));
+      const headers = { 'content-security-policy': POLICY, 'x-content-type-options': 'nosniff' };
+      void reply.headers(headers).type('text/html').serializer(String).send(html);
+    },
+  );
+};

@@ -1,0 +1,27 @@
+/** Traces each request as a span, and adds its id to every log line that is written meanwhile. */
+import type { FastifyInstance } from 'fastify';
+import { withLogIds } from '../telemetry/log-ids.ts';
+import { isTracing, traced } from '../telemetry/tracing.ts';
+
+/**
+ * The span is a child of the `traceparent` that a signed-in caller sends. It starts before the handler and not with the
+ * request: the body is read in an async context of its own, and what runs after it would not find the span.
+ */
+export function traceRequests(app: FastifyInstance): void {
+  app.addHook('preHandler', (request, reply, done) => {
+    if (!isTracing()) return withLogIds({ requestId: request.id }, done);
+    const ended = Promise.withResolvers<void>();
+    for (const event of ['finish', 'close']) reply.raw.once(event, () => ended.resolve());
+    const { traceparent } = request.headers;
+    const { config, url = 'unknown' } = request.routeOptions;
+    const route = config.label ?? url;
+    const facts = { 'http.request.method': request.method, 'http.route': route, requestId: request.id };
+    const parent = request.caller && typeof traceparent === 'string' ? traceparent : null;
+    void traced(`${request.method} ${route}`, { kind: 'server', parent, facts }, async (span) => {
+      withLogIds({ requestId: request.id }, done);
+      await ended.promise;
+      span.note({ 'http.response.status_code': reply.statusCode });
+      if (reply.statusCode >= 500) span.fail();
+    });
+  });
+}
