@@ -36,7 +36,7 @@ if (options.soak || options.seed !== undefined) {
 }
 
 const files = requested.length > 0 ? requested : findFiles();
-const run = await prepareRun();
+const run = await prepareRun({ isWhole: requested.length === 0 });
 // Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
 process.once('SIGINT', () => void run.end().then(() => process.exit(1)));
 try {

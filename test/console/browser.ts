@@ -6,6 +6,7 @@ import chromium from '@sparticuz/chromium';
 import axe, { type AxeResults, type RunOptions } from 'axe-core';
 import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
 import type { Teardown } from '../runner/harness.ts';
+import { BROWSER_VARIABLE, unpackBrowser } from '../runner/unpacked-browser.ts';
 
 const SMALL = { width: 390, height: 844 };
 const WIDE = { width: 1280, height: 900 };
@@ -16,21 +17,18 @@ const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-pra
  * security what a user's browser forbids would go unnoticed.
  */
 const NOT_OURS = /^--(single-process|no-zygote|disable-web-security|disable-site-isolation|allow-running-insecure)/;
-const ARGUMENTS = chromium.args.filter((one) => !NOT_OURS.test(one));
+// No page needs WebGL, and its emulation takes half of a processor.
+chromium.setGraphicsMode = false;
+const ARGUMENTS = [...chromium.args.filter((one) => !NOT_OURS.test(one)), '--disable-gpu'];
 /** Beside other tests everything takes its time, milliseconds. */
 const PATIENCE_MS = 90_000;
 /** Of an element that breaks a rule, in a report. */
 const PIECE_CHARS = 160;
 
-/** Unpacks and starts it; both end with the test. */
+/** Starts it, unpacked before if `npm test` has not done so; it ends with the test. */
 export async function startBrowser(t: Teardown): Promise<Browser> {
-  // It unpacks itself into the temporary folder and leaves that behind.
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-browser-'));
-  const before = process.env.TMPDIR;
-  process.env.TMPDIR = folder;
-  const executablePath = await chromium.executablePath();
-  if (before === undefined) delete process.env.TMPDIR;
-  else process.env.TMPDIR = before;
+  const executablePath = process.env[BROWSER_VARIABLE] ?? (await unpackBrowser(folder));
   const env = { ...process.env, TMPDIR: folder, HOME: folder } as Record<string, string>;
   const browser = await driver.launch({ executablePath, args: ARGUMENTS, headless: true, env });
   t.teardown(async () => {
@@ -53,7 +51,7 @@ export const LOOKS: readonly Look[] = [
 
 /** A page of its own, signed in by the link, with whatever it complains about. */
 export async function openConsole(browser: Browser, signInLink: string): Promise<OpenConsole> {
-  const context = await browser.newContext({ viewport: WIDE, acceptDownloads: true });
+  const context = await browser.newContext({ viewport: WIDE, acceptDownloads: true, reducedMotion: 'reduce' });
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();

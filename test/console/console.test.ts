@@ -2,7 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { eventually, startServiceFixture } from '../deploy/service-fixture.ts';
+import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
@@ -12,7 +12,7 @@ import { inspect } from './pictures.ts';
 t.setTimeout(900_000);
 
 t.test('what users do with plugins can be done in the console', async (t) => {
-  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceOnTestDatabase(t);
   const plugin = await publishFrontDesk(service);
   const browser = await startBrowser(t);
   const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);

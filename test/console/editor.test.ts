@@ -1,9 +1,6 @@
-/** Writing a plugin in the browser: the SDK's types, errors where they are, the draft, and trying it at once. */
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { eventually, startServiceFixture } from '../deploy/service-fixture.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { installationThat } from './front-desk.ts';
 import { inspect } from './pictures.ts';
@@ -11,7 +8,7 @@ import { inspect } from './pictures.ts';
 t.setTimeout(900_000);
 
 t.test('a plugin is written, mended and tried without leaving the page', async (t) => {
-  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceOnTestDatabase(t);
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'greeter', displayName: 'Greeter' });
   const { page, complaints } = await openConsole(await startBrowser(t), `${service.url}/#token=${service.token}`);
   await page.getByRole('link', { name: 'My plugins' }).click();

@@ -1,9 +1,6 @@
-/** The pages follow the system without a reload; strangers' text stays text; hooks are put in order by hand or by keys. */
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { eventually, type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { eventually, type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
@@ -11,7 +8,7 @@ import { inspect } from './pictures.ts';
 t.setTimeout(900_000);
 
 t.test('what happens elsewhere appears, and what strangers write does nothing', async (t) => {
-  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceOnTestDatabase(t);
   const plugin = await publishFrontDesk(service, 'host.storage, host.agents');
   const desk = await install(service, 'front-desk', { key: 'k3y' });
   const { page, complaints } = await openConsole(await startBrowser(t), `${service.url}/#token=${service.token}`);

@@ -1,8 +1,5 @@
-/** Signing in to the console with an OpenID Connect issuer. */
-import { join } from 'node:path';
 import t from 'tap';
-import { startServiceFixture } from '../deploy/service-fixture.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
@@ -11,9 +8,10 @@ t.setTimeout(900_000);
 
 t.test('the console sends to the issuer, comes back to where one was, and keeps the token in this tab', async (t) => {
   const issuer = await startSignInIssuer(t);
-  const service = await startServiceFixture(t, {
-    DATA_DIR: join(await temporaryFolder(t), 'data'),
-    ...{ OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE, OIDC_CLIENT_ID: CLIENT },
+  const service = await startServiceOnTestDatabase(t, {
+    OIDC_ISSUER: issuer.url,
+    OIDC_AUDIENCE: AUDIENCE,
+    OIDC_CLIENT_ID: CLIENT,
   });
   await issuer.serve(`${service.url}/signed-in`);
   const { page, complaints, context } = await openConsole(await startBrowser(t), `${service.url}/plugins`);

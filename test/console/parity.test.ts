@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Page, Response } from 'playwright-core';
 import t from 'tap';
 import { ZipFile } from 'yazl';
-import { eventually, startServiceFixture } from '../deploy/service-fixture.ts';
+import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import type { ConsoleFixture } from './console-fixture.ts';
@@ -16,7 +16,7 @@ import { pageActions } from './page-actions.ts';
 t.setTimeout(900_000);
 
 t.test('every operation of the OpenAPI document has its place on a page, and works there', async (t) => {
-  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceOnTestDatabase(t);
   const { paths } = (await service.call('GET', '/api/openapi.json')).body;
   const operations = Object.entries<object>(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),

@@ -1,4 +1,7 @@
-/** A page in every look: nothing for axe to find, nothing wider than the screen, and a picture for people. */
+/**
+ * A page in every look: axe finds nothing, and nothing is wider than the screen. `PICTURES=1` writes what it looks like
+ * to `screenshots/`.
+ */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
@@ -12,13 +15,17 @@ const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
 
 /** Looks at the page as it is, and leaves it light and wide. */
 export async function inspect(t: Test, page: Page, name: string): Promise<void> {
-  await mkdir(FOLDER, { recursive: true });
   for (const one of LOOKS) {
     await look(page, one);
     const found = await violations(page, one.scheme === 'light' ? undefined : COLOUR_RULES);
     t.same(found, [], `${name} ${one.scheme} ${one.size}: axe finds nothing`);
     t.notOk(await scrollsSideways(page), `${name} ${one.size}: fits`);
-    await page.screenshot({ path: join(FOLDER, `${name}-${one.scheme}-${one.size}.png`) });
+    if (process.env.PICTURES === '1') await takePicture(page, `${name}-${one.scheme}-${one.size}.png`);
   }
   await look(page, { scheme: 'light', size: 'wide' });
+}
+
+async function takePicture(page: Page, name: string): Promise<void> {
+  await mkdir(FOLDER, { recursive: true });
+  await page.screenshot({ path: join(FOLDER, name) });
 }

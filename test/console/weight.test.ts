@@ -1,9 +1,6 @@
-/** How heavy the console is: what the first page loads, and what a hundred thousand log lines cost it. */
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { startServiceFixture } from '../deploy/service-fixture.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openConsole, startBrowser } from './browser.ts';
 import { installationThat, publishFrontDesk } from './front-desk.ts';
 
@@ -18,7 +15,7 @@ const JUMP_MAX_MS = 2_000;
 const FRAMES = 150;
 
 t.test('the first load is small, and a long log is as light as a short one', async (t) => {
-  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const service = await startServiceOnTestDatabase(t);
   await publishFrontDesk(service);
   const browser = await startBrowser(t);
 

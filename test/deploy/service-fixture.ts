@@ -2,10 +2,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Teardown } from '../runner/harness.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, type Seen, stillRunning } from './process-tree.ts';
 
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
@@ -95,6 +96,12 @@ export async function startServiceFixture(
     session: (method, path, body, as = token) =>
       request(method, `http://localhost:${full.SUPERVISOR_PORT}${path}`, as, body),
   };
+}
+
+/** Starts it on a database of the tests' PostgreSQL: for tests that are not about the embedded one. */
+export async function startServiceOnTestDatabase(t: Teardown, env: Environment = {}): Promise<ServiceFixture> {
+  const { url } = await testDatabase(t);
+  return startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data'), DATABASE_URL: url, ...env });
 }
 
 /** Starts one that is not expected to be ready. */

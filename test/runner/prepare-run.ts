@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { CHILD_PROGRAMS_VARIABLE, writeChildPrograms } from './child-program.ts';
 import { SERVER_VARIABLE, startTestServer } from './server.ts';
+import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /** Compiled modules of test files and of the processes they start. Kept between runs; `npm ci` removes it. */
@@ -19,12 +20,19 @@ export interface PreparedRun {
   end(): Promise<void>;
 }
 
-/** Makes everything, and tells the test files by environment variables where it is. */
-export async function prepareRun(): Promise<PreparedRun> {
+/**
+ * Makes everything, and tells the test files by environment variables where it is. A run of single files leaves the
+ * sites and the browser to those of them that need these.
+ */
+export async function prepareRun({ isWhole }: { isWhole: boolean }): Promise<PreparedRun> {
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-run-'));
   let ending: Promise<void> | undefined;
-  const [server] = await Promise.all([startTestServer(), writeChildPrograms(folder), ...SITE_BUILDERS.map(build)]);
+  const [server] = await Promise.all([
+    startTestServer(),
+    writeChildPrograms(folder),
+    ...(isWhole ? [...SITE_BUILDERS.map(build), setBrowser(folder)] : []),
+  ]);
   process.env[SERVER_VARIABLE] = server.url;
   process.env[CHILD_PROGRAMS_VARIABLE] = folder;
   return {
@@ -37,4 +45,8 @@ export async function prepareRun(): Promise<PreparedRun> {
 
 async function build(script: string): Promise<void> {
   await promisify(execFile)(process.execPath, [script], { cwd: root });
+}
+
+async function setBrowser(folder: string): Promise<void> {
+  process.env[BROWSER_VARIABLE] = await unpackBrowser(folder);
 }
