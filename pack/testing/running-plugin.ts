@@ -16,7 +16,7 @@ import {
   type Target,
 } from '../../sdk/contract/protocol.ts';
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
-import type { CompletionRequest, ToolResult } from '../../sdk/session/answers.ts';
+import type { CompletionRequest, ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { ArgumentChecks } from '../../supervisor/calls/argument-checks.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';

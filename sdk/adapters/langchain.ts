@@ -3,12 +3,12 @@ import { type BaseMessage, HumanMessage, SystemMessage } from '@langchain/core/m
 import { tool } from '@langchain/core/tools';
 import { type AgentMiddleware, createMiddleware } from 'langchain';
 import type { Session } from '../session/session.ts';
-import { asSummary, type PlainMessage, Turn, type TurnOptions, toolAnswer } from './turn.ts';
+import { formatSummary, formatToolOutcome, isSummary, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
 
 /**
- * A middleware that brings the session's tools and passes each model call through the plugins.
+ * A middleware that adds the session's tools and runs the plugins' hooks on each model call.
  *
- * @throws VetoError out of `agent.invoke` when a plugin stops a message
+ * @throws VetoError from `agent.invoke` when a plugin cancels a message
  */
 export async function bulkhead(session: Session, options: TurnOptions = {}): Promise<AgentMiddleware> {
   const turn = new Turn(session, options);
@@ -18,13 +18,13 @@ export async function bulkhead(session: Session, options: TurnOptions = {}): Pro
     async wrapModelCall(request, handler) {
       const model = (request.model as { model?: unknown }).model;
       const prompt = await turn.systemPrompt(request.systemMessage.text, typeof model === 'string' ? model : 'unknown');
-      const messages = await compacted(turn, request.messages);
+      const messages = await compactMessages(turn, request.messages);
       const answer = await handler({
         ...request,
         systemMessage: new SystemMessage(prompt),
-        messages: await Promise.all(messages.map((message) => passed(turn, message))),
+        messages: await Promise.all(messages.map((message) => runInbound(turn, message))),
       });
-      // A call of tools is no message to anybody.
+      // A message that only calls tools is not sent to anyone.
       if (!('content' in answer) || answer.text === '' || answer.tool_calls?.length) return answer;
       answer.content = await turn.outbound(answer.text);
       return answer;
@@ -32,33 +32,37 @@ export async function bulkhead(session: Session, options: TurnOptions = {}): Pro
   }) as AgentMiddleware;
 }
 
-/** The session's tools as LangChain's. */
+/** Returns the session's tools as LangChain tools. */
 export async function bulkheadTools(session: Session) {
   return (await session.tools()).map(({ name, description, parameters }) =>
     tool(
       async (input: unknown, config?: { signal?: AbortSignal }) => {
         const result = await session.callTool(name, input, config?.signal ? { signal: config.signal } : {});
-        return toolAnswer(result);
+        return formatToolOutcome(result);
       },
       { name, description, schema: { type: 'object', ...parameters } },
     ),
   );
 }
 
-/** What the user wrote passes the plugins; other messages were seen when they were made. */
-async function passed(turn: Turn, message: BaseMessage): Promise<BaseMessage> {
-  if (!HumanMessage.isInstance(message) || message.text.startsWith(asSummary(''))) return message;
+/** Runs `inboundMessage` on user messages. Other messages ran through their hooks when they were created. */
+async function runInbound(turn: Turn, message: BaseMessage): Promise<BaseMessage> {
+  if (!HumanMessage.isInstance(message) || isSummary(message.text)) return message;
   const text = await turn.inbound(message.text);
   return text === message.text ? message : new HumanMessage({ ...message.lc_kwargs, content: text });
 }
 
-async function compacted(turn: Turn, messages: BaseMessage[]): Promise<BaseMessage[]> {
-  const done = await turn.compact(messages.map(plain));
-  return done ? [new HumanMessage(asSummary(done.summary)), ...messages.slice(done.replaced)] : messages;
+async function compactMessages(turn: Turn, messages: BaseMessage[]): Promise<BaseMessage[]> {
+  const compaction = await turn.compact(messages.map(toPlainMessage));
+  if (!compaction) return messages;
+  return [new HumanMessage(formatSummary(compaction.summary)), ...messages.slice(compaction.replaced)];
 }
 
 const ROLES: Readonly<Record<string, PlainMessage['role']>> = { human: 'user', ai: 'assistant', tool: 'tool' };
 
-const plain = (message: BaseMessage): PlainMessage => ({ role: ROLES[message.type] ?? 'system', text: message.text });
+const toPlainMessage = (message: BaseMessage): PlainMessage => ({
+  role: ROLES[message.type] ?? 'system',
+  text: message.text,
+});
 
 export { VetoError } from './turn.ts';

@@ -1,15 +1,23 @@
 /** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` of the agent. */
 import { type AgentInputItem, type OutputGuardrail, type RunConfig, type Tool, tool } from '@openai/agents';
 import type { Session } from '../session/session.ts';
-import { asSummary, type PlainMessage, Turn, type TurnOptions, toolAnswer, VetoError } from './turn.ts';
+import {
+  formatSummary,
+  formatToolOutcome,
+  isSummary,
+  type PlainMessage,
+  Turn,
+  type TurnOptions,
+  VetoError,
+} from './turn.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
 
 /**
- * Settings of a run that pass each model call through the plugins. The framework lets nobody change a final answer: a
- * plugin's veto trips a guardrail, and what it would change is in the guardrail's `outputInfo`.
+ * Run settings that run the plugins' hooks on each model call. The framework does not allow changing a final output: a
+ * plugin that cancels it trips a guardrail, and the text it would change is in the guardrail's `outputInfo`.
  *
- * @throws VetoError out of `run` when a plugin stops what the user wrote
+ * @throws VetoError from `run` when a plugin cancels a user message
  */
 export function bulkhead(
   session: Session,
@@ -19,17 +27,17 @@ export function bulkhead(
   return {
     async callModelInputFilter({ modelData, agent }) {
       const model = typeof agent.model === 'string' ? agent.model : 'unknown';
-      const input = await compacted(turn, modelData.input);
+      const input = await compactItems(turn, modelData.input);
       return {
         instructions: await turn.systemPrompt(modelData.instructions ?? '', model),
-        input: await Promise.all(input.map((item) => passed(turn, item))),
+        input: await Promise.all(input.map((item) => runInbound(turn, item))),
       };
     },
-    outputGuardrails: [{ name: 'Bulkhead', execute: ({ agentOutput }) => judge(turn, agentOutput) }],
+    outputGuardrails: [{ name: 'Bulkhead', execute: ({ agentOutput }) => runOutbound(turn, agentOutput) }],
   };
 }
 
-/** The session's tools as the Agents SDK's. */
+/** Returns the session's tools as Agents SDK tools. */
 export async function bulkheadTools(session: Session): Promise<Tool[]> {
   return (await session.tools()).map(({ name, description, parameters }) =>
     tool({
@@ -37,12 +45,12 @@ export async function bulkheadTools(session: Session): Promise<Tool[]> {
       description,
       strict: false,
       parameters: { type: 'object', properties: {}, required: [], ...parameters, additionalProperties: true } as never,
-      execute: async (input) => toolAnswer(await session.callTool(name, input)),
+      execute: async (input) => formatToolOutcome(await session.callTool(name, input)),
     }),
   );
 }
 
-async function judge(turn: Turn, output: unknown) {
+async function runOutbound(turn: Turn, output: unknown) {
   try {
     const text = await turn.outbound(typeof output === 'string' ? output : JSON.stringify(output));
     return { tripwireTriggered: false, outputInfo: { text } };
@@ -52,26 +60,26 @@ async function judge(turn: Turn, output: unknown) {
   }
 }
 
-/** What the user wrote passes the plugins; other items were seen when they were made. */
-async function passed(turn: Turn, item: AgentInputItem): Promise<AgentInputItem> {
+/** Runs `inboundMessage` on user messages. Other items ran through their hooks when they were created. */
+async function runInbound(turn: Turn, item: AgentInputItem): Promise<AgentInputItem> {
   if (!('role' in item) || item.role !== 'user') return item;
-  if (typeof item.content === 'string') return { ...item, content: await inbound(turn, item.content) };
+  if (typeof item.content === 'string') return { ...item, content: await runInboundText(turn, item.content) };
   const content = item.content.map(async (part) =>
-    part.type === 'input_text' ? { ...part, text: await inbound(turn, part.text) } : part,
+    part.type === 'input_text' ? { ...part, text: await runInboundText(turn, part.text) } : part,
   );
   return { ...item, content: await Promise.all(content) };
 }
 
-const inbound = async (turn: Turn, text: string): Promise<string> =>
-  text.startsWith(asSummary('')) ? text : turn.inbound(text);
+const runInboundText = async (turn: Turn, text: string): Promise<string> =>
+  isSummary(text) ? text : turn.inbound(text);
 
-async function compacted(turn: Turn, items: AgentInputItem[]): Promise<AgentInputItem[]> {
-  const done = await turn.compact(items.map(plain));
-  if (!done) return items;
-  return [{ role: 'user', content: asSummary(done.summary) }, ...items.slice(done.replaced)];
+async function compactItems(turn: Turn, items: AgentInputItem[]): Promise<AgentInputItem[]> {
+  const compaction = await turn.compact(items.map(toPlainMessage));
+  if (!compaction) return items;
+  return [{ role: 'user', content: formatSummary(compaction.summary) }, ...items.slice(compaction.replaced)];
 }
 
-function plain(item: AgentInputItem): PlainMessage {
+function toPlainMessage(item: AgentInputItem): PlainMessage {
   if (!('role' in item) || item.role === undefined) {
     return { role: item.type === 'function_call_result' ? 'tool' : 'assistant', text: JSON.stringify(item) };
   }

@@ -1,28 +1,28 @@
-/** What every adapter does in an agent's turn, whatever the framework: ask the plugins at the right moments. */
+/** Runs the hooks of one agent's conversation, for all adapters. */
 import type { Session, ToolResult } from '../session/session.ts';
 
-/** A plugin stopped the operation. `message` is what a user may read. */
+/** A plugin cancelled the operation. `message` is safe to show to users. */
 export class VetoError extends Error {
   override readonly name = 'VetoError';
-  /** Slug of the plugin. */
+  /** Slug of the plugin that cancelled. */
   readonly plugin: string;
   readonly reason: string;
 
   constructor(plugin: string | null, reason: string | null) {
-    super(`${plugin ?? 'a plugin'} stopped it: ${reason ?? 'no reason given'}`);
+    super(`${plugin ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`);
     this.plugin = plugin ?? '';
     this.reason = reason ?? '';
   }
 }
 
 export interface TurnOptions {
-  /** Who writes to the agent, as plugins see it. Default `user`. */
+  /** The sender of messages to the agent, as plugins see it. Default: `user`. */
   readonly from?: string;
-  /** Whom the agent answers, as plugins see it. Default `user`. */
+  /** The recipient of the agent's messages, as plugins see it. Default: `user`. */
   readonly target?: string;
-  /** A conversation of more messages is summarized by a plugin, if one can. Default: never. */
+  /** Number of messages after which a plugin summarizes the conversation. Default: never. */
   readonly compactAfter?: number;
-  /** Messages that stay as they are after the summary. Default 4. */
+  /** Number of recent messages that the summary does not replace. Default: 4. */
   readonly keep?: number;
 }
 
@@ -32,13 +32,13 @@ export interface PlainMessage {
   readonly text: string;
 }
 
-/** Texts remembered of one conversation: a model is asked again and again with what was said before. */
-const REMEMBERED_MAX = 1_000;
+/** Frameworks send the whole conversation with every model call, so results are cached by text. */
+const CACHE_MAX = 1_000;
 
 export class Turn {
   readonly session: Session;
   readonly #options: TurnOptions;
-  /** What became of a text: each message passes the plugins once. */
+  /** Results of `inboundMessage` by text: every message runs through the plugins once. */
   readonly #inbound = new Map<string, Promise<string>>();
   #summary: { readonly upTo: number; readonly text: string } | null = null;
 
@@ -47,33 +47,33 @@ export class Turn {
     this.#options = options;
   }
 
-  /** The system prompt as the plugins want it. */
+  /** Runs `systemPrompt` and returns the resulting prompt. */
   async systemPrompt(systemPrompt: string, model: string): Promise<string> {
     const { context } = await this.session.hook('systemPrompt', { systemPrompt, model: model.slice(0, 200) });
     return context.systemPrompt;
   }
 
-  /** A message to the agent, as the plugins let it through. @throws VetoError */
+  /** Runs `inboundMessage` and returns the resulting text. @throws VetoError */
   inbound(text: string): Promise<string> {
     const known = this.#inbound.get(text);
     if (known) return known;
-    const passed = this.#passInbound(text);
-    this.#inbound.set(text, passed);
+    const result = this.#runInbound(text);
+    this.#inbound.set(text, result);
     const oldest = this.#inbound.keys().next().value;
-    if (this.#inbound.size > REMEMBERED_MAX && oldest !== undefined) this.#inbound.delete(oldest);
-    // What failed is asked again next time; a veto stays one.
-    passed.catch((error) => error instanceof VetoError || this.#inbound.delete(text));
-    return passed;
+    if (this.#inbound.size > CACHE_MAX && oldest !== undefined) this.#inbound.delete(oldest);
+    // A failure is retried next time; a cancellation is final.
+    result.catch((error) => error instanceof VetoError || this.#inbound.delete(text));
+    return result;
   }
 
-  async #passInbound(text: string): Promise<string> {
+  async #runInbound(text: string): Promise<string> {
     const message = { id: crypto.randomUUID(), from: this.#options.from ?? 'user', text, attachments: [] };
     const answer = await this.session.hook('inboundMessage', { message });
     if (answer.action === 'cancel') throw new VetoError(answer.cancelledBy, answer.reason);
     return answer.context.message.text;
   }
 
-  /** A message of the agent, as the plugins let it through. @throws VetoError */
+  /** Runs `outboundMessage` and returns the resulting text. @throws VetoError */
   async outbound(text: string): Promise<string> {
     if (text === '') return text;
     const message = { id: crypto.randomUUID(), text, attachments: [] };
@@ -84,7 +84,8 @@ export class Turn {
   }
 
   /**
-   * How much of a conversation a plugin's summary replaces; null: nothing, because it is short or no plugin summarizes.
+   * Asks a plugin to summarize a long conversation. Returns the summary and the number of messages it replaces; null if
+   * the conversation is short or no plugin summarizes.
    *
    * @param messages without the system prompt
    */
@@ -93,7 +94,7 @@ export class Turn {
     if (compactAfter === undefined || messages.length <= compactAfter) return null;
     const known = this.#summary;
     if (known && messages.length - known.upTo <= compactAfter) return { replaced: known.upTo, summary: known.text };
-    const upTo = firstAfterTools(messages, messages.length - keep);
+    const upTo = findCutBeforeTools(messages, messages.length - keep);
     const at = new Date().toISOString();
     const { summary } = await this.session.compact({
       messages: messages.slice(0, upTo).map((message, index) => ({ ...message, id: String(index + 1), at })),
@@ -104,20 +105,22 @@ export class Turn {
   }
 }
 
-/** A tool's answer never stands without the call before it. */
-function firstAfterTools(messages: readonly PlainMessage[], wanted: number): number {
-  let at = Math.max(0, wanted);
-  while (at > 0 && messages[at]?.role === 'tool') at -= 1;
-  return at;
+/** Moves the cut before a tool's result, because models reject a result without its call. */
+function findCutBeforeTools(messages: readonly PlainMessage[], wanted: number): number {
+  let cut = Math.max(0, wanted);
+  while (cut > 0 && messages[cut]?.role === 'tool') cut -= 1;
+  return cut;
 }
 
-/** How a summary is put into a conversation. */
-export const asSummary = (summary: string): string => `Summary of the conversation so far:\n${summary}`;
+const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
+/** Formats a summary as a message of the conversation. */
+export const formatSummary = (summary: string): string => SUMMARY_HEAD + summary;
+export const isSummary = (text: string): boolean => text.startsWith(SUMMARY_HEAD);
 
-/** A tool's result as a model reads it: its texts, and what is no text as JSON. */
-export const toolText = ({ content }: ToolResult): string =>
+/** Formats a tool result for a model: text parts as they are, other parts as JSON. */
+export const formatToolResult = ({ content }: ToolResult): string =>
   content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
 
-/** The same for frameworks that know no failed result: the model is told in words. */
-export const toolAnswer = (result: ToolResult): string =>
-  result.isError ? `It failed: ${toolText(result)}` : toolText(result);
+/** The same for frameworks without failed results: the text says that the tool failed. */
+export const formatToolOutcome = (result: ToolResult): string =>
+  result.isError ? `The tool failed: ${formatToolResult(result)}` : formatToolResult(result);

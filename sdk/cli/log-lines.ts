@@ -1,6 +1,6 @@
-/** An installation's log for people: pages, and lines as they are written. */
-import { readEvents } from '../session/event-stream.ts';
-import { BulkheadError, pauseFor } from '../session/transport.ts';
+/** Reads and formats the log lines of an installation. */
+import { followEvents } from '../session/event-stream.ts';
+import { BulkheadError } from '../session/transport.ts';
 import type { Paint } from './output.ts';
 import type { Rest } from './rest.ts';
 
@@ -19,59 +19,52 @@ export interface LogFilter {
   readonly sessionId: string | undefined;
 }
 
-/** Between one stream and the next, milliseconds: it ends by itself every 15 minutes. */
-const PAUSE_MS = 500;
-/** `12:34:56`, of an ISO moment. */
-const TIME = [11, 19] as const;
+/** Longest pause before the log stream is opened again, milliseconds. The service ends each stream after 15 minutes. */
+const PAUSE_MS = 1_000;
 
-/** The newest lines, oldest first. */
-export async function lastLines(rest: Rest, filter: LogFilter, limit: number): Promise<readonly LogLine[]> {
-  const { items } = await rest.get<{ items: LogLine[] }>(`/plugin-logs?${queryOf(filter)}&limit=${limit}`);
+/** Returns the newest lines, oldest first. */
+export async function readLastLines(rest: Rest, filter: LogFilter, limit: number): Promise<readonly LogLine[]> {
+  const { items } = await rest.get<{ items: LogLine[] }>(`/plugin-logs?${toQueryString(filter)}&limit=${limit}`);
   return items.reverse();
 }
 
 /**
- * Lines as they are written, until the signal: a stream that breaks goes on after the last line seen.
+ * Yields lines as they are written, until the signal aborts.
  *
- * @param after id of the last line that is known; without it, what comes next
+ * @param after id of the last known line; without it, starts with the next line
  */
 export async function* followLines(
   rest: Rest,
   filter: LogFilter,
   { after, signal }: { after?: string | undefined; signal: AbortSignal },
 ): AsyncGenerator<LogLine> {
-  for (let last = after; ; ) {
-    try {
-      const headers: Record<string, string> = last === undefined ? {} : { 'last-event-id': last };
-      const response = await rest.open(`/plugin-logs/stream?${queryOf(filter)}`, headers);
-      for await (const { id, data } of readEvents(response.body ?? new ReadableStream())) {
-        if (id !== '') last = id;
-        if (data !== '') yield JSON.parse(data) as LogLine;
-      }
-    } catch (error) {
-      signal.throwIfAborted();
-      // Gone, or not ours: waiting mends nothing. A service that is away comes back.
-      if (error instanceof BulkheadError && error.status < 500 && error.status !== 429) throw error;
-    }
-    await pauseFor(PAUSE_MS, signal);
+  const open = async (lastId: string | undefined) => {
+    const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };
+    return (await rest.open(`/plugin-logs/stream?${toQueryString(filter)}`, headers)).body;
+  };
+  const isRetryable = (error: unknown) =>
+    !(error instanceof BulkheadError) || error.status >= 500 || error.status === 429;
+  for await (const { data } of followEvents({ open, after, isRetryable, pauseMs: PAUSE_MS, signal })) {
+    yield JSON.parse(data) as LogLine;
   }
 }
 
-function queryOf({ installationId, levels, sessionId }: LogFilter): string {
+function toQueryString({ installationId, levels, sessionId }: LogFilter): string {
   const query = new URLSearchParams({ installationId });
   for (const level of levels) query.append('levels', level);
   if (sessionId !== undefined) query.set('sessionId', sessionId);
   return String(query);
 }
 
-/** One line as a terminal shows it; data follows as JSON, stacks on lines of their own. */
-export function shownLine({ at, level, source, message, data }: LogLine, paint: Paint): string {
+/** Formats a line for a terminal, with its data as JSON and its stack on separate lines. */
+export function formatLine({ at, level, source, message, data }: LogLine, paint: Paint): string {
   const paints = { debug: paint.dim, info: paint.cyan, warn: paint.yellow, error: paint.red } as const;
   const { stack, ...rest } = isObject(data) ? data : { stack: undefined, value: data };
-  const more = Object.values(rest).some((value) => value !== null && value !== undefined);
-  const shown = more ? ` ${paint.dim(JSON.stringify(isObject(data) ? rest : data))}` : '';
+  const hasData = Object.values(rest).some((value) => value !== null && value !== undefined);
+  const shownData = hasData ? ` ${paint.dim(JSON.stringify(isObject(data) ? rest : data))}` : '';
   const frames = typeof stack === 'string' ? `\n${stack.replace(/^/gm, '    ')}` : '';
-  return `${paint.dim(at.slice(...TIME))} ${paints[level](level.padEnd(5))} ${source}: ${message}${shown}${frames}`;
+  const time = at.slice('2026-01-05T'.length, '2026-01-05T12:34:56'.length);
+  return `${paint.dim(time)} ${paints[level](level.padEnd(5))} ${source}: ${message}${shownData}${frames}`;
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -1,169 +1,174 @@
 /**
- * A Model Context Protocol server on standard input and output, for clients that start a command: every message goes to a
- * session's `/mcp` over HTTP and back. The client never notices that the service restarts: it is introduced again.
+ * Connects an MCP client on standard input and output to a session's `/mcp` over HTTP. When the service restarts, the
+ * bridge initializes a new MCP session, so that the client does not notice.
  */
-import { readEvents } from '../session/event-stream.ts';
-import { BulkheadError, pauseFor, type Transport } from '../session/transport.ts';
+import { followEvents, readEvents } from '../session/event-stream.ts';
+import { BulkheadError, type Transport } from '../session/transport.ts';
 
-export interface BridgeEnds {
-  /** One JSON-RPC message a line. */
+interface BridgeOptions {
+  /** The JSON-RPC messages of the client, one per line. */
   readonly lines: AsyncIterable<string>;
-  /** Takes one message. */
+  /** Sends one message to the client. */
   send(message: unknown): void;
   readonly signal: AbortSignal;
 }
-interface Rpc {
+interface RpcMessage {
   readonly id?: number | string;
   readonly method?: string;
 }
+type Headers = Readonly<Record<string, string>>;
 
-const NAMED = 'mcp-session-id';
-const PROTOCOL = 'mcp-protocol-version';
-const PAUSE_MS = 500;
-/** JSON-RPC's own: the message was none; the service did not answer. */
-const [PARSE_ERROR, INTERNAL_ERROR] = [-32_700, -32_603];
+const SESSION_HEADER = 'mcp-session-id';
+const PROTOCOL_HEADER = 'mcp-protocol-version';
+/** Longest pause before the notification stream is opened again, milliseconds. */
+const PAUSE_MS = 1_000;
+/** Error codes of JSON-RPC. */
+const PARSE_ERROR = -32_700;
+const INTERNAL_ERROR = -32_603;
 
 export class McpBridge {
   readonly #transport: Transport;
   readonly #path: string;
-  readonly #ends: BridgeEnds;
-  readonly #over = new AbortController();
-  /** What the client introduced itself with. */
-  #hello: Rpc | null = null;
-  #named: Promise<Readonly<Record<string, string>>> | null = null;
+  readonly #options: BridgeOptions;
+  readonly #ended = new AbortController();
+  /** The client's `initialize` message, for initializing again. */
+  #initialize: RpcMessage | null = null;
+  /** Headers of the current MCP session. */
+  #session: Promise<Headers> | null = null;
 
-  /** @param path of the session's server, below the transport's address */
-  constructor(transport: Transport, path: string, ends: BridgeEnds) {
+  /** @param path of the session's MCP server, below the transport's address */
+  constructor(transport: Transport, path: string, options: BridgeOptions) {
     this.#transport = transport;
     this.#path = path;
-    this.#ends = ends;
+    this.#options = options;
   }
 
-  /** Runs until the client closes its end. */
+  /** Runs until the client closes its input. */
   async run(): Promise<void> {
-    const end = () => this.#over.abort();
-    this.#ends.signal.addEventListener('abort', end, { once: true });
-    const answering = new Set<Promise<void>>();
-    for await (const line of this.#ends.lines) {
+    const end = () => this.#ended.abort();
+    this.#options.signal.addEventListener('abort', end, { once: true });
+    const pending = new Set<Promise<void>>();
+    for await (const line of this.#options.lines) {
       if (line.trim() === '') continue;
-      const work: Promise<void> = this.#take(line).finally(() => answering.delete(work));
-      answering.add(work);
+      const call: Promise<void> = this.#handleLine(line).finally(() => pending.delete(call));
+      pending.add(call);
     }
-    // What was asked before the end is answered; the stream of notices would go on for ever.
-    await Promise.all(answering);
+    await Promise.all(pending);
+    // The notification stream never ends by itself.
     end();
   }
 
-  async #take(line: string): Promise<void> {
-    let message: Rpc;
+  async #handleLine(line: string): Promise<void> {
+    let message: RpcMessage;
     try {
-      message = JSON.parse(line) as Rpc;
+      message = JSON.parse(line) as RpcMessage;
     } catch {
-      this.#ends.send({ jsonrpc: '2.0', id: null, error: { code: PARSE_ERROR, message: 'This is no JSON.' } });
+      this.#sendError(null, PARSE_ERROR, 'The message is not valid JSON.');
       return;
     }
     try {
-      if (message.method === 'initialize') await this.#introduce(message, (answer) => this.#ends.send(answer));
-      else await this.#pass(message);
+      if (message.method === 'initialize') await this.#startSession(message, (answer) => this.#options.send(answer));
+      else await this.#forward(message);
     } catch (error) {
       if (message.id === undefined || message.method === undefined) return;
-      const text = error instanceof Error ? error.message : 'The service did not answer.';
-      this.#ends.send({ jsonrpc: '2.0', id: message.id, error: { code: INTERNAL_ERROR, message: text } });
+      this.#sendError(message.id, INTERNAL_ERROR, error instanceof Error ? error.message : 'The service failed.');
     }
   }
 
-  /** The first time, and again whenever the connection is gone. */
-  async #introduce(hello: Rpc, tell: (answer: unknown) => void): Promise<void> {
-    this.#hello = hello;
-    const named = Promise.withResolvers<Readonly<Record<string, string>>>();
-    named.promise.catch(() => undefined);
-    this.#named = named.promise;
+  #sendError(id: number | string | null, code: number, message: string): void {
+    this.#options.send({ jsonrpc: '2.0', id, error: { code, message } });
+  }
+
+  async #startSession(initialize: RpcMessage, onAnswer: (answer: unknown) => void): Promise<void> {
+    this.#initialize = initialize;
+    const session = Promise.withResolvers<Headers>();
+    session.promise.catch(() => undefined);
+    this.#session = session.promise;
     try {
-      const response = await this.#post(hello, {}, true);
-      const headers: Record<string, string> = { [NAMED]: response.headers.get(NAMED) ?? '' };
-      await this.#read(response, (answer) => {
+      const response = await this.#post(initialize, {}, true);
+      const headers: Record<string, string> = { [SESSION_HEADER]: response.headers.get(SESSION_HEADER) ?? '' };
+      await readMessages(response, (answer) => {
         const { result } = answer as { result?: { protocolVersion?: string } };
-        if (result?.protocolVersion) headers[PROTOCOL] = result.protocolVersion;
-        tell(answer);
+        if (result?.protocolVersion) headers[PROTOCOL_HEADER] = result.protocolVersion;
+        onAnswer(answer);
       });
-      named.resolve(headers);
-      void this.#listen(headers);
+      session.resolve(headers);
+      void this.#followNotifications(headers);
     } catch (error) {
-      this.#named = null;
-      named.reject(error);
+      this.#session = null;
+      session.reject(error);
       throw error;
     }
   }
 
-  async #pass(message: Rpc): Promise<void> {
-    for (let tries = 0; ; tries += 1) {
-      const named = this.#named;
+  async #forward(message: RpcMessage): Promise<void> {
+    for (let attempt = 0; ; attempt += 1) {
+      const session = this.#session;
       try {
-        const response = await this.#post(message, (await named) ?? {}, message.method !== 'tools/call');
-        await this.#read(response, (answer) => this.#ends.send(answer));
+        const response = await this.#post(message, (await session) ?? {}, message.method !== 'tools/call');
+        await readMessages(response, (answer) => this.#options.send(answer));
         return;
       } catch (error) {
-        // The service was started again and knows nobody: nothing of this was done.
-        if (!isGone(error) || tries > 0 || !this.#hello) throw error;
-        if (this.#named === named) await this.#again();
+        // 404: the restarted service does not know the MCP session, and did not handle the message.
+        if (!isSessionUnknown(error) || attempt > 0 || !this.#initialize) throw error;
+        if (this.#session === session) await this.#restartSession();
       }
     }
   }
 
-  async #again(): Promise<void> {
-    if (!this.#hello) return;
-    await this.#introduce(this.#hello, () => undefined);
-    const headers = (await this.#named) ?? {};
-    await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' } as Rpc, headers, true);
-    // What it lists may be different now.
-    for (const list of ['tools', 'prompts', 'resources'])
-      this.#ends.send({ jsonrpc: '2.0', method: `notifications/${list}/list_changed` });
-  }
-
-  /** What the server says on its own; it ends with the connection it belongs to. */
-  async #listen(headers: Readonly<Record<string, string>>): Promise<void> {
-    const { signal } = this.#over;
-    let last = '';
-    while (!signal.aborted) {
-      try {
-        const response = await this.#transport.open({
-          ...{ method: 'GET', path: this.#path, signal },
-          headers: { accept: 'text/event-stream', ...headers, ...(last ? { 'last-event-id': last } : {}) },
-        });
-        for await (const { id, data } of readEvents(response.body ?? new ReadableStream())) {
-          last = id || last;
-          if (data !== '') this.#ends.send(JSON.parse(data));
-        }
-      } catch (error) {
-        if (signal.aborted) return;
-        if (isGone(error)) {
-          if ((await this.#named) === headers) await this.#again().catch(() => undefined);
-          return;
-        }
-        if (error instanceof BulkheadError && error.status < 500) return;
-      }
-      await pauseFor(PAUSE_MS, signal).catch(() => undefined);
+  async #restartSession(): Promise<void> {
+    if (!this.#initialize) return;
+    await this.#startSession(this.#initialize, () => undefined);
+    const headers = (await this.#session) ?? {};
+    await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' } as RpcMessage, headers, true);
+    // The lists may have changed in the meantime.
+    for (const list of ['tools', 'prompts', 'resources']) {
+      this.#options.send({ jsonrpc: '2.0', method: `notifications/${list}/list_changed` });
     }
   }
 
-  #post(body: Rpc, headers: Readonly<Record<string, string>>, repeatable: boolean): Promise<Response> {
-    const accept = 'application/json, text/event-stream';
-    const { signal } = this.#over;
+  /** Forwards the notifications of the server until the MCP session ends. */
+  async #followNotifications(headers: Headers): Promise<void> {
+    const { signal } = this.#ended;
+    const open = async (lastId: string | undefined) => {
+      const response = await this.#transport.open({
+        method: 'GET',
+        path: this.#path,
+        signal,
+        headers: { accept: 'text/event-stream', ...headers, ...(lastId ? { 'last-event-id': lastId } : {}) },
+      });
+      return response.body;
+    };
+    const isRetryable = (error: unknown) => !(error instanceof BulkheadError) || error.status >= 500;
+    try {
+      for await (const { data } of followEvents({ open, isRetryable, pauseMs: PAUSE_MS, signal })) {
+        this.#options.send(JSON.parse(data));
+      }
+    } catch (error) {
+      if (signal.aborted || !isSessionUnknown(error)) return;
+      if ((await this.#session) === headers) await this.#restartSession().catch(() => undefined);
+    }
+  }
+
+  #post(body: RpcMessage, headers: Headers, repeatable: boolean): Promise<Response> {
     return this.#transport.open({
-      ...{ method: 'POST', path: this.#path, body, repeatable, signal },
-      headers: { accept, ...headers },
+      method: 'POST',
+      path: this.#path,
+      body,
+      repeatable,
+      signal: this.#ended.signal,
+      headers: { accept: 'application/json, text/event-stream', ...headers },
     });
-  }
-
-  async #read(response: Response, tell: (message: unknown) => void): Promise<void> {
-    if (response.headers.get('content-type')?.includes('text/event-stream')) {
-      for await (const { data } of readEvents(response.body ?? new ReadableStream()))
-        if (data !== '') tell(JSON.parse(data));
-      return;
-    }
-    const text = await response.text();
-    if (text !== '') tell(JSON.parse(text));
   }
 }
 
-const isGone = (error: unknown): boolean => error instanceof BulkheadError && error.status === 404;
+async function readMessages(response: Response, onMessage: (message: unknown) => void): Promise<void> {
+  if (response.headers.get('content-type')?.includes('text/event-stream')) {
+    for await (const { data } of readEvents(response.body)) if (data !== '') onMessage(JSON.parse(data));
+    return;
+  }
+  const text = await response.text();
+  if (text !== '') onMessage(JSON.parse(text));
+}
+
+const isSessionUnknown = (error: unknown): boolean => error instanceof BulkheadError && error.status === 404;

@@ -49,7 +49,7 @@ export class Trials {
   async *inspect(installationId: string): AsyncGenerator<ServerSentEvent> {
     const path = `/installations/${installationId}/inspector`;
     const response = await this.#transport.open({ method: 'POST', path, signal: this.#context.signal });
-    for await (const event of readEvents(response.body ?? new ReadableStream())) if (event.data !== '') yield event;
+    for await (const event of readEvents(response.body)) if (event.data !== '') yield event;
   }
 
   /** @param name with or without the slug before it */

@@ -1,7 +1,4 @@
-/**
- * The agent runtime's client of the session API: `connect(…)`, then a session, then its hooks, tools and the rest. Calls
- * that may be repeated are, through restarts and deploys of the service; it needs `fetch` and nothing else.
- */
+/** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
 import type {
   Added,
   Command,
@@ -22,11 +19,11 @@ import type {
   ToolResult,
   TranscriptMessage,
   Trigger,
-} from './answers.ts';
-import { readEvents } from './event-stream.ts';
-import { pauseFor, Transport, type TransportOptions } from './transport.ts';
+} from './api-types.ts';
+import { followEvents } from './event-stream.ts';
+import { Transport, type TransportOptions } from './transport.ts';
 
-/** Between two streams, milliseconds: the service's own `retry:` is this long. */
+/** The `retry:` of the service's stream, milliseconds. */
 const STREAM_PAUSE_MS = 2_000;
 
 interface Cancellable {
@@ -37,7 +34,6 @@ interface Paged extends Cancellable {
   readonly cursor?: string;
 }
 
-/** @param options address and token */
 export function connect(options: TransportOptions): SessionClient {
   return new SessionClient(new Transport(options));
 }
@@ -49,48 +45,50 @@ export class SessionClient {
     this.#transport = transport;
   }
 
-  /** Starts a session; every plugin that listens is told. */
+  /** Starts a session. Plugins receive `sessionStarted`. */
   async start(body: NewSession, { signal }: Cancellable = {}): Promise<Session> {
-    const made = await this.#transport.json<SessionRecord>({ method: 'POST', path: '/sessions', body, signal });
-    return new Session(this.#transport, made.id, made);
+    const record = await this.#transport.json<SessionRecord>({ method: 'POST', path: '/sessions', body, signal });
+    return new Session(this.#transport, record.id, record);
   }
 
-  /** A session that was started before, by its id; nothing is asked yet. */
+  /** Returns an existing session by its id, without a request. */
   open(id: string): Session {
     return new Session(this.#transport, id, null);
   }
 
+  /** Lists the sessions of the account. */
   list({ signal, ...query }: Paged = {}): Promise<Page<SessionRecord>> {
-    return this.#transport.json({ method: 'GET', path: `/sessions${queryOf(query)}`, signal });
+    return this.#transport.json({ method: 'GET', path: `/sessions${toQueryString(query)}`, signal });
   }
 
   /**
-   * What is added to the account's transcripts, for ever: a stream that ends or breaks is opened again where it was, and
-   * nothing is missed or told twice.
+   * Yields what is added to the account's transcripts until the signal aborts. Reconnects after the last position, so
+   * nothing is missed or repeated.
    *
-   * @param after the `position` to go on from; without it, what comes next
+   * @param after the `position` to continue from; without it, starts with the next message
    */
   async *added({ after, signal }: { after?: string } & Cancellable = {}): AsyncGenerator<Added> {
-    for (let position = after; ; ) {
-      const headers: Record<string, string> = position === undefined ? {} : { 'last-event-id': position };
-      const response = await this.#transport.open({ method: 'GET', path: '/sessions/stream', headers, signal });
-      try {
-        for await (const { id, type, data } of readEvents(response.body ?? new ReadableStream())) {
-          position = id;
-          if (data !== '') yield { ...JSON.parse(data), type, position: id };
-        }
-      } catch {
-        // A broken stream goes on where it was. What the caller's loop throws does not come here.
-        signal?.throwIfAborted();
-      }
-      await pauseFor(STREAM_PAUSE_MS * Math.random(), signal);
+    const open = async (lastId: string | undefined) => {
+      const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };
+      return (await this.#transport.open({ method: 'GET', path: '/sessions/stream', headers, signal })).body;
+    };
+    // The transport has retried already.
+    const isRetryable = () => false;
+    for await (const { id, type, data } of followEvents({
+      open,
+      after,
+      isRetryable,
+      pauseMs: STREAM_PAUSE_MS,
+      signal,
+    })) {
+      yield { ...JSON.parse(data), type, position: id };
     }
   }
 }
 
 export class Session {
   readonly id: string;
-  /** As it was when it was started here; null when only its id was given. */
+  /** The session as `start` returned it; null after `open`. */
   readonly record: SessionRecord | null;
   readonly #transport: Transport;
 
@@ -100,13 +98,13 @@ export class Session {
     this.record = record;
   }
 
-  /** How it is now. */
+  /** Returns the current state of the session. */
   look({ signal }: Cancellable = {}): Promise<SessionRecord> {
     return this.#get('', signal);
   }
 
   /**
-   * Passes an operation through the account's plugins. With `action: 'cancel'` do not go on with it.
+   * Runs a hook of the account's plugins. If `action` is `cancel`, do not continue with the operation.
    *
    * @param name such as `systemPrompt` or `inboundMessage`
    */
@@ -115,29 +113,29 @@ export class Session {
     context: HookContext<Name>,
     { trigger, signal }: { trigger?: Trigger } & Cancellable = {},
   ): Promise<HookAnswer<Name>> {
-    // Twice is as good as once: a hook answers about a context, and the runtime takes one of the answers.
+    // Safe to repeat: the runtime uses only one of the answers.
     return this.#post(`/hooks/${name}`, { context, ...(trigger ? { trigger } : {}) }, signal, true);
   }
 
-  /** Has a plugin summarize; `source: 'builtin'` means that the runtime does it itself. */
+  /** Asks a plugin to summarize. If `source` is `builtin`, the runtime must summarize itself. */
   compact(
-    of: { messages?: readonly TranscriptMessage[]; focus?: string | null } = {},
+    request: { messages?: readonly TranscriptMessage[]; focus?: string | null } = {},
     { signal }: Cancellable = {},
   ): Promise<Summary> {
-    return this.#post('/compaction', of, signal, true);
+    return this.#post('/compaction', request, signal, true);
   }
 
-  /** Adds to the transcript, which `host.session` and compaction see. Repeats add nothing twice. */
+  /** Adds messages to the transcript that `host.session` and compaction read. Idempotent by message id. */
   append(messages: readonly NewMessage[], { signal }: Cancellable = {}): Promise<Page<TranscriptMessage>> {
-    const named = messages.map((message) => ({ id: crypto.randomUUID(), ...message }));
-    return this.#post('/messages', { messages: named }, signal, true);
+    const withIds = messages.map((message) => ({ id: crypto.randomUUID(), ...message }));
+    return this.#post('/messages', { messages: withIds }, signal, true);
   }
 
   messages({ signal, ...query }: Paged = {}): Promise<Page<TranscriptMessage>> {
-    return this.#get(`/messages${queryOf(query)}`, signal);
+    return this.#get(`/messages${toQueryString(query)}`, signal);
   }
 
-  /** Sends an agent's answer to the channel this session is a conversation of. Repeats send nothing twice. */
+  /** Sends an agent's reply to the channel of the session. Idempotent by `id`. */
   reply(
     text: string,
     { id = crypto.randomUUID(), signal }: { id?: string } & Cancellable = {},
@@ -150,9 +148,9 @@ export class Session {
   }
 
   /**
-   * Calls a tool. A tool that fails answers with `isError`, for the model to read.
+   * Calls a tool. A tool that fails returns a result with `isError` for the model to read.
    *
-   * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError when it may have run
+   * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError if the tool may have run
    */
   callTool(
     name: string,
@@ -166,7 +164,7 @@ export class Session {
     return (await this.#get<Page<Command>>('/commands', signal)).items;
   }
 
-  /** The text that a command makes of its input. */
+  /** Runs a command and returns its text. */
   async runCommand(name: string, input = '', { signal }: Cancellable = {}): Promise<string> {
     return (await this.#post<{ text: string }>(`/commands/${encodeURIComponent(name)}`, { input }, signal)).text;
   }
@@ -183,12 +181,12 @@ export class Session {
     return (await this.#get<Page<Provider>>('/providers', signal)).items;
   }
 
-  /** Asks a model of a plugin's provider. */
+  /** Completes a request with a model of a plugin's provider. */
   complete(provider: string, request: CompletionRequest, { signal }: Cancellable = {}): Promise<Completion> {
     return this.#post(`/providers/${encodeURIComponent(provider)}`, { request }, signal);
   }
 
-  /** Clears the transcript, unless a plugin stops it. @throws BulkheadError `cancelled` with the plugin's reason */
+  /** Clears the transcript. @throws BulkheadError `cancelled` with the reason of the plugin that cancelled it */
   clear(body: { reason?: string; by?: string } = {}, { signal }: Cancellable = {}): Promise<SessionRecord> {
     return this.#post('/clear', body, signal);
   }
@@ -197,20 +195,22 @@ export class Session {
     await this.#transport.json({ method: 'DELETE', path: this.#path(''), signal });
   }
 
-  #path(below: string): string {
-    return `/sessions/${encodeURIComponent(this.id)}${below}`;
+  #path(suffix: string): string {
+    return `/sessions/${encodeURIComponent(this.id)}${suffix}`;
   }
 
-  #get<T>(below: string, signal: AbortSignal | undefined): Promise<T> {
-    return this.#transport.json({ method: 'GET', path: this.#path(below), signal });
+  #get<T>(suffix: string, signal: AbortSignal | undefined): Promise<T> {
+    return this.#transport.json({ method: 'GET', path: this.#path(suffix), signal });
   }
 
-  #post<T>(below: string, body: unknown, signal: AbortSignal | undefined, repeatable = false): Promise<T> {
-    return this.#transport.json({ method: 'POST', path: this.#path(below), body, signal, repeatable });
+  #post<T>(suffix: string, body: unknown, signal: AbortSignal | undefined, repeatable = false): Promise<T> {
+    return this.#transport.json({ method: 'POST', path: this.#path(suffix), body, signal, repeatable });
   }
 }
 
-function queryOf(query: Readonly<Record<string, string | number | undefined>>): string {
-  const given = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]));
-  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+function toQueryString(query: Readonly<Record<string, string | number | undefined>>): string {
+  const present = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)]],
+  );
+  return present.length === 0 ? '' : `?${new URLSearchParams(present)}`;
 }

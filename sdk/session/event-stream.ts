@@ -1,18 +1,57 @@
-/** Server-sent events out of a `fetch` answer: unlike EventSource it sends a token, and works outside browsers. */
+/** Reads server-sent events from a `fetch` response. `EventSource` cannot be used: it sends no token. */
+import { pause } from './pause.ts';
 
 export interface ServerSentEvent {
   readonly id: string;
   readonly type: string;
   readonly data: string;
 }
+export interface FollowOptions {
+  /** Opens the stream after the event with this id. */
+  readonly open: (lastId: string | undefined) => Promise<ReadableStream<Uint8Array> | null>;
+  /** Id of the last event that is known; without it, the stream starts with the next event. */
+  readonly after?: string | undefined;
+  /** Whether to try again after `open` failed. */
+  readonly isRetryable: (error: unknown) => boolean;
+  /** Longest pause before the stream is opened again, milliseconds. */
+  readonly pauseMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
 
-/** A message is a megabyte at most; a line longer than this is no event of ours, characters. */
+/** Events have at most 1 MiB; a longer line is not one of them. Characters. */
 const LINE_MAX = 8 * 1024 * 1024;
 
-/** Reads events until the stream ends. Those that carry nothing but an id have an empty `data`. */
-export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent> {
+/**
+ * Reads events until the signal aborts. Opens the stream again after the last event whenever it ends or breaks.
+ *
+ * @throws the error of `open` that is not retryable, or the signal's reason
+ */
+export async function* followEvents(options: FollowOptions): AsyncGenerator<ServerSentEvent> {
+  const { open, after, isRetryable, pauseMs, signal } = options;
+  for (let lastId = after; ; ) {
+    const body = await open(lastId).catch((error: unknown) => {
+      signal?.throwIfAborted();
+      if (!isRetryable(error)) throw error;
+      return null;
+    });
+    try {
+      for await (const event of readEvents(body)) {
+        if (event.id !== '') lastId = event.id;
+        if (event.data !== '') yield event;
+      }
+    } catch {
+      signal?.throwIfAborted();
+    }
+    // Full jitter: clients of a restarted service do not all reconnect at once.
+    await pause(pauseMs * Math.random(), signal);
+  }
+}
+
+/** Reads events until the stream ends. An event with only an id has empty `data`. */
+export async function* readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<ServerSentEvent> {
+  if (body === null) return;
   let event = { id: '', type: 'message', data: [] as string[] };
-  for await (const line of linesOf(body)) {
+  for await (const line of readLines(body)) {
     if (line === '') {
       yield { id: event.id, type: event.type, data: event.data.join('\n') };
       event = { id: event.id, type: 'message', data: [] };
@@ -25,7 +64,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
   }
 }
 
-async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = body.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader();
   let rest = '';
   try {
@@ -34,7 +73,7 @@ async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string
       if (done) return;
       const lines = (rest + value).split(/\r\n|\n|\r/);
       rest = lines.pop() ?? '';
-      if (rest.length > LINE_MAX) throw new Error('the stream holds a line without an end');
+      if (rest.length > LINE_MAX) throw new Error(`A line of the event stream has more than ${LINE_MAX} characters.`);
       yield* lines;
     }
   } finally {

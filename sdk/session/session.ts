@@ -1,4 +1,4 @@
-/** `@bulkhead/sdk/session`: what an agent runtime imports. */
-export type * from './answers.ts';
+/** The entry point `@bulkhead/sdk/session`, for agent runtimes. */
+export type * from './api-types.ts';
 export { connect, type Session, type SessionClient } from './client.ts';
 export { BulkheadError, ConnectionLostError, type TransportOptions } from './transport.ts';

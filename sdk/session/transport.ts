@@ -1,38 +1,45 @@
-/** Requests to the session API over `fetch`: what it may repeat it repeats, what it may not it says. Web globals only. */
+/** Sends requests to the session API with `fetch`, and retries those that are safe to retry. Uses web globals only. */
 import type { ProblemLocation } from '../contract/errors.ts';
+import { pause } from './pause.ts';
 
 export interface TransportOptions {
   /** Address of the session API, such as `http://localhost:4010`. */
   readonly url: string;
-  /** The bearer token, or what finds a fresh one; asked again for every request. */
+  /** The bearer token, or a function that returns one. The function is called for every request. */
   readonly token: string | (() => string | Promise<string>);
-  /** How long a call is repeated while the service restarts or asks to wait, milliseconds. Default 30,000; 0: never. */
+  /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
   readonly retryForMs?: number;
-  /** Instead of the global one. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
 }
-export interface Call {
+interface Call {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** Below the address, starting with `/`. */
+  /** Path below the address, starting with `/`. */
   readonly path: string;
   readonly body?: unknown;
-  /** In place of `body`: bytes of another content type, made anew for each attempt. */
+  /** Replaces `body`: bytes of another content type. `open` is called for every attempt. */
   readonly stream?: { readonly type: string; readonly open: () => ReadableStream<Uint8Array> };
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
-  /** Whether doing it twice is doing it once. A GET is. */
+  /** Whether the call is idempotent. Default: true for GET, false otherwise. */
   readonly repeatable?: boolean;
 }
 
 const RETRY_FOR_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
-/** Nothing of the plugin or the state ran: the answer itself says so. */
-const NOT_STARTED = new Set([429, 503]);
-/** Errors of `fetch` in Node, Deno and Bun after which no byte has reached the other side. */
-const REFUSED = new Set(['ECONNREFUSED', 'ConnectionRefused', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
+/** The service sends these before it starts any work, so every call is safe to retry. */
+const RETRYABLE_STATUSES = new Set([429, 503]);
+/** Error codes of Node, Deno and Bun for a connection on which no byte was sent. */
+const NOT_CONNECTED = new Set([
+  'ECONNREFUSED',
+  'ConnectionRefused',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
 
-/** The service answered with a problem. `code` is one of contract and REFERENCE; `message` says what to do. */
+/** The service responded with a problem. REFERENCE.md and the API reference list the values of `code`. */
 export class BulkheadError extends Error {
   override readonly name = 'BulkheadError';
   readonly status: number;
@@ -41,7 +48,7 @@ export class BulkheadError extends Error {
   readonly errors: readonly ProblemLocation[];
 
   constructor(status: number, body: ProblemLike) {
-    super(body.detail ?? body.title ?? `The service answered with ${status}.`);
+    super(body.detail ?? body.title ?? `The service responded with status ${status}.`);
     this.status = status;
     this.code = body.code ?? 'internal';
     this.requestId = body.requestId ?? null;
@@ -49,7 +56,7 @@ export class BulkheadError extends Error {
   }
 }
 
-/** The connection broke, and whether the call was done is not known: it is not one to repeat blindly. */
+/** The connection broke after the request was sent. The call may have taken effect, so it is not retried. */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }
@@ -72,7 +79,7 @@ export class Transport {
   }
 
   /**
-   * The JSON of an answer; null where there is none.
+   * Returns the JSON of a successful response; null for 204.
    *
    * @throws BulkheadError, ConnectionLostError, or the signal's reason
    */
@@ -81,36 +88,36 @@ export class Transport {
     return (response.status === 204 ? null : await response.json()) as T;
   }
 
-  /** A successful answer whose body was not read. @throws as `json` */
+  /** Returns a successful response with its body unread. @throws the same errors as `json` */
   async open(call: Call): Promise<Response> {
-    const until = Date.now() + (this.#options.retryForMs ?? RETRY_FOR_MS);
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 2)) {
-      const { response, error, wait } = await this.#attempt(call);
+    const deadline = Date.now() + (this.#options.retryForMs ?? RETRY_FOR_MS);
+    for (let backoff = FIRST_PAUSE_MS; ; backoff = Math.min(LONGEST_PAUSE_MS, backoff * 2)) {
+      const { response, error, retryAfterMs } = await this.#attempt(call);
       if (response) return response;
-      // Apart by chance, so that many callers do not come back at one moment.
-      const ms = wait ?? pause * (0.5 + Math.random());
-      if (Date.now() + ms > until || error instanceof ConnectionLostError) throw error;
-      await pauseFor(ms, call.signal);
+      // Jitter, so that many callers do not retry at the same moment.
+      const ms = retryAfterMs ?? backoff * (0.5 + Math.random());
+      if (Date.now() + ms > deadline || error instanceof ConnectionLostError) throw error;
+      await pause(ms, call.signal);
     }
   }
 
-  async #attempt(call: Call): Promise<{ response?: Response; error?: unknown; wait?: number | undefined }> {
+  async #attempt(call: Call): Promise<{ response?: Response; error?: unknown; retryAfterMs?: number | undefined }> {
     const send = this.#options.fetch ?? globalThis.fetch;
     let response: Response;
     try {
-      response = await send(`${this.#base}${call.path}`, await this.#request(call));
+      response = await send(`${this.#base}${call.path}`, await this.#createRequest(call));
     } catch (error) {
       call.signal?.throwIfAborted();
-      return { error: this.#broken(call, error) };
+      return { error: toConnectionError(call, error) };
     }
     if (response.ok) return { response };
-    const problem = new BulkheadError(response.status, await problemOf(response));
-    if (!NOT_STARTED.has(response.status)) throw problem;
+    const problem = new BulkheadError(response.status, await readProblem(response));
+    if (!RETRYABLE_STATUSES.has(response.status)) throw problem;
     const seconds = Number(response.headers.get('retry-after'));
-    return { error: problem, wait: seconds > 0 ? seconds * 1000 : undefined };
+    return { error: problem, retryAfterMs: seconds > 0 ? seconds * 1000 : undefined };
   }
 
-  async #request({ method, body, stream, headers, signal }: Call): Promise<RequestInit> {
+  async #createRequest({ method, body, stream, headers, signal }: Call): Promise<RequestInit> {
     const { token } = this.#options;
     return {
       method,
@@ -125,41 +132,25 @@ export class Transport {
       ...(signal ? { signal } : {}),
     };
   }
-
-  #broken({ method, path, repeatable = method === 'GET' }: Call, error: unknown): unknown {
-    if (repeatable || REFUSED.has(codeOf(error))) return error;
-    return new ConnectionLostError(`The connection broke during ${method} ${path}: it may have been done, or not.`, {
-      cause: error,
-    });
-  }
 }
 
-/** Node puts the reason below the error of `fetch`. */
-function codeOf(error: unknown): string {
+function toConnectionError({ method, path, repeatable = method === 'GET' }: Call, error: unknown): unknown {
+  if (repeatable || NOT_CONNECTED.has(readErrorCode(error))) return error;
+  return new ConnectionLostError(`The connection broke during ${method} ${path}. The call may have taken effect.`, {
+    cause: error,
+  });
+}
+
+/** Node's `fetch` has the error code in `cause`. */
+function readErrorCode(error: unknown): string {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
   return String(code ?? cause?.code ?? '');
 }
 
-async function problemOf(response: Response): Promise<ProblemLike> {
+async function readProblem(response: Response): Promise<ProblemLike> {
   try {
     return (await response.json()) as ProblemLike;
   } catch {
-    return { title: `The service answered with ${response.status}.` };
+    return {};
   }
-}
-
-/** @throws the signal's reason */
-export function pauseFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', onAbort);
-      resolve();
-    }, ms);
-    if (signal?.aborted) onAbort();
-    else signal?.addEventListener('abort', onAbort, { once: true });
-  });
 }

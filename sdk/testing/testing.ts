@@ -1,6 +1,6 @@
 /**
- * `@bulkhead/sdk/testing`: what a plugin's own tests import. Types only; the code comes from `pack/testing/testing.ts`, which
- * the package is built with, since it runs what the service runs.
+ * The types of `@bulkhead/sdk/testing`, which a plugin's tests import. The implementation is `pack/testing/testing.ts`: it
+ * uses code of the supervisor, which the SDK must not import.
  */
 import type { z } from 'zod';
 import type * as p from '../contract/payloads.ts';
@@ -14,17 +14,17 @@ import type {
   LogLevel,
   surfaces,
 } from '../contract/protocol.ts';
-import type { CompletionRequest, HookName as ShortHookName, ToolResult } from '../session/answers.ts';
+import type { CompletionRequest, HookName as ShortHookName, ToolResult } from '../session/api-types.ts';
 
 type Rows = typeof hostCalls;
-/** The arguments of a host call by the names that the reference gives them, such as `{ path, content }`. */
+/** The arguments of a host call by name, such as `{ path, content }`. */
 export type HostArguments<Name extends HostCallName> = z.output<z.ZodObject<Rows[Name]['params']>>;
 export type HostAnswer<Name extends HostCallName> = z.input<Rows[Name]['result']>;
-/** What a host call answers: always this, or what a function makes of the arguments. What it throws, the plugin catches. */
+/** The result of a host call: a value, or a function of the arguments. The plugin receives what the function throws. */
 export type Scripted<Name extends HostCallName> =
   | HostAnswer<Name>
   | ((args: HostArguments<Name>) => HostAnswer<Name> | Promise<HostAnswer<Name>>);
-/** Scripted answers as the plugin writes the calls: `{ llm: { complete: … }, http: { fetch: … } }`. */
+/** Scripted results per host call: `{ llm: { complete: … }, http: { fetch: … } }`. */
 export type HostScript = {
   readonly [Member in HostCallName extends `${infer M}.${string}` ? M : never]?: {
     readonly [Name in HostCallName as Name extends `${Member}.${infer Call}` ? Call : never]?: Scripted<Name>;
@@ -32,32 +32,32 @@ export type HostScript = {
 };
 
 export interface PluginOptions {
-  /** Of the capabilities in `readme.md`, those that the account accepted. Default: all. */
+  /** The capabilities of `readme.md` that are granted. Default: all. */
   readonly grants?: readonly string[];
-  /** Over the defaults of `readme.md`. */
+  /** Settings that replace the defaults of `readme.md`. */
   readonly settings?: Readonly<Record<string, string>>;
   readonly secrets?: Readonly<Record<string, string>>;
-  /** `host.secrets` answers from `secrets`, `host.storage` keeps what it is given; all else is said here. */
+  /** Results of host calls. `host.secrets` reads `secrets` and `host.storage` works without a script. */
   readonly host?: HostScript;
-  /** Who and where, in the contexts of hooks, tools and commands. */
+  /** `agent` and `session` in the contexts of hooks, tools and commands. */
   readonly agent?: { readonly id: string; readonly name: string };
   readonly session?: { readonly id: string; readonly channelId: string | null };
 }
 
-/** `middleware.systemPrompt`, or `systemPrompt` as runtimes say it. */
+/** `middleware.systemPrompt` or `systemPrompt`. */
 export type AnyHookName = HookName | ShortHookName;
 type Full<Name extends AnyHookName> = Name extends HookName ? Name : `middleware.${Name & ShortHookName}`;
 type Context<Name extends AnyHookName> = (typeof hooks)[Full<Name>]['context'];
-/** Some of a context's fields; the rest comes from the row's example. */
+/** Some fields of a context. The others come from the example in the reference. */
 export type Some<T> = { readonly [Key in keyof T]?: T[Key] extends readonly unknown[] ? T[Key] : Some<T[Key]> };
 export interface HookResult<Name extends AnyHookName> {
   readonly action: 'continue' | 'cancel';
-  /** As the hook left it. */
+  /** The context with the changes of the hook. */
   readonly context: z.output<Context<Name>> &
     (Full<Name> extends 'compaction.summarize' ? { summary?: string } : unknown);
-  /** Whether it changed anything. */
+  /** Whether the hook changed the context. */
   readonly changed: boolean;
-  /** Of a veto. */
+  /** The reason, if `action` is `cancel`. */
   readonly reason: string | null;
 }
 
@@ -65,20 +65,20 @@ export interface LogLine {
   readonly level: LogLevel;
   readonly message: string;
   readonly data?: unknown;
-  /** The handler that wrote it, such as `tools.roll`; `background` outside any, `system` where the host speaks. */
+  /** The handler that wrote the line, such as `tools.roll`; `background` outside of handlers; `system` for the host. */
   readonly source: string;
 }
-/** A host call that the plugin made, with its answer still to come or given. */
+/** A host call that the plugin made. */
 export interface MadeCall {
   readonly name: HostCallName;
   readonly args: Readonly<Record<string, unknown>>;
 }
-/** A vendor's request. Its text or its bytes are the body. */
+/** A vendor's webhook request. */
 export interface VendorRequest {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
-  /** Without the question mark. */
+  /** Without `?`. */
   readonly query?: string;
   readonly channelId?: string;
   readonly routingId?: string;
@@ -88,28 +88,28 @@ export interface VendorRequest {
 export type Received = NonNullable<z.output<(typeof surfaces)['channel.receive']['result']>>;
 export type Handshake = z.output<typeof p.handshakeAnswer>;
 
-/** A package that runs in a jailed process of its own. Calls reject with `PluginError` where the plugin fails. */
+/** A package that runs in its own jailed process. Calls reject with `PluginError` if the plugin fails. */
 export interface OpenPlugin extends AsyncDisposable {
   readonly name: string;
-  /** `full`: every wall stands. `degraded`: the operating system's could not be built, and `missing` says what to do. */
+  /** `degraded`: the operating system's sandbox is not available, and `missing` says what to do. */
   readonly sandbox: { readonly state: 'full' | 'degraded'; readonly missing: string | null };
-  /** What a publish would discover. */
+  /** What a publish discovers. */
   readonly discovered: Readonly<Record<string, unknown>>;
-  /** What a draft would warn of. */
+  /** The warnings that saving a draft returns. */
   readonly warnings: readonly string[];
-  /** What it wrote so far, oldest first. */
+  /** The log lines of the plugin, oldest first. */
   readonly logs: readonly LogLine[];
-  /** The host calls it made so far. */
+  /** The host calls of the plugin, oldest first. */
   readonly calls: readonly MadeCall[];
-  /** Runs a hook. Fields of the context that are left out are those of the reference's example. */
+  /** Runs a hook. Omitted context fields come from the example in the reference. */
   hook<Name extends AnyHookName>(name: Name, context?: Some<z.input<Context<Name>>>): Promise<HookResult<Name>>;
-  /** Calls a tool. Arguments are checked against its schema first, as the service does. A handler that throws is an answer with `isError`. */
+  /** Calls a tool. Arguments are validated first, as in the service. If the handler throws, the result has `isError`. */
   tool(name: string, args?: unknown, options?: { readonly signal?: AbortSignal }): Promise<ToolResult>;
-  /** Runs a command, of code or of `commands/`. */
+  /** Runs a command from code or from `commands/`. */
   command(name: string, input?: string): Promise<string>;
-  /** Asks a provider of models. */
+  /** Completes a request with a model provider. */
   chat(provider: string, request: CompletionRequest): Promise<z.output<typeof p.completion>>;
-  /** Tells of an event. `data` that is left out is the reference's example; `id` is new unless it is given, as for a second attempt. */
+  /** Sends an event. Omitted `data` comes from the example in the reference. Pass `id` to repeat an event. */
   event<Name extends EventName>(
     name: Name,
     data?: Partial<z.input<(typeof events)[Name]['data']>>,
@@ -117,26 +117,26 @@ export interface OpenPlugin extends AsyncDisposable {
   ): Promise<void>;
   /** Delivers a webhook request to `channel.receive`. */
   receive(request: VendorRequest): Promise<Received>;
-  /** Asks `channel.handshake`; undefined: the request would be queued. */
+  /** Runs `channel.handshake`. Undefined means that the service would queue the request. */
   handshake(request: VendorRequest): Promise<Handshake | undefined>;
-  /** Gives an agent's reply to `channel.send`. */
+  /** Passes an agent's reply to `channel.send`. */
   send(message: z.input<typeof p.channelReply>): Promise<void>;
-  /** New settings for the calls after it, over those given before. */
+  /** Changes settings for the following calls. */
   configure(settings: Readonly<Record<string, string>>): void;
   /** Ends the process. */
   close(): Promise<void>;
 }
 
-/** The plugin's own fault: it threw, took too long, answered what it may not, or vetoed where nothing can be vetoed. */
+/** The plugin failed: it threw, timed out, returned a malformed result, or cancelled where that is not possible. */
 export declare class PluginError extends Error {
   override readonly name: 'PluginError';
 }
 
 /**
- * Starts a package from its folder as the service would run it: built and checked like a publish, in a jailed process,
- * with nothing around it but what `options` say. Needs no service. Close it at the end of the test, or say `await using`.
+ * Builds and checks a package like a publish, and starts it in a jailed process. Needs no running service. Close it at the
+ * end of the test, or declare it with `await using`.
  *
- * @param folder where `readme.md` and `index.ts` lie
- * @throws Error with one sentence that says where and what to do: the package is not valid, or the options do not fit it
+ * @param folder the folder with `readme.md` and `index.ts`
+ * @throws Error if the package is not valid or the options do not match it; the message says what to do
  */
 export declare function openPlugin(folder: string, options?: PluginOptions): Promise<OpenPlugin>;

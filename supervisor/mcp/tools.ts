@@ -11,7 +11,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { ToolResult } from '../../sdk/session/answers.ts';
+import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callTool, findTool, listTools } from '../sessions/tools.ts';

@@ -7,7 +7,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { trigger } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
-import type { Summary } from '../../sdk/session/answers.ts';
+import type { Summary } from '../../sdk/session/api-types.ts';
 import type { ChainState, Fields } from '../calls/chain.ts';
 import { runChain } from '../calls/chain-runner.ts';
 import { idleOf, linksOf } from '../children/account-plugins-cache.ts';

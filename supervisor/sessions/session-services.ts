@@ -4,7 +4,7 @@ import type { Blobs } from '../../db/files/blobs.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import type { SessionRecord } from '../../sdk/session/answers.ts';
+import type { SessionRecord } from '../../sdk/session/api-types.ts';
 import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
 import type { ArgumentChecks } from '../calls/argument-checks.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
-import type { ToolResult } from '../../sdk/session/answers.ts';
+import type { ToolResult } from '../../sdk/session/api-types.ts';
 
 /** Handlers may leave out `isError`. */
 const answered = toolResult.extend({ isError: z.boolean().default(false) });

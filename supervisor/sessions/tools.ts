@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { json } from '../../sdk/contract/payloads.ts';
-import type { ToolResult } from '../../sdk/session/answers.ts';
+import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import { readBody, storedId } from './input.ts';

@@ -84,7 +84,7 @@ for (const [name, { changesAnswer }] of Object.entries(examples)) {
     model.answers = [answer];
     const lines = await runExample(name, model.url);
     const bye = changesAnswer ? ' Bye.' : '';
-    t.same(lines.slice(0, 3), [`Yes.${bye}`, '(house stopped it: we keep the recipe)', `It is 5.${bye}`]);
+    t.same(lines.slice(0, 3), [`Yes.${bye}`, '(house cancelled the operation: we keep the recipe)', `It is 5.${bye}`]);
     t.equal(lines.length, TURNS.length);
     const [first] = model.asked;
     const said = JSON.stringify(first?.body.messages);

@@ -123,7 +123,11 @@ t.test('what may have run is not repeated unless that is harmless', async (t) =>
 
 t.test('an error that stays an error is told once, and a caller may give up', async (t) => {
   const wrong = await scripted(t, () => [500, 'no json']);
-  await t.rejects(wrong.client.list(), { status: 500, code: 'internal', message: 'The service answered with 500.' });
+  await t.rejects(wrong.client.list(), {
+    status: 500,
+    code: 'internal',
+    message: 'The service responded with status 500.',
+  });
   t.equal(wrong.asked(), 1);
   const busy = await scripted(t, () => [503, '{"detail":"Not now."}', { 'retry-after': '60' }]);
   await t.rejects(busy.client.list(), { status: 503, message: 'Not now.' }, 'a wait that is too long is not begun');

@@ -6,7 +6,7 @@ import { openInspector } from '../dev/inspector.ts';
 import { play } from '../dev/playground.ts';
 import { watchFolder } from '../dev/watching.ts';
 import { failureOf, placed } from '../failure.ts';
-import { followLines, shownLine } from '../log-lines.ts';
+import { followLines, formatLine } from '../log-lines.ts';
 import type { Output } from '../output.ts';
 import type { Rest } from '../rest.ts';
 
@@ -61,7 +61,7 @@ async function alongside(context: Context, draft: Draft, inspectPort: number | n
 
 async function tellLines({ output, signal, rest }: Told, draft: Draft): Promise<void> {
   const filter = { installationId: await draft.installed(signal), levels: [], sessionId: undefined };
-  for await (const line of followLines(rest, filter, { signal })) output.item(line, shownLine(line, output.paint));
+  for await (const line of followLines(rest, filter, { signal })) output.item(line, formatLine(line, output.paint));
 }
 
 async function listen(context: Context, draft: Draft): Promise<void> {

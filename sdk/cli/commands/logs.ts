@@ -1,6 +1,6 @@
 /** `bulkhead logs`: what an installation wrote, and what is written from now on. */
 import type { Command } from '../command.ts';
-import { followLines, lastLines, shownLine } from '../log-lines.ts';
+import { followLines, formatLine, readLastLines } from '../log-lines.ts';
 import { requireInstallation } from '../own-plugins.ts';
 
 const LINES = 50;
@@ -21,12 +21,12 @@ export const logs: Command = {
     const rest = await context.rest();
     const { id } = await requireInstallation(rest, given.args[0] ?? '');
     const filter = { installationId: id, levels: given.list('level'), sessionId: given.text('session') };
-    const lines = await lastLines(rest, filter, Number(given.text('lines') ?? LINES));
-    for (const line of lines) output.item(line, shownLine(line, output.paint));
+    const lines = await readLastLines(rest, filter, Number(given.text('lines') ?? LINES));
+    for (const line of lines) output.item(line, formatLine(line, output.paint));
     if (!given.flag('follow')) return undefined;
     const after = lines.at(-1)?.id;
     for await (const line of followLines(rest, filter, { after, signal })) {
-      output.item(line, shownLine(line, output.paint));
+      output.item(line, formatLine(line, output.paint));
     }
     return undefined;
   },

@@ -13,7 +13,7 @@ import {
 import { request as secureRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { pauseFor } from '../../session/transport.ts';
+import { pause } from '../../session/pause.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import type { Draft } from './draft.ts';
@@ -46,7 +46,7 @@ export async function openInspector(context: Context, draft: Draft, port: number
         }
       }
       target = null;
-      await pauseFor(PAUSE_MS, signal);
+      await pause(PAUSE_MS, signal);
     }
   } finally {
     server.close();

@@ -1,14 +1,14 @@
-/** What the session API takes and answers, typed from the protocol's rows. */
+/** Request and response types of the session API, derived from the protocol rows. */
 import type { z } from 'zod';
 import type * as p from '../contract/payloads.ts';
 import type { hooks } from '../contract/protocol.ts';
 
 type Hooks = typeof hooks;
-/** `middleware.systemPrompt` → `systemPrompt`: the hooks that a runtime runs by name. */
+/** The hooks that a runtime runs, without their prefix: `middleware.systemPrompt` is `systemPrompt`. */
 export type HookName = {
   [Key in keyof Hooks]: Key extends `middleware.${infer Short}` ? Short : never;
 }[keyof Hooks];
-/** The fields of a hook beside those that the service adds. */
+/** The fields of a hook's context that the runtime sends. */
 export type HookContext<Name extends HookName> = z.input<Hooks[`middleware.${Name}`]['context']>;
 export type Trigger = z.infer<typeof p.trigger>;
 export type Json = z.infer<typeof p.json>;
@@ -21,18 +21,19 @@ export interface TraceLink {
   readonly reason?: string;
 }
 export interface HookAnswer<Name extends HookName> {
-  /** `cancel`: a plugin stopped the operation; do not go on with it. */
+  /** `cancel`: a plugin cancelled the operation. Do not continue with it. */
   readonly action: 'continue' | 'cancel';
-  /** The context as the chain left it. */
+  /** The context with all changes of the chain. */
   readonly context: z.output<Hooks[`middleware.${Name}`]['context']>;
   readonly reason: string | null;
-  /** Slug of the plugin that stopped it. */
+  /** Slug of the plugin that cancelled the operation. */
   readonly cancelledBy: string | null;
   readonly trace: readonly TraceLink[];
 }
 export interface Summary {
-  /** Null with `builtin`: use the runtime's own summarizer. */
+  /** Null if `source` is `builtin`. */
   readonly summary: string | null;
+  /** `builtin`: run the runtime's own summarizer. */
   readonly source: 'plugin' | 'builtin';
   readonly notice: string | null;
 }
@@ -50,7 +51,7 @@ export interface NewSession {
   readonly channelId?: string | null;
 }
 export interface NewMessage {
-  /** Your own id: adding it again adds nothing. One is made where you give none. */
+  /** Your own id. A message with a known id is not added again. Default: a random id. */
   readonly id?: string;
   readonly role: z.infer<typeof p.role>;
   readonly text: string;
@@ -90,10 +91,10 @@ export interface Page<T> {
   readonly items: readonly T[];
   readonly nextCursor: string | null;
 }
-/** What the stream tells: a message, or a notice of a plugin or of the service. */
+/** A message or a notice that was added to a transcript. */
 export interface Added {
   readonly type: 'message' | 'notice';
-  /** Where to go on from: give it as `after`. */
+  /** Pass it as `after` to continue from here. */
   readonly position: string;
   readonly sessionId: string;
   readonly message: TranscriptMessage;
