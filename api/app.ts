@@ -74,7 +74,7 @@ export interface AppDeps {
   /** For the console. Default: no console; users paste tokens. */
   readonly signInFacts?: SignInFacts;
   /** Told at each step; a test's may end the process there. */
-  passes?(step: string): void;
+  faultPoint?(step: string): void;
   /** Origins of the token issuer that the console's page calls. Default: the origin of its address. */
   readonly issuerOrigins?: () => readonly string[];
 }
@@ -94,7 +94,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     onResponse: deps.metrics.answered,
   });
   app.addHook('onSend', async ({ method }) => {
-    if (method !== 'GET') deps.passes?.('rest.answering');
+    if (method !== 'GET') deps.faultPoint?.('rest.answering');
   });
   await documentRoutes(app, {
     title: 'Bulkhead REST interface',

@@ -29,10 +29,10 @@ const STAGING_MAX_AGE_MS = 60 * 60_000;
 /**
  * Starts everything and announces it.
  *
- * @param passes told at each step of a webhook's and an event's way; a test's may end the process there
+ * @param faultPoint called at each step of a webhook's and an event's way; a test's may end the process there
  * @throws SettingsError, or what a part cannot start for
  */
-export async function serveApi(config: ApiConfig, passes: (step: string) => void = () => undefined): Promise<void> {
+export async function serveApi(config: ApiConfig, faultPoint: (step: string) => void = () => undefined): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
   const endTracing = await startTracing('bulkhead-api', process.env);
   const logger = openLogger('api', config.LOG_LEVEL);
@@ -41,7 +41,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
   const { pool } = database;
   const listener = await openListener(pool, onError);
-  const queues = await startQueues({ pool, role: 'producer', onError, passes });
+  const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
   const blobs = await openSweptBlobs(config);
   await sweepDeletedPlugins(pool);
   const upkeep = startBlobSweeper({ pool, blobs, onError });
@@ -50,7 +50,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
   const metrics = createMetrics({ pool, bundler: () => bundler.load(), intake: () => ingress.load() });
   let stopping = false;
   const operations = buildOperations({ pool, metrics, isStopping: () => stopping });
-  const ingress = await openWebhooks({ pool, listener, metrics, config, onError, passes });
+  const ingress = await openWebhooks({ pool, listener, metrics, config, onError, faultPoint });
   const app = await buildApp({
     webhooks: ingress.serve,
     services: {
@@ -62,7 +62,7 @@ export async function serveApi(config: ApiConfig, passes: (step: string) => void
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn: openSignIn(pool, await openVerifier(config)),
-    ...{ metrics, logger, passes, trustProxy: config.TRUST_PROXY },
+    ...{ metrics, logger, faultPoint, trustProxy: config.TRUST_PROXY },
     limits: limitsOf(config),
     publicUrl: publicUrl(config),
     ...{ signInFacts: signInFactsOf(config), issuerOrigins: issuerOriginsOf(config, onError) },

@@ -28,13 +28,13 @@ import { startSupervisor } from './supervisor.ts';
  * Starts everything and announces it.
  *
  * @param env where the keys of model endpoints are
- * @param passes told at each step of a delivery's and an event's way; a test's may end the process there
+ * @param faultPoint called at each step of a delivery's and an event's way; a test's may end the process there
  * @throws SettingsError, or what a part cannot start for
  */
 export async function serveSupervisor(
   config: SupervisorConfig,
   env: Readonly<Record<string, string | undefined>>,
-  passes: (step: string) => void = () => undefined,
+  faultPoint: (step: string) => void = () => undefined,
 ): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
   const endTracing = await startTracing('bulkhead-supervisor', env);
@@ -48,7 +48,7 @@ export async function serveSupervisor(
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is known');
   if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
   const supervisor = await startSupervisor({
-    ...{ pool: database.pool, sandbox, logger, models, passes },
+    ...{ pool: database.pool, sandbox, logger, models, faultPoint },
     ...(await openFiles(config)),
     modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
     childrenMax: config.CHILDREN,

@@ -92,7 +92,7 @@ export interface SupervisorOptions {
   /** The clock of restarts. */
   readonly now?: () => number;
   /** Told at each step of a delivery; a test's may end the process there. */
-  readonly passes?: (step: string) => void;
+  readonly faultPoint?: (step: string) => void;
   /** Whether authors may debug their own drafts. */
   readonly inspect?: boolean;
   /** Of the session API. */
@@ -121,8 +121,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
   const lease = createLeaseId();
   const listener = await openListener(pool, onError, [holdLeaseSql(lease)]);
-  const passes = options.passes ?? (() => undefined);
-  const queues = await startQueues({ pool, listener, role: 'worker', onError, passes });
+  const faultPoint = options.faultPoint ?? (() => undefined);
+  const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
   // Plugins run once the services are there; only then does one of them write to an agent.
   const agentMail = openAgentMail(() => services);
   const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
@@ -133,7 +133,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   });
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
-    ...{ pool, queues, blobs, pluginsCache, logs, metrics, sessions, passes, invoker: fleet },
+    ...{ pool, queues, blobs, pluginsCache, logs, metrics, sessions, faultPoint, invoker: fleet },
     signIn: openSignIn(pool, options.verifier),
     argumentChecks: new ArgumentChecks(),
     streams: openSessionStreams(listener),
@@ -144,7 +144,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const app = buildSessionApi(services, logger, options.callers);
   const jobs = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, invoker: fleet, jail: sandbox.jail },
-    ...{ services, passes, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
+    ...{ services, faultPoint, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
   await follow({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });

@@ -17,7 +17,7 @@ import type { Discovered } from '../package/discovery.ts';
 import type { Services } from '../shared/services.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';
 
-/** Channels one installation may have: a vendor account each, and each lane of them is looked at every second. */
+/** Channels one installation may have: a vendor account each, and each queue of them is looked at every second. */
 export const CHANNELS_MAX = 100;
 /** Deliveries made pending by one call. */
 export const REPLAY_MAX = 10_000;

@@ -33,12 +33,12 @@ export interface IntakeOptions {
   readonly spool: Spool;
   onError(error: Error): void;
   /** Told at each step; a test's may end the process there. */
-  passes?(step: string): void;
+  faultPoint?(step: string): void;
 }
 
 export class Intake {
   readonly #options: IntakeOptions;
-  readonly #passes: (step: string) => void;
+  readonly #faultPoint: (step: string) => void;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
@@ -49,7 +49,7 @@ export class Intake {
   /** What a predecessor left in the spool goes first. */
   constructor(options: IntakeOptions) {
     this.#options = options;
-    this.#passes = options.passes ?? (() => undefined);
+    this.#faultPoint = options.faultPoint ?? (() => undefined);
     if (!options.spool.isEmpty) this.#startDraining();
   }
 
@@ -89,7 +89,7 @@ export class Intake {
       const group = this.#takeGroup();
       try {
         await this.#keep(group.map(({ delivery }) => delivery));
-        this.#passes('intake.kept');
+        this.#faultPoint('intake.kept');
         for (const { resolve } of group) resolve();
       } catch (error) {
         this.#options.onError(error as Error);
@@ -114,7 +114,7 @@ export class Intake {
   async #keep(group: readonly NewDelivery[]): Promise<void> {
     if (!this.#spooling) {
       try {
-        this.#passes('intake.before-commit');
+        this.#faultPoint('intake.before-commit');
         return await this.#commit(group);
       } catch (error) {
         // Whatever the reason, the disk can have it: what the database refuses for good is found out while draining.
@@ -123,7 +123,7 @@ export class Intake {
     }
     if (this.#options.spool.isFull)
       throw unavailable('The database is away, and what may wait for it on disk is full.');
-    this.#passes('intake.before-spool');
+    this.#faultPoint('intake.before-spool');
     await this.#options.spool.append(group);
     this.#startDraining();
   }
@@ -177,7 +177,7 @@ export class Intake {
           return;
         }
         await this.#commitAll(taken.deliveries);
-        this.#passes('intake.drained');
+        this.#faultPoint('intake.drained');
         await taken.done();
       } catch (error) {
         onError(error as Error);

@@ -20,7 +20,7 @@ export interface WebhookDeps {
   readonly config: Pick<ApiConfig, 'DATA_DIR' | 'SPOOL_MEGABYTES' | 'WEBHOOKS_PER_SECOND' | 'WEBHOOK_BURST'>;
   onError(error: Error): void;
   /** Told at each step; a test's may end the process there. */
-  passes?(step: string): void;
+  faultPoint?(step: string): void;
 }
 export interface Webhooks {
   readonly serve: RequestListener;
@@ -33,7 +33,7 @@ export interface Webhooks {
 export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const { pool, listener, config, onError } = deps;
   const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
-  const intake = new Intake({ pool, spool, onError, ...(deps.passes ? { passes: deps.passes } : {}) });
+  const intake = new Intake({ pool, spool, onError, ...(deps.faultPoint ? { faultPoint: deps.faultPoint } : {}) });
   await sweepHandshakes(pool);
   const serve = createWebhookHandler({
     addresses: await Addresses.open(pool, listener),

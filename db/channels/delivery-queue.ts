@@ -1,5 +1,5 @@
 /**
- * Deliveries being worked on. A lane is one direction of one channel: only its oldest pending delivery is ever attempted,
+ * Deliveries being worked on. A channel queue is one direction of one channel: only its oldest pending delivery is ever attempted,
  * and the next one only after that is delivered or dead.
  */
 import type { ClientBase, Pool } from 'pg';
@@ -38,9 +38,9 @@ const isFree = (column: string, lease: string) =>
   `(${column} IS NULL OR ${column} = ${lease} OR NOT ${isLeaseHeldSql(column)})`;
 
 /**
- * Lanes whose head may be attempted now.
+ * Channel queues whose head may be attempted now.
  *
- * @param lease the asking supervisor's number: its own claims count as free, for it knows which lanes it is at
+ * @param lease the asking supervisor's number: its own claims count as free, for it knows which channel queues it is at
  * @param channelIds null: of all channels
  */
 export async function findReadyChannelQueues(
@@ -59,10 +59,10 @@ export async function findReadyChannelQueues(
   return found.rows;
 }
 
-/** Claims one attempt at the head of a lane. Null: there is none, it is too early, or another living supervisor is at it. */
+/** Claims one attempt at the head of a channel queue. Null: there is none, it is too early, or another living supervisor is at it. */
 export async function claimNextDelivery(
   pool: Pool,
-  lane: ChannelQueue,
+  queue: ChannelQueue,
   lease: number,
 ): Promise<ClaimedDelivery | null> {
   const found = await pool.query<ClaimedDelivery>(
@@ -74,7 +74,7 @@ export async function claimNextDelivery(
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
         d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent`,
-    [lane.channelId, lane.direction, lease],
+    [queue.channelId, queue.direction, lease],
   );
   return found.rows[0] ?? null;
 }
@@ -102,7 +102,7 @@ export interface Postponement {
   readonly as: AttemptResult;
 }
 
-/** Puts a delivery back for a later attempt. Its lane waits with it. */
+/** Puts a delivery back for a later attempt. Its channel queue waits with it. */
 export async function postponeDelivery(
   pool: Pool,
   id: string,

@@ -105,7 +105,7 @@ export interface QueueSettings {
   readonly role: 'producer' | 'worker';
   onError(error: Error): void;
   /** Told when a job is written, in its transaction; a test's may end the process there. */
-  passes?(step: string): void;
+  faultPoint?(step: string): void;
 }
 
 const NO_JOB = '00000000-0000-0000-0000-000000000000';
@@ -133,11 +133,11 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
   return {
     send: async (tx, name, payload, options) => {
       await send(boss, tx, name, payload, options);
-      settings.passes?.(`${name}.queued`);
+      settings.faultPoint?.(`${name}.queued`);
     },
     sendAll: async (tx, name, payloads, options) => {
       await sendAll(boss, tx, name, payloads, options.group);
-      settings.passes?.(`${name}.all-queued`);
+      settings.faultPoint?.(`${name}.all-queued`);
     },
     work: (name, handler) => {
       const { payload, ...bounds }: QueueRow = queues[name];

@@ -1,39 +1,39 @@
 /**
- * Which lanes are worked on: each by one worker, at most so many of one installation at once, in turns, so that a busy
+ * Which channel queues are worked on: each by one worker, at most so many of one installation at once, in turns, so that a busy
  * channel starves nobody.
  */
 import type { ReadyChannelQueue } from '../../db/channels/delivery-queue.ts';
 
-export interface LaneSchedulerOptions {
-  /** Lanes worked on at once. */
+export interface ChannelSchedulerOptions {
+  /** Channel queues worked on at once. */
   readonly concurrency: number;
   /** Of one installation. */
   readonly perInstallation: number;
-  /** How often all lanes are looked at: the grain of retries and the backstop of a lost notice, milliseconds. */
+  /** How often all channel queues are looked at: the grain of retries and the backstop of a lost notice, milliseconds. */
   readonly pollMs: number;
-  /** Lanes whose head may be attempted now; null: of all channels. */
+  /** Channel queues whose head may be attempted now; null: of all channels. */
   find(channelIds: readonly string[] | null): Promise<readonly ReadyChannelQueue[]>;
-  /** Attempts the head of a lane. Answers whether the next one may follow at once. */
-  work(lane: ReadyChannelQueue): Promise<boolean>;
+  /** Attempts the head of a channel queue. Answers whether the next one may follow at once. */
+  work(queue: ReadyChannelQueue): Promise<boolean>;
   onError(error: Error): void;
 }
 
 const keyOf = ({ channelId, direction }: ReadyChannelQueue): string => `${direction} ${channelId}`;
 
-export class LaneScheduler {
-  readonly #options: LaneSchedulerOptions;
+export class ChannelScheduler {
+  readonly #options: ChannelSchedulerOptions;
   /** In the order they get their turn. */
   readonly #waiting = new Map<string, ReadyChannelQueue>();
-  readonly #running = new Map<string, { readonly lane: ReadyChannelQueue; readonly done: Promise<void> }>();
+  readonly #running = new Map<string, { readonly queue: ReadyChannelQueue; readonly done: Promise<void> }>();
   /** Found ready again while they were worked on. */
   readonly #again = new Set<string>();
   /** Channels to look at; null: all. */
   #wanted: Set<string> | null = new Set();
-  #looking: Promise<void> | null = null;
+  #finding: Promise<void> | null = null;
   readonly #timer: NodeJS.Timeout;
   #stopping = false;
 
-  constructor(options: LaneSchedulerOptions) {
+  constructor(options: ChannelSchedulerOptions) {
     this.#options = options;
     this.#timer = setInterval(() => this.wake(null), options.pollMs);
     this.wake(null);
@@ -43,7 +43,7 @@ export class LaneScheduler {
   wake(channelId: string | null): void {
     if (channelId === null) this.#wanted = null;
     else this.#wanted?.add(channelId);
-    this.#look();
+    this.#findReady();
   }
 
   /** Takes no more and waits for what runs, at most `graceMs`. */
@@ -51,61 +51,61 @@ export class LaneScheduler {
     this.#stopping = true;
     clearInterval(this.#timer);
     this.#waiting.clear();
-    await this.#looking;
+    await this.#finding;
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
     await Promise.race([Promise.all([...this.#running.values()].map(({ done }) => done)), late]);
     clearTimeout(timer);
   }
 
-  #look(): void {
-    if (this.#looking || this.#stopping || this.#wanted?.size === 0) return;
+  #findReady(): void {
+    if (this.#finding || this.#stopping || this.#wanted?.size === 0) return;
     const wanted = this.#wanted === null ? null : [...this.#wanted];
     this.#wanted = new Set();
-    this.#looking = this.#options
+    this.#finding = this.#options
       .find(wanted)
-      .then((lanes) => this.#add(lanes), this.#options.onError)
+      .then((queues) => this.#add(queues), this.#options.onError)
       .finally(() => {
-        this.#looking = null;
-        this.#look();
+        this.#finding = null;
+        this.#findReady();
       });
   }
 
-  #add(lanes: readonly ReadyChannelQueue[]): void {
-    for (const lane of lanes) {
-      if (this.#running.has(keyOf(lane))) this.#again.add(keyOf(lane));
-      else this.#waiting.set(keyOf(lane), lane);
+  #add(queues: readonly ReadyChannelQueue[]): void {
+    for (const queue of queues) {
+      if (this.#running.has(keyOf(queue))) this.#again.add(keyOf(queue));
+      else this.#waiting.set(keyOf(queue), queue);
     }
     this.#start();
   }
 
   #start(): void {
     if (this.#stopping) return;
-    for (const [key, lane] of this.#waiting) {
+    for (const [key, queue] of this.#waiting) {
       if (this.#running.size >= this.#options.concurrency) return;
-      if (this.#runningOf(lane.installationId) >= this.#options.perInstallation) continue;
+      if (this.#runningOf(queue.installationId) >= this.#options.perInstallation) continue;
       this.#waiting.delete(key);
-      this.#running.set(key, { lane, done: this.#run(key, lane) });
+      this.#running.set(key, { queue, done: this.#run(key, queue) });
     }
   }
 
   #runningOf(installationId: string): number {
     let count = 0;
-    for (const { lane } of this.#running.values()) if (lane.installationId === installationId) count += 1;
+    for (const { queue } of this.#running.values()) if (queue.installationId === installationId) count += 1;
     return count;
   }
 
-  async #run(key: string, lane: ReadyChannelQueue): Promise<void> {
+  async #run(key: string, queue: ReadyChannelQueue): Promise<void> {
     let more = false;
     try {
-      more = await this.#options.work(lane);
+      more = await this.#options.work(queue);
     } catch (error) {
       this.#options.onError(error as Error);
     }
     this.#running.delete(key);
     if (this.#stopping) return;
     // To the end of the row: others have waited longer.
-    if (this.#again.delete(key) || more) this.#waiting.set(key, lane);
+    if (this.#again.delete(key) || more) this.#waiting.set(key, queue);
     this.#start();
   }
 }

@@ -39,7 +39,7 @@ export interface EventDeps {
   /** The events this supervisor is at. */
   readonly atWork: Set<string>;
   /** Told at each step; a test's may end the process there. */
-  passes(step: string): void;
+  faultPoint(step: string): void;
 }
 
 /** Works on one job of the `events` queue. */
@@ -57,7 +57,7 @@ export async function deliverEvent(deps: EventDeps, eventId: string): Promise<vo
 async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   const event = await claimEvent(deps.pool, eventId, deps.lease);
   if (!event) return;
-  deps.passes('event.claimed');
+  deps.faultPoint('event.claimed');
   if (isUsedUp(event, events[event.type].attempts))
     return finish(deps, event, 'dead', 'the supervisor ended during each attempt');
   const plugin = await loadInstalledPlugin(deps.pool, event.installationId);
@@ -96,7 +96,7 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPl
   const started = performance.now();
   const result = await deps.invoker.invoke(plugin, call);
   deps.metrics.targetRan(call.target, plugin, result.kind, performance.now() - started);
-  deps.passes('event.answered');
+  deps.faultPoint('event.answered');
   if (isTransient(result, plugin) && result.kind === 'unavailable')
     return postpone(deps, event, { afterSeconds: TRANSIENT_WAIT_S, error: result.message, as: 'nothing' });
   const verdict = judgeAttempt(event.type, event, result, Math.random());
@@ -124,7 +124,7 @@ async function finish(
   error: string | null,
 ): Promise<void> {
   await deps.writes.write(() => finishEvent(deps.pool, event.id, state, error));
-  deps.passes('event.finished');
+  deps.faultPoint('event.finished');
   if (event.type !== 'pluginUninstalled') return;
   // The removal waits for this; it need not wait for its next look.
   const { installationId } = event;

@@ -66,7 +66,7 @@ async function conversation(
     if (!agent) return null;
     const made = { accountId, agentId: agent.id, agentName: agent.name, channelId };
     const session = await createSession(tx, made);
-    // One lane at a time starts conversations; should it have one all the same, this session is rolled back.
+    // One channel queue at a time starts conversations; should it have one all the same, this session is rolled back.
     if (!(await bindConversation(tx, { channelId, key, sessionId: session.id })))
       throw new Error('a conversation twice');
     const data = { sessionId: session.id, agentId: session.agentId, channelId };

@@ -1,4 +1,4 @@
-/** One attempt at the head of a lane: claimed by its row, handed to the plugin, judged, written down. */
+/** One attempt at the head of a channel queue: claimed by its row, handed to the plugin, judged, written down. */
 import { randomUUIDv7 } from 'node:crypto';
 import {
   type ChannelQueue,
@@ -33,28 +33,28 @@ export interface DeliveryDeps {
   readonly lease: number;
   readonly writes: Pick<RetryingWriter, 'write'>;
   /** Told at each step; a test's may end the process there. */
-  passes(step: string): void;
+  faultPoint(step: string): void;
   onError(error: Error): void;
 }
 
-/** Works on the head of a lane. Answers whether the next delivery may follow at once. */
-export async function deliverHead(deps: DeliveryDeps, lane: ChannelQueue): Promise<boolean> {
+/** Works on the head of a channel queue. Answers whether the next delivery may follow at once. */
+export async function deliverHead(deps: DeliveryDeps, queue: ChannelQueue): Promise<boolean> {
   const { pool } = deps.services;
-  const delivery = await claimNextDelivery(pool, lane, deps.lease);
+  const delivery = await claimNextDelivery(pool, queue, deps.lease);
   if (!delivery) return false;
   const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
   const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
-  return traced('delivery', settings, () => deliver(deps, lane, delivery));
+  return traced('delivery', settings, () => deliver(deps, queue, delivery));
 }
 
-async function deliver(deps: DeliveryDeps, lane: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
+async function deliver(deps: DeliveryDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
   const { pool } = deps.services;
-  deps.passes(stepOf(delivery, 'claimed'));
+  deps.faultPoint(stepOf(delivery, 'claimed'));
   if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
     return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
   const plugin = await currentEntry(deps.services, delivery);
   if (!plugin) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
-  const held = holdReason(plugin, lane);
+  const held = holdReason(plugin, queue);
   if (held !== null) return hold(deps, delivery, held);
   const refused = deps.fleet.refusalOf(plugin);
   if (refused !== null) {
@@ -99,14 +99,14 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
   const answered = await call(services, delivery, plugin, { name, invocationId });
-  deps.passes(stepOf(delivery, 'answered'));
+  deps.faultPoint(stepOf(delivery, 'answered'));
   const result = answered.kind === 'answered' && name === 'receive' ? await take(deps, delivery, answered) : answered;
   const verdict = judgeDelivery(delivery, result, plugin, Math.random());
   if (verdict.kind === 'delivered') {
-    deps.passes(stepOf(delivery, 'taken'));
+    deps.faultPoint(stepOf(delivery, 'taken'));
     await settle(deps, delivery, verdict);
     if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - delivery.receivedAt.getTime());
-    deps.passes(stepOf(delivery, 'finished'));
+    deps.faultPoint(stepOf(delivery, 'finished'));
     return true;
   }
   const next = verdict.kind === 'dead' ? 'dead' : 'retry';

@@ -4,7 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { type AttemptResult, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
 import type { LinkResult } from '../calls/chain.ts';
 
-/** Waits after the failed attempts 1 to 5, seconds; the sixth failure is the last. A lane is held for 78 minutes at most. */
+/** Waits after the failed attempts 1 to 5, seconds; the sixth failure is the last. A channel queue is held for 78 minutes at most. */
 const WAITS_S = [5, 15, 60, 600, 3_600] as const;
 export const DELIVERY_ATTEMPTS = WAITS_S.length + 1;
 /** So that what failed together is not tried together: ± this share. */

@@ -31,7 +31,7 @@ import type { Fleet } from '../children/fleet.ts';
 import { introspect } from '../children/introspect.ts';
 import type { Jail } from '../jail/jail.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { LaneScheduler } from './channel-scheduler.ts';
+import { ChannelScheduler } from './channel-scheduler.ts';
 import { deliverEvent, type EventDeps } from './event-delivery.ts';
 import { LAST_WORD_MS } from './event-retry-policy.ts';
 import { answerAsked } from './handshake.ts';
@@ -42,11 +42,11 @@ const HEAL_MS = 15_000;
 /** How often partitions are made and dropped: many times within the hours they are made ahead. */
 const UPKEEP_MS = 5 * 60_000;
 
-/** Lanes of channels worked on at once, of all installations and of one. */
-const LANES = 32;
-const LANES_PER_INSTALLATION = 4;
+/** Channel queues of channels worked on at once, of all installations and of one. */
+const CHANNEL_QUEUES = 32;
+const CHANNEL_QUEUES_PER_INSTALLATION = 4;
 /** The grain of retries, and the backstop of a lost notice, milliseconds. */
-const LANE_POLL_MS = 1_000;
+const CHANNEL_POLL_MS = 1_000;
 
 export interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
   readonly services: SessionServices;
@@ -77,47 +77,52 @@ export interface Jobs {
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await upkeep(deps);
   const writes = openRetryingWriter(deps.onError);
-  const lanes = new LaneScheduler({
-    ...{ concurrency: LANES, perInstallation: LANES_PER_INSTALLATION, pollMs: LANE_POLL_MS, onError: deps.onError },
+  const scheduler = new ChannelScheduler({
+    ...{
+      concurrency: CHANNEL_QUEUES,
+      perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
+      pollMs: CHANNEL_POLL_MS,
+      onError: deps.onError,
+    },
     find: (channelIds) => findReadyChannelQueues(deps.pool, deps.lease, channelIds),
-    work: (lane) => deliverHead({ ...deps, writes }, lane),
+    work: (queue) => deliverHead({ ...deps, writes }, queue),
   });
   deps.queues.work('introspect', ({ introspectionId }) => answer(deps, introspectionId));
   const atWork = new Set<string>();
   deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork, writes }, eventId));
   deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
   await sweepIntrospections(deps.pool, deps.queues);
-  await heal(deps, atWork, lanes);
+  await heal(deps, atWork, scheduler);
   const timers = [
-    setInterval(() => heal(deps, atWork, lanes).catch(deps.onError), HEAL_MS),
+    setInterval(() => heal(deps, atWork, scheduler).catch(deps.onError), HEAL_MS),
     setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
   ];
   return {
-    wakeChannel: (channelId) => lanes.wake(channelId),
+    wakeChannel: (channelId) => scheduler.wake(channelId),
     handshake: (id) => void answerAsked(deps, id).catch(deps.onError),
-    releaseDeliveries: (installationId) => void release(deps, lanes, installationId).catch(deps.onError),
-    heal: () => void heal(deps, atWork, lanes).catch(deps.onError),
+    releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
+    heal: () => void heal(deps, atWork, scheduler).catch(deps.onError),
     stop: (graceMs) => {
       timers.forEach(clearInterval);
       writes.stop();
-      return lanes.stop(graceMs);
+      return scheduler.stop(graceMs);
     },
   };
 }
 
-async function heal(deps: JobDeps, atWork: ReadonlySet<string>, lanes: LaneScheduler): Promise<void> {
+async function heal(deps: JobDeps, atWork: ReadonlySet<string>, scheduler: ChannelScheduler): Promise<void> {
   const { pool, queues, lease } = deps;
   await resetRuntimes(pool);
   await requeueStrandedEvents(pool, queues, { lease, atWork });
   await releaseHeldEvents(pool, queues, null);
   await endOrphanedDeliveries(pool);
-  await release(deps, lanes, null);
-  lanes.wake(null);
+  await release(deps, scheduler, null);
+  scheduler.wake(null);
   await requeueRemovals(pool, queues);
 }
 
-async function release({ pool }: JobDeps, lanes: LaneScheduler, installationId: string | null): Promise<void> {
-  for (const channelId of await releaseHeldDeliveries(pool, installationId)) lanes.wake(channelId);
+async function release({ pool }: JobDeps, scheduler: ChannelScheduler, installationId: string | null): Promise<void> {
+  for (const channelId of await releaseHeldDeliveries(pool, installationId)) scheduler.wake(channelId);
 }
 
 async function upkeep({

@@ -86,7 +86,7 @@ export function buildSessionApi(
     services.metrics.sessionAnswered(method, routeOptions.url, reply.statusCode, reply.elapsedTime);
   });
   app.addHook('onSend', async ({ method }) => {
-    if (method !== 'GET') services.passes('session.answering');
+    if (method !== 'GET') services.faultPoint('session.answering');
   });
   traceRequests(app);
   installRoutes(app, services);

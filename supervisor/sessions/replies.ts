@@ -45,7 +45,7 @@ async function send(
   const answer = await runHook(services, session, 'middleware.outboundMessage', context, 'agent');
   if (answer.action === 'cancel')
     throw new Problem('cancelled', `${answer.cancelledBy} stopped it: ${answer.reason ?? ''}`);
-  services.passes('reply.guarded');
+  services.faultPoint('reply.guarded');
   const { message } = answer.context as typeof context;
   const said = { ...message, text: message.text.replaceAll('\0', '').toWellFormed() };
   const { conversationKey, ...to } = address;
@@ -61,6 +61,6 @@ async function send(
       body: Buffer.from(JSON.stringify(body)),
       traceparent: currentTrace(),
     });
-    services.passes('reply.written');
+    services.faultPoint('reply.written');
   });
 }

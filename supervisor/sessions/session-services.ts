@@ -25,7 +25,7 @@ export interface SessionServices extends ChainDeps {
   readonly argumentChecks: ArgumentChecks;
   readonly streams: RowStreams;
   /** Told at each step; a test's may end the process there. */
-  passes(step: string): void;
+  faultPoint(step: string): void;
   readonly inspections: Inspections;
   /** Sees to it that a version serves; answers why it does not, or null. */
   wake(plugin: InstalledPlugin): Promise<string | null>;

@@ -13,7 +13,7 @@ events.pluginInstalled = () => undefined;`;
 function breakOnce(step: string) {
   let passed = 0;
   return {
-    passes: (at: string) => {
+    faultPoint: (at: string) => {
       if (at === step && passed++ === 0) throw new Error(`broken at ${step}`);
     },
     count: () => passed,
@@ -23,7 +23,7 @@ function breakOnce(step: string) {
 for (const step of ['delivery.claimed', 'delivery.answered', 'delivery.taken', 'delivery.finished'])
   t.test(step, async (t) => {
     const fault = breakOnce(step);
-    const fixture = await startSupervisorFixture(t, { passes: fault.passes });
+    const fixture = await startSupervisorFixture(t, { faultPoint: fault.faultPoint });
     const made = await fixture.install({ code: CODE });
     const channel = await connect(fixture, made);
     const ids = await deliver(fixture, made, channel, ['1', '2', '3']);
@@ -40,7 +40,7 @@ for (const step of ['delivery.claimed', 'delivery.answered', 'delivery.taken', '
 for (const step of ['event.claimed', 'event.answered', 'event.finished'])
   t.test(step, async (t) => {
     const fault = breakOnce(step);
-    const fixture = await startSupervisorFixture(t, { passes: fault.passes });
+    const fixture = await startSupervisorFixture(t, { faultPoint: fault.faultPoint });
     const { installationId, accountId, pluginId, versionId } = await fixture.install({ code: CODE });
     const id = await recordEvent(fixture.pool, fixture.supervisor.queues, {
       ...{ installationId, accountId, pluginId, versionId, semVer: '1.0.0' },
