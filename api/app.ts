@@ -24,7 +24,7 @@ import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
 import { releaseRoutes } from './plugins/plugin-lifecycle-routes.ts';
 import { pluginRoutes } from './plugins/plugin-routes.ts';
-import type { Services } from './shared/services.ts';
+import type { Services } from './services.ts';
 import { consoleFiles, isConsoleBuilt } from './site/console-files.ts';
 import { docsFiles } from './site/docs-files.ts';
 import { landingPage } from './site/landing-page.ts';

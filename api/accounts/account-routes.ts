@@ -1,7 +1,8 @@
 /** Who the caller is. */
+
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';
-import { accountResource } from '../shared/resource.ts';
+import { accountResource } from './account-resource.ts';
 
 export const accountRoutes: FastifyPluginAsyncZod = async (app) => {
   app.get(

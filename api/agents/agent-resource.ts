@@ -1,7 +1,8 @@
 /** Agents as the interface shows them. */
+
 import { z } from 'zod';
 import type { OwnedAgent } from '../../db/accounts/agent-owners.ts';
-import { moment } from '../shared/resource.ts';
+import { timestamp } from '../../service/http/schemas.ts';
 
 export const agentResource = z
   .strictObject({
@@ -11,8 +12,8 @@ export const agentResource = z
     model: z.string().nullable().describe('The model it wants to be run with; null: whichever.'),
     installationId: z.string().nullable().describe('The installation that made it and alone may change it.'),
     slug: z.string().nullable().describe('Of that installation’s plugin.'),
-    createdAt: moment,
-    updatedAt: moment,
+    createdAt: timestamp,
+    updatedAt: timestamp,
   })
   .meta({ id: 'Agent', description: 'An agent that a plugin keeps in the account, through host.agents.' });
 

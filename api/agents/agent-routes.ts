@@ -1,14 +1,13 @@
 /** The agents that plugins keep in the caller's account. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findOwnedAgent, pageAgents } from '../../db/accounts/agent-owners.ts';
 import { deleteAgent } from '../../db/accounts/agents.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { page } from '../../service/http/page.ts';
-import { nothing } from '../shared/resource.ts';
-import { idParams, pageQuery } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
+import type { Services } from '../services.ts';
 import { agentResource, showAgent } from './agent-resource.ts';
 
 const shapes = {
@@ -25,7 +24,7 @@ const shapes = {
     summary: 'Removes an agent with its chats, whichever plugin made it',
     details: 'Plugins are told of each chat by sessionDeleted.',
     params: idParams,
-    response: { 204: nothing },
+    response: { 204: noContent },
   },
 } satisfies Record<string, FastifySchema>;
 

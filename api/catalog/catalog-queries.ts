@@ -11,7 +11,7 @@ import {
 import type { Page } from '../../db/postgres/cursors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireVisiblePlugin } from '../plugins/plugin-access.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import type { CatalogDetail, CatalogFacts } from './catalog-resource.ts';
 
 /** Who wants an older one pins it by its id. */

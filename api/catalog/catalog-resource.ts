@@ -1,10 +1,11 @@
 /** What the catalog says about a plugin. */
+
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { PublishedVersion, Version } from '../../db/catalog/versions.ts';
+import { timestamp } from '../../service/http/schemas.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { discovered, tierOf } from '../plugins/plugin-resource.ts';
-import { moment } from '../shared/resource.ts';
 
 /** An entry in the list: everything but the long parts. */
 const summary = z.strictObject({
@@ -14,7 +15,7 @@ const summary = z.strictObject({
   visibility: z.enum(['private', 'listed', 'delisted']),
   tier: z.enum(['community', 'verified']),
   author: z.strictObject({ name: z.string(), verified: z.boolean() }),
-  latest: z.strictObject({ versionId: z.string(), semVer: z.string(), publishedAt: moment }).nullable(),
+  latest: z.strictObject({ versionId: z.string(), semVer: z.string(), publishedAt: timestamp }).nullable(),
   capabilities: z.array(z.string()),
   reach: z.array(reachRow),
   installed: z.boolean(),
@@ -23,7 +24,7 @@ const summary = z.strictObject({
   deprecationMessage: z.string().nullable(),
   /** Why an operator stopped it; only those who own it or have it installed see a blocked one. */
   blockedReason: z.string().nullable(),
-  updatedAt: moment,
+  updatedAt: timestamp,
 });
 export const catalogSummary = summary.meta({ id: 'CatalogSummary', description: 'A plugin in the catalog.' });
 export const catalogEntry = summary
@@ -34,7 +35,7 @@ export const catalogEntry = summary
     versions: z
       .array(
         z.strictObject({
-          ...{ versionId: z.string(), semVer: z.string(), publishedAt: moment },
+          ...{ versionId: z.string(), semVer: z.string(), publishedAt: timestamp },
           /** What whoever stays on it consents to, and fills in: not what the newest asks for. */
           ...{ reach: z.array(reachRow), configuration: configurationFields },
         }),

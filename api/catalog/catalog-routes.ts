@@ -1,9 +1,10 @@
 /** The catalog, as one account sees it. */
+
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';
-import { page } from '../../service/http/page.ts';
-import { catalogQuery, slugParams } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import { page } from '../../service/http/schemas.ts';
+import type { Services } from '../services.ts';
+import { catalogQuery, slugParams } from './catalog-input.ts';
 import { readCatalog, readCatalogEntry } from './catalog-queries.ts';
 import { catalogEntry, catalogSummary, showEntry, showSummary } from './catalog-resource.ts';
 

@@ -14,7 +14,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireInstallation } from '../installations/installation-lifecycle.ts';
 import type { Discovered } from '../package/discovery.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';
 
 /** Channels one installation may have: a vendor account each, and each queue of them is looked at every second. */

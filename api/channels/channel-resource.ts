@@ -1,8 +1,9 @@
 /** Channels, deliveries and events as the interface shows them. */
+
 import { z } from 'zod';
 import type { Delivery } from '../../db/channels/delivery-history.ts';
 import type { RecordedEvent } from '../../db/installations/event-history.ts';
-import { anyJson, moment } from '../shared/resource.ts';
+import { anyJson, timestamp } from '../../service/http/schemas.ts';
 
 /** Of a body, what is shown: enough to see what came. Bytes. */
 export const BODY_SHOWN_BYTES = 65_536;
@@ -12,7 +13,7 @@ export const channelResource = z
     id: z.string(),
     name: z.string(),
     webhookUrl: z.string().describe('For the vendor. Replacing it kills the old one at once.'),
-    connectedAt: moment,
+    connectedAt: timestamp,
   })
   .meta({ id: 'Channel', description: 'A connected vendor inbox of an installation.' });
 
@@ -37,10 +38,10 @@ const deliveryFields = {
   direction: direction.describe('in: a webhook request; out: an agent’s reply.'),
   state: deliveryState,
   attempts: z.number(),
-  receivedAt: moment,
-  nextAttemptAt: moment.nullable().describe('Null while it waits for its installation, or when it is over.'),
+  receivedAt: timestamp,
+  nextAttemptAt: timestamp.nullable().describe('Null while it waits for its installation, or when it is over.'),
   lastError: z.string().nullable(),
-  finishedAt: moment.nullable(),
+  finishedAt: timestamp.nullable(),
   method: z.string(),
   query: z.string(),
   bodyBytes: z.number(),
@@ -100,10 +101,10 @@ export const eventResource = z
     type: z.string(),
     state: eventState,
     attempts: z.number(),
-    occurredAt: moment,
-    nextAttemptAt: moment.nullable(),
+    occurredAt: timestamp,
+    nextAttemptAt: timestamp.nullable(),
     lastError: z.string().nullable(),
-    finishedAt: moment.nullable(),
+    finishedAt: timestamp.nullable(),
     data: anyJson,
   })
   .meta({ id: 'Event', description: 'One lifecycle notification to a plugin, and what came of it.' });

@@ -1,23 +1,13 @@
 /** Channels of an installation, what came through them, and the events it was sent. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageDeliveries } from '../../db/channels/delivery-history.ts';
 import { pageEvents } from '../../db/installations/event-history.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { page } from '../../service/http/page.ts';
+import { idParams, noContent, page } from '../../service/http/schemas.ts';
 import { requireInstallation } from '../installations/installation-lifecycle.ts';
-import { nothing } from '../shared/resource.ts';
-import {
-  channelParams,
-  deliveryParams,
-  deliveryQuery,
-  eventParams,
-  eventQuery,
-  idParams,
-  newChannel,
-  replayBody,
-} from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import {
   connectChannel,
   disconnectChannel,
@@ -27,6 +17,15 @@ import {
   replayManyDeliveries,
   requireDelivery,
 } from './channel-connections.ts';
+import {
+  channelParams,
+  deliveryParams,
+  deliveryQuery,
+  eventParams,
+  eventQuery,
+  newChannel,
+  replayBody,
+} from './channel-input.ts';
 import {
   channelResource,
   deliveryDetail,
@@ -55,7 +54,7 @@ const shapes = {
     summary: 'Disconnects a channel',
     details: 'Its address answers 410 from then on, and its chats are removed.',
     params: channelParams,
-    response: { 204: nothing },
+    response: { 204: noContent },
   },
   replace: {
     group,

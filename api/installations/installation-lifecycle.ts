@@ -23,7 +23,7 @@ import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { resolveStatus } from './capability-diff.ts';
 import { type ConfigurationInput, checkConfiguration, mergeSettings } from './configuration.ts';
 

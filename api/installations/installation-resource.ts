@@ -1,11 +1,12 @@
 /** Installations as the interface shows them. Secrets are names only, here and everywhere. */
+
 import { z } from 'zod';
 import type { Installation } from '../../db/installations/installations.ts';
+import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { channelResource, showChannel } from '../channels/channel-resource.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
-import { anyJson, moment } from '../shared/resource.ts';
-import { versionPolicy } from '../shared/schemas.ts';
 import { diffCapabilities } from './capability-diff.ts';
+import { versionPolicy } from './installation-input.ts';
 
 export const installationResource = z
   .strictObject({
@@ -36,15 +37,15 @@ export const installationResource = z
       state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
       restarts: z.number(),
       lastExit: anyJson.nullable(),
-      startedAt: moment.nullable(),
+      startedAt: timestamp.nullable(),
       rssBytes: z.number().nullable(),
       inspected: z.boolean().describe('Its owner debugs it: budgets may stand still.'),
     }),
     channels: z.array(channelResource),
     hookOrder: z.number(),
     deprecationMessage: z.string().nullable(),
-    createdAt: moment,
-    updatedAt: moment,
+    createdAt: timestamp,
+    updatedAt: timestamp,
   })
   .meta({ id: 'Installation', description: 'One plugin installed by one account. Secrets are names only.' });
 

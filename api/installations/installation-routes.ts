@@ -1,16 +1,17 @@
 /** Installations of the caller's account. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { readUsage } from '../../db/accounts/model-usage.ts';
 import { type Installation, pageInstallations } from '../../db/installations/installations.ts';
 import { pageAudit } from '../../db/records/audit.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { page } from '../../service/http/page.ts';
-import { auditEntryResource, nothing, setupEvent, usageResource } from '../shared/resource.ts';
-import { configuration, idParams, newInstallation, pageQuery } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
+import type { Services } from '../services.ts';
+import { configuration, newInstallation } from './installation-input.ts';
 import { configure, install, requireInstallation, rerunSetup, uninstall } from './installation-lifecycle.ts';
 import { readInstallationMetrics } from './installation-metrics.ts';
+import { auditEntryResource, setupEvent, usageResource } from './installation-records-resource.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
 import { metricsQuery, metricsResource, resolveRange } from './metric-resource.ts';
 
@@ -85,7 +86,7 @@ const shapes = {
     details:
       'The plugin is told first; then its agents and their chats, channels, live connections and secrets are removed.',
     params: idParams,
-    response: { 204: nothing },
+    response: { 204: noContent },
   },
 } satisfies Record<string, FastifySchema>;
 

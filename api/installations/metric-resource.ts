@@ -1,8 +1,9 @@
 /** What an installation did over time, as requests and answers have it. */
+
 import { z } from 'zod';
 import { MINUTE_MS } from '../../db/records/rollups.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { moment } from '../shared/resource.ts';
+import { timestamp } from '../../service/http/schemas.ts';
 
 /** Points of one answer at most: more than a chart can show. */
 const POINTS_MAX = 1_500;
@@ -11,7 +12,7 @@ const POINTS_DEFAULT = 60;
 const SPAN_DEFAULT_MS = 60 * MINUTE_MS;
 const STEP_MAX_S = 31 * 86_400;
 
-const time = z.iso.datetime({ offset: true, error: 'must be a moment such as 2026-11-21T12:00:00Z' });
+const time = z.iso.datetime({ offset: true, error: 'must be a timestamp such as 2026-11-21T12:00:00Z' });
 
 export const metricsQuery = z.object({
   from: time.optional().describe('An hour before `to` by default.'),
@@ -35,12 +36,12 @@ const duration = {
 
 export const metricsResource = z
   .strictObject({
-    from: moment,
-    to: moment,
+    from: timestamp,
+    to: timestamp,
     stepSeconds: count,
     points: z.array(
       z.strictObject({
-        at: moment,
+        at: timestamp,
         calls: count,
         errors: count.describe('Failed, or could not be asked.'),
         timeouts: count,
@@ -63,7 +64,7 @@ export const metricsResource = z
         timeouts: count,
         cancels: count,
         ...duration,
-        lastAt: moment.nullable().describe('When it was called last, as far as that is kept; null: never.'),
+        lastAt: timestamp.nullable().describe('When it was called last, as far as that is kept; null: never.'),
       }),
     ),
   })

@@ -4,8 +4,9 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Installation } from '../../db/installations/installations.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { acceptBody, idParams, installationChanges } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import { idParams } from '../../service/http/schemas.ts';
+import type { Services } from '../services.ts';
+import { acceptBody, installationChanges } from './installation-input.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
 import { acceptUpdate, changePolicy, pause, resume } from './updates.ts';
 

@@ -13,7 +13,7 @@ import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { resolveStatus } from './capability-diff.ts';
 import { changeLockedInstallation, chooseVersion, requireInstallation } from './installation-lifecycle.ts';
 import { offerVersion, switchVersion } from './version-rollout.ts';

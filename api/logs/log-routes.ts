@@ -1,14 +1,15 @@
 /** The log lines of one installation: a page at a time, or as they are written. */
+
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageLogs } from '../../db/records/logs.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { page } from '../../service/http/page.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
+import { page } from '../../service/http/schemas.ts';
 import { findReadableInstallation, requireInstallation } from '../installations/installation-lifecycle.ts';
-import { logLineResource } from '../shared/resource.ts';
-import { logQuery, logStreamHeaders, logStreamQuery } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
+import { logQuery, logStreamHeaders, logStreamQuery } from './log-input.ts';
+import { logLineResource } from './log-line-resource.ts';
 import { LogStreams } from './log-streams.ts';
 
 const STREAM_DETAILS =

@@ -1,7 +1,8 @@
 /** What operators ask of the REST interface and are shown. */
+
 import { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-text.ts';
-import { moment } from '../shared/resource.ts';
+import { timestamp } from '../../service/http/schemas.ts';
 
 /** Rows of one answer at most: these are for looking at, not for reading out. */
 export const ROWS_MAX = 200;
@@ -21,7 +22,7 @@ export const fleetResource = z
         state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
         restarts: count,
         rssBytes: count.nullable(),
-        startedAt: moment.nullable(),
+        startedAt: timestamp.nullable(),
         lastExit: z.string().nullable().describe('Why its last child ended by itself.'),
       }),
     ),
@@ -75,7 +76,7 @@ export const queuesResource = z
         slug: z.string().nullable(),
         what: z.string(),
         attempts: count,
-        at: moment,
+        at: timestamp,
         lastError: z.string().nullable(),
       }),
     ),

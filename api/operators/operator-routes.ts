@@ -1,4 +1,5 @@
 /** For operators: what runs, what it costs, what waits, and their word on plugins and authors. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { blockPlugin, type Moderated, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
@@ -6,8 +7,8 @@ import { listDeadLetters, listFleet, listPluginCosts } from '../../db/records/op
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { readBacklogs } from '../../service/telemetry/backlogs.ts';
-import { slugParams } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import { slugParams } from '../catalog/catalog-input.ts';
+import type { Services } from '../services.ts';
 import {
   blockBody,
   costsQuery,

@@ -4,7 +4,7 @@ import type { BuiltPackage } from '../../db/catalog/versions.ts';
 import type { Staging } from '../../db/files/blobs.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { acceptIntrospection, discover, type Introspected, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';

@@ -1,4 +1,5 @@
 /** A version for the clients of another format. */
+
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { findPlugin } from '../../db/catalog/plugins.ts';
@@ -6,10 +7,10 @@ import { listFiles } from '../../db/catalog/versions.ts';
 import { findSession } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { versionParams } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
+import { versionParams } from './plugin-input.ts';
 import { findVersionOrDraft } from './version-files.ts';
 
 export interface ServiceAddresses {

@@ -23,7 +23,7 @@ import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { offerVersion, switchVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { withBuild } from './publishing.ts';
 

@@ -1,13 +1,14 @@
 /** The files of one version. */
+
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin } from '../../db/catalog/plugins.ts';
 import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { page } from '../../service/http/page.ts';
-import { versionParams } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import { page } from '../../service/http/schemas.ts';
+import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
+import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
 import { findVersionOrDraft, readVersionFiles } from './version-files.ts';
 

@@ -1,12 +1,13 @@
 /** Authoring: drafts, listing, yanking and deleting. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';
+import { idParams, noContent } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
-import { nothing } from '../shared/resource.ts';
-import { delistBody, filesBody, idParams, versionParams } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { saveDraft } from './drafts.ts';
+import { delistBody, filesBody, versionParams } from './plugin-input.ts';
 import { delistPlugin, listPlugin, removePlugin, yankVersion } from './plugin-lifecycle.ts';
 import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from './plugin-resource.ts';
 
@@ -48,7 +49,7 @@ const shapes = {
     summary: 'Deletes a plugin of which nothing is published',
     problems: ['not_owner', 'published_version_exists'],
     params: idParams,
-    response: { 204: nothing },
+    response: { 204: noContent },
   },
 } satisfies Record<string, FastifySchema>;
 

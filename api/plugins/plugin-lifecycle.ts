@@ -19,7 +19,7 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { beginUninstall } from '../installations/installation-lifecycle.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { updateLatestVersion } from './publishing.ts';
 

@@ -1,8 +1,9 @@
 /** Plugins and versions as the interface shows them. */
+
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
-import { anyJson, moment } from '../shared/resource.ts';
+import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { comparePrecedence } from './version-order.ts';
 
 const capabilities = z.array(z.string());
@@ -31,8 +32,8 @@ export const versionResource = z
     capabilities,
     addedCapabilities: capabilities,
     discovered,
-    createdAt: moment,
-    yankedAt: moment.nullable(),
+    createdAt: timestamp,
+    yankedAt: timestamp.nullable(),
   })
   .meta({ id: 'Version', description: 'A published version. Nothing of it ever changes but its status.' });
 const plugin = z.strictObject({
@@ -46,8 +47,8 @@ const plugin = z.strictObject({
   deprecationMessage: z.string().nullable(),
   /** Why an operator stopped it everywhere. */
   blockedReason: z.string().nullable(),
-  createdAt: moment,
-  updatedAt: moment,
+  createdAt: timestamp,
+  updatedAt: timestamp,
 });
 export const pluginResource = plugin.meta({ id: 'Plugin', description: 'A plugin as its owner sees it in lists.' });
 /** `contentText` is null where a file is no text, or too long to be sent along. */
@@ -62,7 +63,7 @@ export const fileResource = z
     id: 'File',
     description: 'A file of a version. contentText is null where it is no text, or too long to be sent along.',
   });
-const draft = z.strictObject({ sourceSha256: z.string(), savedAt: moment, discovered });
+const draft = z.strictObject({ sourceSha256: z.string(), savedAt: timestamp, discovered });
 export const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
 export const savedDraft = draft
   .extend({ warnings: z.array(z.string()) })

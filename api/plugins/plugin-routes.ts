@@ -1,17 +1,18 @@
 /** Authoring: plugins and their versions. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
 import { listFiles, listVersions } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
-import { page } from '../../service/http/page.ts';
+import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
 import type { UploadLimiter } from '../package/upload-limiter.ts';
-import { idParams, newPlugin, pageQuery, pluginQuery, publishBody, uploadParts } from '../shared/schemas.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
+import { newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
 import {
   pluginDetail,
   pluginResource,

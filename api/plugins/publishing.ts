@@ -16,7 +16,7 @@ import { rollOutLatestVersion } from '../installations/version-rollout.ts';
 import { buildPackage, type StagedBuild } from '../package/builder.ts';
 import { invalidAt } from '../package/invalid-package.ts';
 import type { PackageSource } from '../package/reader.ts';
-import type { Services } from '../shared/services.ts';
+import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { findLatestVersion, findPreviousVersion, validateSemVer } from './version-order.ts';
 

@@ -5,7 +5,7 @@ import type { Pool } from 'pg';
 import { pino } from 'pino';
 import { buildApp } from '../../api/app.ts';
 import { startBundler } from '../../api/package/bundler.ts';
-import type { Introspect, Services } from '../../api/shared/services.ts';
+import type { Introspect, Services } from '../../api/services.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
 import { type Introspection, requestIntrospection } from '../../db/jobs/introspections.ts';

@@ -1,5 +1,5 @@
 /** The service under the model: everything real, and equal packages built and introspected once. */
-import type { Introspect, Services } from '../../api/shared/services.ts';
+import type { Introspect, Services } from '../../api/services.ts';
 import { type ApiFixture, startApiFixture } from '../api/api-fixture.ts';
 import type { Teardown } from '../runner/harness.ts';
 

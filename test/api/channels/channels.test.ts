@@ -1,7 +1,7 @@
 /** Channels over REST: connect, replace, disconnect; deliveries and events looked at and replayed. */
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
-import type { Introspect } from '../../../api/shared/services.ts';
+import type { Introspect } from '../../../api/services.ts';
 import { findAddress } from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
 import { startApiFixture } from '../api-fixture.ts';

@@ -109,7 +109,7 @@ t.test('the check that all API tests run under sees what is wrong', async (t) =>
 });
 
 t.test('what a handler answers beside its schema is an error, never dropped in silence', async (t) => {
-  const { page } = await import('../../../service/http/page.ts');
+  const { page } = await import('../../../service/http/schemas.ts');
   const { pluginResource } = await import('../../../api/plugins/plugin-resource.ts');
   const { serializerCompiler } = await import('fastify-type-provider-zod');
   const serialize = serializerCompiler({ schema: page(pluginResource), method: 'GET', url: '/plugins' } as never);

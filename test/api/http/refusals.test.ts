@@ -1,6 +1,6 @@
 /** Every refusal that a route declares for itself is one that it gives: a declared code that nobody can get is a lie. */
 import t from 'tap';
-import type { Introspect } from '../../../api/shared/services.ts';
+import type { Introspect } from '../../../api/services.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { Problem, type ProblemCode } from '../../../sdk/contract/errors.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';

@@ -1,11 +1,11 @@
-/** What the parts of the API work with: made once by `main.ts`, or by a test. */
+/** The services that routes and resources of the API use. `compose.ts` and tests create them. */
 import type { Pool } from 'pg';
-import type { Blobs } from '../../db/files/blobs.ts';
-import type { SecretKeys } from '../../db/files/secrets.ts';
-import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
-import type { Queues } from '../../db/jobs/queues.ts';
-import type { Listener } from '../../db/postgres/listener.ts';
-import type { Bundler } from '../package/bundler.ts';
+import type { Blobs } from '../db/files/blobs.ts';
+import type { SecretKeys } from '../db/files/secrets.ts';
+import type { Introspection, IntrospectionRequest } from '../db/jobs/introspections.ts';
+import type { Queues } from '../db/jobs/queues.ts';
+import type { Listener } from '../db/postgres/listener.ts';
+import type { Bundler } from './package/bundler.ts';
 
 /** Asks a jailed child what a bundle registers. @throws Problem `unavailable` when none can be asked */
 export type Introspect = (request: IntrospectionRequest) => Promise<Introspection>;

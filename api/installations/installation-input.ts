@@ -1,0 +1,36 @@
+/** Requests about installations: bodies. */
+import { z } from 'zod';
+import { isStorable } from '../../db/postgres/storable-text.ts';
+import { storedId, storedText, UNSTORABLE } from '../../service/http/schemas.ts';
+
+const SLUG_MAX_CHARS = 200;
+const SETTINGS_MAX = 1000;
+
+export const versionPolicy = z.enum(['Latest', 'Pinned', 'Draft'], 'must be Latest, Pinned or Draft');
+
+export const newInstallation = z.object({
+  slug: storedText(SLUG_MAX_CHARS),
+  versionPolicy: versionPolicy.default('Latest'),
+  pinnedVersionId: storedId.optional(),
+  versionId: storedId
+    .optional()
+    .describe(
+      'The version whose access was shown and consented to. Where the policy means another one by now, and that asks ' +
+        'for more, the answer is 409 `not_pending` and nothing is installed. Absent: the consent is to what the policy means.',
+    ),
+});
+
+export const installationChanges = z.object({
+  versionPolicy: versionPolicy.optional(),
+  pinnedVersionId: storedId.optional(),
+  hookOrder: z.number().int('must be a whole number').min(-1_000_000).max(1_000_000).optional(),
+});
+
+/** The manifest limits the length of values; this only refuses what cannot be stored. */
+const value = z.string({ error: 'must be a string' }).refine(isStorable, UNSTORABLE).nullable();
+const values = z
+  .record(z.string(), value)
+  .refine((given) => Object.keys(given).length <= SETTINGS_MAX, `must hold at most ${SETTINGS_MAX} entries`);
+export const configuration = z.object({ settings: values.optional(), secrets: values.optional() });
+
+export const acceptBody = z.object({ versionId: storedId });

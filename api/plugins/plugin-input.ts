@@ -1,0 +1,37 @@
+/** Requests about plugins: parameters, queries and bodies. */
+import { z } from 'zod';
+import { label } from '../../sdk/contract/manifest.ts';
+import { storedText } from '../../service/http/schemas.ts';
+
+/** A slug is part of tool names, which models keep short. Characters. */
+const SLUG_MAX_CHARS = 64;
+const DISPLAY_NAME_MAX_CHARS = 100;
+const DESCRIPTION_MAX_CHARS = 1000;
+const DEPRECATION_MAX_CHARS = 1000;
+
+export const versionParams = z.object({ id: z.string(), versionId: z.string() });
+
+export const newPlugin = z.object({
+  slug: z
+    .string()
+    .max(SLUG_MAX_CHARS, `must be at most ${SLUG_MAX_CHARS} characters`)
+    .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, 'must be lower-case letters and digits, with single hyphens between them'),
+  displayName: label(DISPLAY_NAME_MAX_CHARS),
+  description: storedText(DESCRIPTION_MAX_CHARS).default(''),
+});
+
+const flag = z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true');
+export const pluginQuery = z.object({ includeFiles: flag.default(false) });
+
+/** The package reader checks `contentText`: content that is no text has a problem code of its own. */
+const file = z.object({ path: z.string(), contentText: z.string() });
+export const filesBody = z.object({ files: z.array(file) });
+export const publishBody = filesBody.extend({ semVer: z.string() });
+
+/** For the OpenAPI document only: api/package/upload.ts reads the parts. */
+export const uploadParts = z.object({
+  semVer: z.string(),
+  file: z.string().meta({ contentMediaType: 'application/zip', description: 'The package, up to 256 MB.' }),
+});
+
+export const delistBody = z.object({ deprecationMessage: storedText(DEPRECATION_MAX_CHARS).optional() }).nullish();

@@ -1,0 +1,42 @@
+/** Schemas that the routes of both applications share: pages, ids, texts and times. */
+import { z } from 'zod';
+import { isStorable } from '../../db/postgres/storable-text.ts';
+
+const LIMIT_DEFAULT = 100;
+const LIMIT_MAX = 1000;
+const CURSOR_MAX_CHARS = 1000;
+const ID_MAX_CHARS = 200;
+
+export const UNSTORABLE = 'must hold no NUL and no half surrogate pair';
+
+/** A text that the database can store. */
+export const storedText = (maxChars: number) =>
+  z.string().max(maxChars, `must be at most ${maxChars} characters`).refine(isStorable, UNSTORABLE);
+
+/** An id that the caller chose, or one of ours as the caller typed it. */
+export const storedId = storedText(ID_MAX_CHARS).min(1, 'must not be empty');
+
+export const idParams = z.object({ id: z.string() });
+
+/** `?limit=&cursor=` of a list. */
+export const pageQuery = z.object({
+  limit: z.coerce
+    .number({ error: 'must be a whole number' })
+    .int('must be a whole number')
+    .min(1, 'must be at least 1')
+    .max(LIMIT_MAX, `must be at most ${LIMIT_MAX}`)
+    .default(LIMIT_DEFAULT),
+  cursor: storedText(CURSOR_MAX_CHARS).optional(),
+});
+
+/** The response of a list. `nextCursor` is null on the last page. */
+export const page = <T extends z.ZodType>(item: T) =>
+  z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() });
+
+export const timestamp = z.iso.datetime();
+
+/** Checked when it was written; reads do not check it again. */
+export const anyJson = z.unknown().meta({ description: 'Any JSON value.' });
+
+/** The body of a response without one. */
+export const noContent = z.undefined();
