@@ -1,7 +1,7 @@
 /** Where addresses lead, asked once and then known until a notice says otherwise: also while the database is away. */
 import type { Pool } from 'pg';
 import { type FoundAddress, findAddress, ROUTING_ID } from '../../db/channels/channels.ts';
-import { databaseFault } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
@@ -53,12 +53,12 @@ export class Addresses {
   async find(routingId: string): Promise<FoundAddress> {
     if (!ROUTING_ID.test(routingId)) return 'unknown';
     const known = this.#known.get(routingId);
-    if (known && known.until > performance.now() && this.#listener.connected()) return known.found;
+    if (known && known.until > performance.now() && this.#listener.isConnected()) return known.found;
     try {
       return await this.#ask(routingId);
     } catch (error) {
       // What it was last is the best that is known; a request for a retired address is then delivered to nobody.
-      if (known && databaseFault(error) !== null) return known.found;
+      if (known && classifyDatabaseError(error) !== null) return known.found;
       throw error;
     }
   }

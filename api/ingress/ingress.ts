@@ -8,7 +8,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Address } from '../../db/channels/channels.ts';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import type { HandshakeReply } from '../../db/channels/handshakes.ts';
-import { databaseFault } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
@@ -117,7 +117,7 @@ function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boo
 
 function problemOf(deps: IngressDeps, error: unknown): Problem {
   if (error instanceof Problem) return error;
-  if (databaseFault(error) === null) deps.onError(error as Error);
+  if (classifyDatabaseError(error) === null) deps.onError(error as Error);
   return new Problem('unavailable', 'Webhook requests cannot be taken now. Send it again later.', {
     retryAfter: RETRY_AFTER_S,
   });

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { insertDeliveries, type NewDelivery } from '../../db/channels/deliveries.ts';
+import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import type { Spool } from './spool.ts';
@@ -146,10 +147,10 @@ export class Intake {
     try {
       await this.#commit(group);
     } catch (error) {
-      if (!isRefusal(error)) throw error;
+      if (!isRejectedRow(error)) throw error;
       for (const delivery of group) {
         await this.#commit([delivery]).catch((fault: Error) => {
-          if (!isRefusal(fault)) throw fault;
+          if (!isRejectedRow(fault)) throw fault;
           this.#options.onError(fault);
           return this.#options.spool.setAside(delivery);
         });
@@ -186,10 +187,6 @@ export class Intake {
     }
   }
 }
-
-/** The database answered, and its answer is no: it has a code, and not one of those that mean "later". */
-const isRefusal = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && /^2[23]/.test(String(error.code));
 
 const unavailable = (why: string) =>
   new Problem('unavailable', `${why} Send it again later.`, { retryAfter: RETRY_AFTER_S });

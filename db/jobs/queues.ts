@@ -193,6 +193,6 @@ function overPool(pool: Pool, listener: Listener | undefined, onQueue: (name: st
   return {
     ...adapter,
     listen: (channel: string) =>
-      listener.listen(channel, { onNotice: (payload) => onQueue(payload), onReconnect: () => onQueue(null) }),
+      listener.listen(channel, { onNotification: (payload) => onQueue(payload), onReconnect: () => onQueue(null) }),
   };
 }

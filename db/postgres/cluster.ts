@@ -1,4 +1,4 @@
-/** The data directory of the embedded PostgreSQL: made once, whole or not at all. */
+/** Creates the data directory (the "cluster") of the embedded PostgreSQL, completely or not at all. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -14,16 +14,15 @@ import { serverEnvironment } from './server.ts';
 
 const run = promisify(execFile);
 const passwords = z.object({ superuser: z.string(), application: z.string() });
-/** 192 random bits: beyond guessing, and no character that an address would have to escape. */
 const PASSWORD_BYTES = 24;
 
-/** `superuser` sets the database up; `application` is the role Bulkhead works as, which may read no server file. */
+/** `superuser` creates the database; `application` is Bulkhead's role, which cannot read files of the server. */
 export type Passwords = z.infer<typeof passwords>;
 
 /**
- * Makes the cluster in `<dataDir>/postgres` if there is none. A crash half-way leaves nothing that looks finished.
+ * Creates the cluster in `<dataDir>/postgres` if there is none. After a crash, the next call starts over.
  *
- * @throws with one sentence when it belongs to another major version of PostgreSQL
+ * @throws Error when it belongs to another major version of PostgreSQL
  */
 export async function createCluster(dataDir: string, binaries: PostgresBinaries, launcher: Launcher): Promise<string> {
   const cluster = join(dataDir, 'postgres');
@@ -32,51 +31,60 @@ export async function createCluster(dataDir: string, binaries: PostgresBinaries,
     await stopOrphans(unfinished);
     await rm(unfinished, { recursive: true, force: true });
     await mkdir(unfinished, { mode: 0o700 });
-    await give(unfinished, launcher.owner);
+    await changeOwner(unfinished, launcher.owner);
     await initialize(dataDir, unfinished, binaries, launcher);
     await rename(unfinished, cluster);
   }
   const major = (await readFile(join(cluster, 'PG_VERSION'), 'utf8')).trim();
   if (major !== binaries.major) {
     throw new Error(
-      `${cluster} was made by PostgreSQL ${major} and this is ${binaries.major}: dump it with the old release first.`,
+      `${cluster} was created by PostgreSQL ${major} and this release runs PostgreSQL ${binaries.major}. Write a backup with the old release and restore it with this one.`,
     );
   }
-  await give(cluster, launcher.owner);
+  await changeOwner(cluster, launcher.owner);
   return cluster;
 }
 
-/** Reads the passwords, made at the first call and kept readable by the owner only. */
+/** Reads the passwords. The first call creates them in a file that only the owner can read. */
 export async function readPasswords(dataDir: string): Promise<Passwords> {
   const file = join(dataDir, 'postgres.secret.json');
-  const make = () => randomBytes(PASSWORD_BYTES).toString('base64url');
-  if (!existsSync(file)) await replaceFile(file, JSON.stringify({ superuser: make(), application: make() }));
+  const createPassword = () => randomBytes(PASSWORD_BYTES).toString('base64url');
+  if (!existsSync(file)) {
+    await replaceFile(file, JSON.stringify({ superuser: createPassword(), application: createPassword() }));
+  }
   return passwords.parse(JSON.parse(await readFile(file, 'utf8')));
 }
 
 async function initialize(dataDir: string, target: string, { initdb }: PostgresBinaries, launcher: Launcher) {
   const passwordFile = join(dataDir, 'postgres.initial-password');
   await writeFile(passwordFile, (await readPasswords(dataDir)).superuser, { mode: 0o600 });
-  const [program = initdb, ...words] = [
-    ...[...launcher.prefix, initdb, '-D', target, '--username', 'postgres', '--pwfile', passwordFile],
-    ...['--auth', 'scram-sha-256', '--encoding', 'UTF8'],
-    // PostgreSQL's own collation: the operating system's may change with an upgrade and silently break indexes.
-    ...['--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
+  const [program = initdb, ...args] = [
+    ...launcher.prefix,
+    initdb,
+    `--pgdata=${target}`,
+    '--username=postgres',
+    `--pwfile=${passwordFile}`,
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    // PostgreSQL's own collation: an upgrade of the operating system can change its collation and break indexes.
+    '--locale=C',
+    '--locale-provider=builtin',
+    '--builtin-locale=C.UTF-8',
   ];
   try {
-    await run(program, words, { env: serverEnvironment() });
+    await run(program, args, { env: serverEnvironment() });
   } catch (error) {
-    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim().split('\n').at(-1) : error;
-    throw new Error(`PostgreSQL could not make its data directory in ${dataDir}: ${said}`);
+    const reason = error instanceof Error && 'stderr' in error ? String(error.stderr).trim().split('\n').at(-1) : error;
+    throw new Error(`PostgreSQL could not create its data directory in ${dataDir}: ${reason}`);
   } finally {
     await rm(passwordFile, { force: true });
   }
 }
 
-/** Only root can, and has to when the last start went another way (see the launcher). */
-async function give(path: string, owner: number | null): Promise<void> {
+/** Needed when the last start used another launcher, which only happens as root. */
+async function changeOwner(path: string, owner: number | null): Promise<void> {
   if (owner === null || (await stat(path)).uid === owner) return;
   for (const entry of await readdir(path, { recursive: true })) await chown(join(path, entry), owner, owner);
-  // The top comes last: an interrupted walk is begun again.
+  // Last, so that an interrupted run is repeated.
   await chown(path, owner, owner);
 }

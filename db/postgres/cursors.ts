@@ -1,7 +1,7 @@
-/** Opaque page cursors: the last row's sort key, so that a page is found by index however deep it lies. */
+/** Opaque page cursors that hold the last row's sort key, so that every page is found by index. */
 import { Problem } from '../../sdk/contract/errors.ts';
 
-/** Longest key a cursor may hold, characters: ids and positions are far shorter. */
+/** Far longer than any id or position. Characters. */
 const KEY_MAX_CHARS = 200;
 
 export interface Page<T> {
@@ -9,22 +9,22 @@ export interface Page<T> {
   readonly nextCursor: string | null;
 }
 
-/** The cursor that continues after a key. */
+/** Encodes the cursor of the page that follows a key. */
 export const encodeCursor = (key: string): string => Buffer.from(key, 'utf8').toString('base64url');
 
-/** The key inside a cursor; null without one. @throws Problem `bad_request` for what is no cursor of ours */
+/** Decodes the key of a cursor; null without one. @throws Problem `bad_request` for an invalid cursor */
 export function decodeCursor(cursor: string | undefined): string | null {
   if (cursor === undefined || cursor === '') return null;
   const key = Buffer.from(cursor, 'base64url').toString('utf8');
-  // Postgres cannot hold U+0000, and a round trip that changes the text was never made here.
+  // Postgres rejects U+0000; a text that does not survive the round trip was not encoded here.
   if (!key || key.length > KEY_MAX_CHARS || key.includes('\0') || encodeCursor(key) !== cursor)
-    throw new Problem('bad_request', 'cursor is not one that a page of this list gave.', {
-      errors: [{ field: 'cursor', message: 'unknown cursor' }],
+    throw new Problem('bad_request', 'cursor is invalid. Use the nextCursor of a page of this list.', {
+      errors: [{ field: 'cursor', message: 'is invalid' }],
     });
   return key;
 }
 
-/** Cuts a result that was asked for with `limit + 1` rows into a page. */
+/** Turns the rows of a query with `LIMIT limit + 1` into a page. */
 export function toPage<T>(rows: T[], limit: number, keyOf: (row: T) => string): Page<T> {
   const items = rows.slice(0, limit);
   const last = items.at(-1);

@@ -1,27 +1,42 @@
-/** What an error of the database means for whoever asked. */
-import { isDatabaseAway } from '../../sdk/contract/problem-body.ts';
+/** Classifies errors of PostgreSQL and its driver: the only place that knows SQLSTATEs. */
 
-export type DatabaseFault =
-  /** It cannot be reached, or is going down: try again. */
-  | 'away'
-  /** It gave up waiting for a lock, or broke a deadlock: try again. */
+type DatabaseErrorKind =
+  /** The server cannot be reached or is shutting down. Retry. */
+  | 'unavailable'
+  /** A lock or statement timeout, a deadlock or a serialization failure. Retry. */
   | 'busy'
-  /** A text holds what PostgreSQL cannot store. */
-  | 'text';
+  /** A text holds a character that PostgreSQL cannot store. */
+  | 'unstorable_text';
 
+/** SQLSTATEs or their classes (connection exception, insufficient resources, operator intervention), and socket errors. */
+const UNAVAILABLE = /^(08|53|57P0|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)/;
+/** The driver has no codes for these. */
+const UNAVAILABLE_MESSAGE =
+  /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed)|timeout exceeded when trying to connect/;
 const BUSY: readonly string[] = ['40001', '40P01', '55P03', '57014'];
-const TEXT: readonly string[] = ['22021', '22P05'];
-/** What the driver says of a connection or a pool that is being closed. */
-const CLOSING = /^(Client has encountered a connection error|Cannot use a pool after calling end|Client was closed)/;
+const UNSTORABLE_TEXT: readonly string[] = ['22021', '22P05'];
+/** Data exception and integrity constraint violation: the same row fails again. */
+const REJECTED_ROW = /^2[23]/;
+const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 
-/** Null: it is no error of the database, or one that our own statement is to blame for. */
-export function databaseFault(error: unknown): DatabaseFault | null {
+/** Null: not an error of the database, or one that the statement itself caused. */
+export function classifyDatabaseError(error: unknown): DatabaseErrorKind | null {
   if (!(error instanceof Error)) return null;
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const code = codeOf(error);
   if (BUSY.includes(code)) return 'busy';
-  if (TEXT.includes(code)) return 'text';
-  if (isDatabaseAway(error) || CLOSING.test(error.message)) return 'away';
-  // Node tries every address of a name and reports them together.
-  if (error instanceof AggregateError) return error.errors.some((one) => databaseFault(one) === 'away') ? 'away' : null;
-  return null;
+  if (UNSTORABLE_TEXT.includes(code)) return 'unstorable_text';
+  if (UNAVAILABLE.test(code) || UNAVAILABLE_MESSAGE.test(error.message)) return 'unavailable';
+  // Node tries every address of a host name and reports the errors together.
+  const isUnavailable = error instanceof AggregateError && error.errors.some(isDatabaseUnavailable);
+  return isUnavailable ? 'unavailable' : null;
 }
+
+export const isDatabaseUnavailable = (error: unknown): boolean => classifyDatabaseError(error) === 'unavailable';
+
+/** Whether PostgreSQL rejected the values of a row, so that a retry fails as well. */
+export const isRejectedRow = (error: unknown): boolean => REJECTED_ROW.test(codeOf(error));
+
+/** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
+export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(codeOf(error));
+
+const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '');

@@ -1,11 +1,10 @@
-/** A connection beside the pool, without its limits of time: for work that honestly takes minutes, or holds a session's lock. */
+/** A connection outside the pool, without the pool's timeouts: for work that takes minutes or holds a session lock. */
 import { Client, type ClientConfig } from 'pg';
 
 /**
- * Opens a connection for one piece of work, and closes it afterwards.
+ * Opens a connection, runs `work` with it and closes it.
  *
  * @param url a `postgres://` address
- * @param config of the connection, as its name in `pg_stat_activity`
  */
 export async function withConnection<T>(
   url: string,
@@ -13,7 +12,7 @@ export async function withConnection<T>(
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
   const client = new Client({ connectionString: url, ...config });
-  // A lost connection shows as a rejected query; unheard, the event would end the process.
+  // A lost connection rejects the query. Without a listener, the error event would end the process as well.
   client.on('error', () => undefined);
   await client.connect();
   try {

@@ -1,4 +1,4 @@
-/** PostgreSQL out of the npm package, kept in DATA_DIR: what `npm start` uses when DATABASE_URL is not set. */
+/** The embedded PostgreSQL: an npm package with its data in DATA_DIR. `npm start` uses it without DATABASE_URL. */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { escapeIdentifier, escapeLiteral } from 'pg';
@@ -11,43 +11,43 @@ import { chooseLauncher } from './launcher.ts';
 import { stopOrphans } from './orphaned-servers.ts';
 import { type PostgresServer, startServer } from './server.ts';
 
-/** Role and database Bulkhead works as and in. */
+/** Name of Bulkhead's role and database. */
 const NAME = 'bulkhead';
 const addressFile = (dataDir: string): string => join(dataDir, 'postgres.json');
-const PATIENT = { connectionTimeoutMillis: 5_000 };
+const CONNECTION = { connectionTimeoutMillis: 5_000 };
 const address = z.object({ url: z.string() });
 
 const durable = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' };
-/** For data that is thrown away with its folder anyway, as in tests. */
-const careless = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' };
-/** Statements and row contents stay out of the log: they may hold secrets. */
-const discreet = { log_min_error_statement: 'panic', log_error_verbosity: 'terse', log_checkpoints: 'off' };
+/** For tests: their data is deleted anyway. */
+const notDurable = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' };
+/** Keeps statements and rows, which may hold secrets, out of the log. */
+const withoutContent = { log_min_error_statement: 'panic', log_error_verbosity: 'terse', log_checkpoints: 'off' };
 
-export interface EmbeddedOptions {
+interface EmbeddedOptions {
   readonly dataDir: string;
-  /** `service` (the default) can be found by others and is waited for by nobody; a `command` is the opposite. */
+  /** Other processes can find the server of a `service` (the default), but not that of a `command`. */
   readonly purpose?: Purpose;
-  /** Give up durability for speed; only for data nobody wants to keep. */
+  /** Trades durability for speed. Only for data that is deleted anyway. */
   readonly throwAway?: boolean;
 }
 
 export interface EmbeddedPostgres {
-  /** `postgres://` address of Bulkhead's database. Stays the same over `restart`, as far as the port is to be had. */
+  /** `postgres://` address of Bulkhead's database. Changes with a restart only if another program took the port. */
   readonly url: string;
   /** Process id of the server. */
   readonly pid: number;
-  /** Resolves when the server has ended, also by a crash. After `restart`, ask again. */
+  /** Resolves when the current server has exited, also by a crash. */
   ended(): Promise<void>;
-  /** Starts the server again after it ended by itself. */
+  /** Starts the server again after a crash. */
   restart(): Promise<void>;
-  /** Shuts down, then gives DATA_DIR back. Nothing is left running. */
+  /** Shuts down, then releases DATA_DIR. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the embedded PostgreSQL, making its data directory first where there is none.
+ * Starts the embedded PostgreSQL. Creates its data directory if there is none.
  *
- * @throws DataDirInUseError when another service runs on this DATA_DIR; otherwise an Error with one sentence
+ * @throws DataDirInUseError when another service uses this DATA_DIR
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const { dataDir } = options;
@@ -58,7 +58,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     const launcher = chooseLauncher(binaries.postgres);
     const cluster = await createCluster(dataDir, binaries, launcher);
     const passwords = await readPasswords(dataDir);
-    const parameters = { ...(options.throwAway ? careless : durable), ...discreet };
+    const parameters = { ...(options.throwAway ? notDurable : durable), ...withoutContent };
     const logFile = join(dataDir, 'postgres.log');
     const launch = async (port?: number): Promise<PostgresServer> => {
       await stopOrphans(cluster);
@@ -66,9 +66,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
       return startServer(port === undefined ? next : { ...next, port });
     };
     server = await launch();
-    await makeDatabase(server.port, passwords);
-    if (options.purpose !== 'command') await publish(dataDir, server.port, passwords);
-    return running(dataDir, server, passwords, launch, lock.release);
+    await createDatabase(server.port, passwords);
+    // A command stops its server when it is done, so no other process may start to use it.
+    if (options.purpose !== 'command') await writeAddress(dataDir, server.port, passwords);
+    return manageServer(dataDir, server, passwords, launch, lock.release);
   } catch (error) {
     await server?.stop();
     lock.release();
@@ -77,21 +78,22 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
 }
 
 /**
- * Finds the embedded PostgreSQL that another process runs on this DATA_DIR.
+ * Finds the embedded PostgreSQL that another process runs in this DATA_DIR.
  *
- * @returns its address if it answers, else null
+ * @returns its address if it accepts connections, else null
  */
 export async function findEmbedded(dataDir: string): Promise<string | null> {
   try {
     const { url } = address.parse(JSON.parse(await readFile(addressFile(dataDir), 'utf8')));
-    await withConnection(url, PATIENT, async () => undefined);
+    await withConnection(url, CONNECTION, async () => undefined);
     return url;
   } catch {
+    // No address file, or a stale one of a server that is gone.
     return null;
   }
 }
 
-function running(
+function manageServer(
   dataDir: string,
   first: PostgresServer,
   passwords: Passwords,
@@ -101,7 +103,7 @@ function running(
   let server = first;
   return {
     get url() {
-      return urlOf(NAME, passwords.application, server.port, NAME);
+      return formatUrl(NAME, passwords.application, server.port, NAME);
     },
     get pid() {
       return server.pid;
@@ -110,7 +112,7 @@ function running(
     async restart() {
       await server.ended;
       server = await launch(server.port);
-      await publish(dataDir, server.port, passwords);
+      await writeAddress(dataDir, server.port, passwords);
     },
     async stop() {
       await server.stop();
@@ -120,14 +122,13 @@ function running(
   };
 }
 
-/** Not for a command's: it stops under the feet of whoever finds it. */
-async function publish(dataDir: string, port: number, passwords: Passwords): Promise<void> {
-  await replaceFile(addressFile(dataDir), JSON.stringify({ url: urlOf(NAME, passwords.application, port, NAME) }));
+async function writeAddress(dataDir: string, port: number, passwords: Passwords): Promise<void> {
+  await replaceFile(addressFile(dataDir), JSON.stringify({ url: formatUrl(NAME, passwords.application, port, NAME) }));
 }
 
-/** Idempotent, as the last start may have been killed between any two statements. */
-async function makeDatabase(port: number, passwords: Passwords): Promise<void> {
-  await withConnection(urlOf('postgres', passwords.superuser, port, 'postgres'), PATIENT, async (client) => {
+/** Idempotent: the last start may have been killed between any two statements. */
+async function createDatabase(port: number, passwords: Passwords): Promise<void> {
+  await withConnection(formatUrl('postgres', passwords.superuser, port, 'postgres'), CONNECTION, async (client) => {
     const found = await client.query(
       'SELECT (SELECT true FROM pg_roles WHERE rolname = $1) AS role, (SELECT true FROM pg_database WHERE datname = $1) AS database',
       [NAME],
@@ -139,6 +140,6 @@ async function makeDatabase(port: number, passwords: Passwords): Promise<void> {
   });
 }
 
-function urlOf(role: string, password: string, port: number, database: string): string {
+function formatUrl(role: string, password: string, port: number, database: string): string {
   return `postgres://${role}:${password}@127.0.0.1:${port}/${database}`;
 }

@@ -1,38 +1,43 @@
-/** How PostgreSQL is started: never as root, and never outliving the process that started it. */
+/** Chooses how to start PostgreSQL: never as root, and so that it stops when its parent dies. */
 import { spawnSync } from 'node:child_process';
 
-/** A program that cannot be probed in this time is as good as missing, milliseconds. */
+/** A program that does not answer within this time counts as missing. Milliseconds. */
 const PROBE_TIMEOUT_MS = 10_000;
-/** Debian and every other distribution has this user (`nobody`); initdb insists on a name for its user id. */
+/** The user `nobody`, which every distribution has. initdb requires that its user id has a name. */
 const NOBODY = '65534';
 
 export interface Launcher {
-  /** Words put before the program's own. */
+  /** Command and arguments placed before the program. */
   readonly prefix: readonly string[];
-  /** Who must own the data directory: null means whoever runs this process. */
+  /** User id that must own the data directory; null: the current user. */
   readonly owner: number | null;
 }
 
-/** The kernel sends SIGINT, PostgreSQL's fast shutdown, when our process dies in whatever way. */
+/** The kernel sends SIGINT, PostgreSQL's fast shutdown, when this process dies, even by SIGKILL. */
 const dieWithParent = ['setpriv', '--pdeathsig', 'INT'];
 
 /**
- * As root. First choice: a user namespace in which our own user id has another number. PostgreSQL sees an ordinary
- * user, while files still belong to root, so a checkout under /root (mode 0700) works and nothing is chowned.
+ * First choice as root: a user namespace that maps root to `nobody`. PostgreSQL sees an ordinary user while files still
+ * belong to root, so a checkout under /root (mode 0700) works without chown.
  */
 const namespaced = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`];
 /**
- * Second choice, where user namespaces are switched off (many containers): another user id. It keeps one capability,
- * passing directories such as /root, and can gain no other. `no_setuid_fixup` lets access(2) honour that one too.
+ * Second choice as root, where user namespaces are disabled (many containers): another user id that keeps only
+ * CAP_DAC_OVERRIDE, to traverse directories such as /root. `no_setuid_fixup` makes access(2) honour it too.
  */
 const dropped = [
   ...dieWithParent,
-  ...['--reuid', NOBODY, '--regid', NOBODY, '--clear-groups', '--securebits', '+no_setuid_fixup'],
-  ...['--inh-caps', '-all,+dac_override', '--ambient-caps', '-all,+dac_override'],
-  ...['--bounding-set', '-all,+dac_override', '--'],
+  `--reuid=${NOBODY}`,
+  `--regid=${NOBODY}`,
+  '--clear-groups',
+  '--securebits=+no_setuid_fixup',
+  '--inh-caps=-all,+dac_override',
+  '--ambient-caps=-all,+dac_override',
+  '--bounding-set=-all,+dac_override',
+  '--',
 ];
 
-/** Ways to start, best first. Without setpriv (not Debian) an orphan is found and stopped at the next start instead. */
+/** Best first. Without setpriv (not Debian), the next start finds and stops an orphaned server instead. */
 export const rootLaunchers: readonly Launcher[] = [
   { prefix: [...namespaced, '--', ...dieWithParent, '--'], owner: 0 },
   { prefix: [...namespaced, '--'], owner: 0 },
@@ -44,22 +49,21 @@ export const userLaunchers: readonly Launcher[] = [
 ];
 
 /**
- * Picks the first way that works here, by trying.
+ * Returns the first launcher that can run `postgres --version` here.
  *
- * @param postgres path of the program
- * @param candidates ways to try, best first
- * @throws with one sentence when none works
+ * @param candidates best first
+ * @throws Error when none works
  */
 export function chooseLauncher(
   postgres: string,
   candidates: readonly Launcher[] = process.getuid?.() === 0 ? rootLaunchers : userLaunchers,
 ): Launcher {
   for (const candidate of candidates) {
-    const [program = postgres, ...words] = [...candidate.prefix, postgres, '--version'];
-    const { status } = spawnSync(program, words, { stdio: 'ignore', timeout: PROBE_TIMEOUT_MS });
+    const [program = postgres, ...args] = [...candidate.prefix, postgres, '--version'];
+    const { status } = spawnSync(program, args, { stdio: 'ignore', timeout: PROBE_TIMEOUT_MS });
     if (status === 0) return candidate;
   }
   throw new Error(
-    'PostgreSQL does not run as root, and neither a user namespace nor another user id is available here: run as an ordinary user, or set DATABASE_URL.',
+    'PostgreSQL does not run as root, and neither a user namespace nor another user id is available here. Run as an ordinary user, or set DATABASE_URL.',
   );
 }

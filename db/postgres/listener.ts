@@ -1,34 +1,33 @@
-/** One dedicated connection that LISTENs for the whole process and comes back by itself. */
+/** One dedicated LISTEN connection per process, which reconnects by itself. */
 import { Client, type Notification, type Pool } from 'pg';
 
-/** First and longest wait before a lost listening connection is tried again, milliseconds. */
+/** Exponential backoff of reconnects. Milliseconds. */
 const RECONNECT_FIRST_MS = 100;
 const RECONNECT_MAX_MS = 5_000;
-/** A connection that died without a FIN is noticed within this time, milliseconds. */
+/** Detects a connection that died without a FIN. Milliseconds. */
 const HEARTBEAT_MS = 10_000;
 
 export interface Subscription {
   close(): Promise<void>;
 }
-export interface Subscriber {
-  onNotice(payload: string): void;
-  /** Notices may have been missed: everything is to be treated as changed. */
+interface Subscriber {
+  onNotification(payload: string): void;
+  /** Notifications may have been missed: treat everything as changed. */
   onReconnect(): void;
 }
 export interface Listener {
   /** Subscribes to a channel. Resolves when the server listens. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription>;
-  /** Whether the connection stands. */
-  connected(): boolean;
+  isConnected(): boolean;
   close(): Promise<void>;
 }
 
 /**
- * Opens the process's listening connection. It is no pool connection: LISTEN is bound to a session.
+ * Opens the process's LISTEN connection, outside the pool because LISTEN belongs to a session.
  *
- * @param pool where to: the same server and role as this pool
- * @param onError told about each loss of the connection; the listener goes on by itself
- * @param sessionSql run on every connection it makes: what must live as long as the process, such as a lease
+ * @param pool gives server and role
+ * @param onError called on each loss of the connection; the listener reconnects by itself
+ * @param sessionSql runs on every connection it opens, for locks that live as long as the process, such as a lease
  */
 export async function openListener(
   pool: Pool,
@@ -57,29 +56,27 @@ class ListeningConnection implements Listener {
     this.#onError = onError;
   }
 
-  connected(): boolean {
+  isConnected(): boolean {
     return this.#client !== null;
   }
 
   async open(): Promise<void> {
     const client = new Client(this.#pool.options);
-    client.on('notification', (notice) => this.#deliver(notice));
-    client.on('error', (error) => this.#lose(client, error));
-    client.on('end', () => this.#lose(client, new Error('the listening connection ended')));
+    client.on('notification', (notification) => this.#deliver(notification));
+    client.on('error', (error) => this.#handleLoss(client, error));
+    client.on('end', () => this.#handleLoss(client, new Error('The LISTEN connection ended')));
     try {
       await client.connect();
       for (const sql of this.#sessionSql) await client.query(sql);
       for (const channel of this.#subscribers.keys()) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
     } catch (error) {
-      client.removeAllListeners();
-      client.on('error', () => undefined);
-      client.end().catch(() => undefined);
+      discardClient(client);
       throw error;
     }
     if (this.#closed) return client.end();
     this.#client = client;
     this.#failures = 0;
-    this.#heartbeat = setInterval(() => this.#beat(client), HEARTBEAT_MS).unref();
+    this.#heartbeat = setInterval(() => this.#checkConnection(client), HEARTBEAT_MS).unref();
   }
 
   async listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
@@ -98,51 +95,51 @@ class ListeningConnection implements Listener {
     if (this.#heartbeat) clearInterval(this.#heartbeat);
     const client = this.#client;
     this.#client = null;
-    client?.removeAllListeners();
-    client?.on('error', () => undefined);
-    await client?.end().catch(() => undefined);
+    if (client) await discardClient(client);
   }
 
-  #deliver(notice: Notification): void {
-    for (const subscriber of this.#subscribers.get(notice.channel) ?? []) subscriber.onNotice(notice.payload ?? '');
+  #deliver({ channel, payload = '' }: Notification): void {
+    for (const subscriber of this.#subscribers.get(channel) ?? []) subscriber.onNotification(payload);
   }
 
-  #beat(client: Client): void {
-    const late = setTimeout(
-      () => this.#lose(client, new Error('the listening connection is silent')),
+  #checkConnection(client: Client): void {
+    const timer = setTimeout(
+      () => this.#handleLoss(client, new Error('The LISTEN connection does not respond')),
       HEARTBEAT_MS / 2,
     );
-    client.query('SELECT 1').then(
-      () => clearTimeout(late),
-      (error: Error) => {
-        clearTimeout(late);
-        this.#lose(client, error);
-      },
-    );
+    client
+      .query('SELECT 1')
+      .catch((error: Error) => this.#handleLoss(client, error))
+      .finally(() => clearTimeout(timer));
   }
 
-  #lose(client: Client, error: Error): void {
+  #handleLoss(client: Client, error: Error): void {
     if (this.#closed || this.#client !== client) return;
     this.#client = null;
     if (this.#heartbeat) clearInterval(this.#heartbeat);
-    client.removeAllListeners();
-    client.on('error', () => undefined);
-    client.end().catch(() => undefined);
+    discardClient(client);
     this.#onError(error);
-    this.#retry();
+    this.#reconnect();
   }
 
-  #retry(): void {
-    const wait = Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** Math.min(this.#failures++, 10));
+  #reconnect(): void {
+    const delayMs = Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** Math.min(this.#failures++, 10));
     this.#timer = setTimeout(() => {
       this.open().then(
-        () => this.#announceReturn(),
-        () => !this.#closed && this.#retry(),
+        () => this.#notifyReconnected(),
+        () => !this.#closed && this.#reconnect(),
       );
-    }, wait);
+    }, delayMs);
   }
 
-  #announceReturn(): void {
+  #notifyReconnected(): void {
     for (const group of this.#subscribers.values()) for (const subscriber of group) subscriber.onReconnect();
   }
+}
+
+/** Closes a connection that may be lost already, so errors no longer matter. */
+async function discardClient(client: Client): Promise<void> {
+  client.removeAllListeners();
+  client.on('error', () => undefined);
+  await client.end().catch(() => undefined);
 }

@@ -1,19 +1,22 @@
-/** What the API tells supervisors, and supervisors the API, the moment it commits: only "look again", never data. */
+/**
+ * NOTIFY channels between API and supervisors. A notification is sent with the sender's commit and carries an id only:
+ * the receiver reads the row.
+ */
 import type { ClientBase, Pool } from 'pg';
 import type { Listener, Subscription } from './listener.ts';
 
 const INSTALLATIONS = 'bulkhead_installations';
 const RESTARTS = 'bulkhead_restarts';
 const SESSIONS = 'bulkhead_sessions';
-const INTROSPECTED = 'bulkhead_introspected';
+const INTROSPECTION_ANSWERS = 'bulkhead_introspected';
 const DELIVERIES = 'bulkhead_deliveries';
 const ADDRESSES = 'bulkhead_addresses';
-const HANDSHAKES = 'bulkhead_handshakes';
-const HANDSHAKEN = 'bulkhead_handshaken';
+const HANDSHAKE_REQUESTS = 'bulkhead_handshakes';
+const HANDSHAKE_ANSWERS = 'bulkhead_handshaken';
 
 /**
- * Tells every supervisor that an installation changed in any way: new, gone, another version, settings, grants, order,
- * pause. Sent with the caller's commit, and not at all when it rolls back. Before a row is deleted, not after.
+ * Notifies supervisors that an installation was created, changed in any way, or is about to be deleted (call it before
+ * the row is gone).
  *
  * @param tx the transaction that changes the installation
  */
@@ -24,7 +27,7 @@ export async function notifyInstallationChanged(tx: ClientBase | Pool, installat
   ]);
 }
 
-/** Announces all installations that run or could run a plugin's versions: after a publish, a yank or a block. */
+/** Notifies supervisors of every installation of a plugin: after a publish, a yank or a block. */
 export async function notifyPluginChanged(tx: ClientBase | Pool, pluginId: string): Promise<void> {
   await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE plugin_id = $2`, [
     INSTALLATIONS,
@@ -32,114 +35,111 @@ export async function notifyPluginChanged(tx: ClientBase | Pool, pluginId: strin
   ]);
 }
 
-export interface InstallationChange {
+interface InstallationChange {
   readonly accountId: string;
   readonly installationId: string;
 }
 
-/** Subscribes to changes of installations. `onEverything` follows a lost connection: notices may have been missed. */
+/** `onEverything` runs after a reconnect, here and below: notifications may have been missed. */
 export function subscribeToInstallations(
   listener: Listener,
   onChange: (change: InstallationChange) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  const onNotice = (payload: string) => {
+  const onNotification = (payload: string) => {
     const [accountId = '', installationId = ''] = payload.split(' ');
     onChange({ accountId, installationId });
   };
-  return listener.listen(INSTALLATIONS, { onNotice, onReconnect: onEverything });
+  return listener.listen(INSTALLATIONS, { onNotification, onReconnect: onEverything });
 }
 
-/** Tells every supervisor to end an installation's child; a call or an event starts it anew. */
+/** Asks supervisors to stop an installation's child. The next call or event starts a new one. */
 export async function notifyRestartRequested(tx: ClientBase | Pool, installationId: string): Promise<void> {
   await tx.query('SELECT pg_notify($1, $2)', [RESTARTS, installationId]);
 }
 
-/** Subscribes to restarts. One missed in a reconnect is the operator's to ask for again. */
+/** A restart that is missed during a reconnect is lost: the operator requests it again. */
 export function subscribeToRestarts(
   listener: Listener,
   onRestart: (installationId: string) => void,
 ): Promise<Subscription> {
-  return listener.listen(RESTARTS, { onNotice: onRestart, onReconnect: () => undefined });
+  return listener.listen(RESTARTS, { onNotification: onRestart, onReconnect: () => undefined });
 }
 
-/** Tells the asking API process that its introspection is answered. */
+/** Notifies the API process that waits for an introspection. */
 export async function notifyIntrospectionAnswered(tx: ClientBase | Pool, introspectionId: string): Promise<void> {
-  await tx.query('SELECT pg_notify($1, $2)', [INTROSPECTED, introspectionId]);
+  await tx.query('SELECT pg_notify($1, $2)', [INTROSPECTION_ANSWERS, introspectionId]);
 }
 
-/** Subscribes to answered introspections. */
 export function subscribeToIntrospections(
   listener: Listener,
   onAnswer: (introspectionId: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(INTROSPECTED, { onNotice: onAnswer, onReconnect: onEverything });
+  return listener.listen(INTROSPECTION_ANSWERS, { onNotification: onAnswer, onReconnect: onEverything });
 }
 
-/** Tells every supervisor that a session was cleared or deleted. */
+/** Notifies supervisors that a session was cleared or deleted. */
 export async function notifySessionChanged(tx: ClientBase | Pool, sessionId: string): Promise<void> {
   await tx.query('SELECT pg_notify($1, $2)', [SESSIONS, sessionId]);
 }
 
-/** Tells every supervisor that sessions were deleted. */
 export async function notifySessionsDeleted(tx: ClientBase | Pool, sessionIds: readonly string[]): Promise<void> {
-  await tx.query('SELECT pg_notify($1, id) FROM unnest($2::text[]) AS gone(id)', [SESSIONS, sessionIds]);
+  await tx.query('SELECT pg_notify($1, id) FROM unnest($2::text[]) AS deleted(id)', [SESSIONS, sessionIds]);
 }
 
-/** Subscribes to sessions that were cleared or deleted. */
 export function subscribeToSessions(
   listener: Listener,
   onChange: (sessionId: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(SESSIONS, { onNotice: onChange, onReconnect: onEverything });
+  return listener.listen(SESSIONS, { onNotification: onChange, onReconnect: onEverything });
 }
 
-/** SQL that tells supervisors of new deliveries, to be the end of the statement that writes them. `of` selects `channel_id`. */
-export const notifyDeliveriesSql = (of: string): string =>
-  `SELECT pg_notify('${DELIVERIES}', channel_id) FROM (${of}) AS told`;
+/** Ends a statement that writes deliveries: notifies supervisors. `query` selects `channel_id`. */
+export const notifyDeliveriesSql = (query: string): string =>
+  `SELECT pg_notify('${DELIVERIES}', channel_id) FROM (${query}) AS written`;
 
-/** Subscribes to new deliveries. */
 export function subscribeToDeliveries(
   listener: Listener,
   onChannel: (channelId: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(DELIVERIES, { onNotice: onChannel, onReconnect: onEverything });
+  return listener.listen(DELIVERIES, { onNotification: onChannel, onReconnect: onEverything });
 }
 
-/** SQL that tells every API process that addresses are new or retired. `of` selects `routing_id`. */
-export const notifyAddressesSql = (of: string): string =>
-  `SELECT pg_notify('${ADDRESSES}', routing_id) FROM (${of}) AS told`;
+/** Ends a statement that adds or retires addresses: notifies API processes. `query` selects `routing_id`. */
+export const notifyAddressesSql = (query: string): string =>
+  `SELECT pg_notify('${ADDRESSES}', routing_id) FROM (${query}) AS changed`;
 
-/** Subscribes to addresses that are new or retired. */
 export function subscribeToAddresses(
   listener: Listener,
   onAddress: (routingId: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(ADDRESSES, { onNotice: onAddress, onReconnect: onEverything });
+  return listener.listen(ADDRESSES, { onNotification: onAddress, onReconnect: onEverything });
 }
 
-/** SQL that asks the supervisors for a handshake. `of` selects `id`. */
-export const notifyHandshakeRequestedSql = (of: string): string =>
-  `SELECT pg_notify('${HANDSHAKES}', id) FROM (${of}) AS told`;
+/** Ends a statement that requests a handshake: notifies supervisors. `query` selects `id`. */
+export const notifyHandshakeRequestedSql = (query: string): string =>
+  `SELECT pg_notify('${HANDSHAKE_REQUESTS}', id) FROM (${query}) AS requested`;
 
-/** Subscribes to handshakes that are asked for. One missed in a reconnect is not looked for: its vendor has gone. */
-export function subscribeToHandshakeRequests(listener: Listener, onAsked: (id: string) => void): Promise<Subscription> {
-  return listener.listen(HANDSHAKES, { onNotice: onAsked, onReconnect: () => undefined });
+/** A request that is missed during a reconnect is lost: its vendor no longer waits. */
+export function subscribeToHandshakeRequests(
+  listener: Listener,
+  onRequest: (id: string) => void,
+): Promise<Subscription> {
+  return listener.listen(HANDSHAKE_REQUESTS, { onNotification: onRequest, onReconnect: () => undefined });
 }
 
-/** SQL that tells the asking API process that its handshake is answered. `of` selects `id`. */
-export const notifyHandshakeAnsweredSql = (of: string): string =>
-  `SELECT pg_notify('${HANDSHAKEN}', id) FROM (${of}) AS told`;
+/** Ends a statement that answers a handshake: notifies the API process that waits. `query` selects `id`. */
+export const notifyHandshakeAnsweredSql = (query: string): string =>
+  `SELECT pg_notify('${HANDSHAKE_ANSWERS}', id) FROM (${query}) AS answered`;
 
-/** Subscribes to answered handshakes. */
 export function subscribeToHandshakeAnswers(
   listener: Listener,
   onAnswer: (id: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(HANDSHAKEN, { onNotice: onAnswer, onReconnect: onEverything });
+  return listener.listen(HANDSHAKE_ANSWERS, { onNotification: onAnswer, onReconnect: onEverything });
 }

@@ -1,29 +1,29 @@
-/** The door to PostgreSQL: one pool a process, transactions, and locks that end with them. */
+/** The connection pool, transactions, and advisory locks that end with a transaction. */
 import { Pool, type PoolClient } from 'pg';
 
-/** A connection is either there quickly or the caller answers 503, milliseconds. */
+/** Without a connection in this time, the caller answers 503. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** No statement of a request or a worker may honestly take longer, milliseconds. Migrations use their own connection. */
+/** No statement of a request or a worker needs longer. Migrations use their own connection. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 30_000;
-/** Waiting longer than this for a row lock means a stuck neighbour, milliseconds. */
+/** A longer wait for a row lock means that another transaction is stuck. Milliseconds. */
 const LOCK_TIMEOUT_MS = 10_000;
-/** A transaction left open by a bug gives its locks back after this, milliseconds. */
+/** Releases the locks of a transaction that a bug left open. Milliseconds. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
-/** Connections a process holds at most: API and supervisor together stay well under PostgreSQL's default of 100. */
+/** Keeps API and supervisor together well below PostgreSQL's default of 100. */
 const DEFAULT_CONNECTIONS = 20;
 
 export interface Database {
   readonly pool: Pool;
-  /** Ends all connections; resolves when the last one is closed. Calling it again is harmless. */
+  /** Closes all connections. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface PoolOptions {
-  /** Shown in `pg_stat_activity`, so that an operator sees whose connection it is. */
+  /** Shown in `pg_stat_activity`. */
   readonly name: string;
-  /** Connections at most. */
+  /** Maximum. */
   readonly connections?: number;
-  /** Told when an idle connection is lost; the pool replaces it by itself. Without a listener Node would end the process. */
+  /** Called when an idle connection is lost. The pool replaces it. */
   onError(error: Error): void;
 }
 
@@ -31,7 +31,7 @@ export interface PoolOptions {
 export type Transaction = PoolClient;
 
 /**
- * Makes a pool. Connects lazily: an unreachable server shows at the first query.
+ * Creates a pool. It connects lazily: with an unreachable server, the first query fails.
  *
  * @param url a `postgres://` address
  */
@@ -47,8 +47,8 @@ export function openPool(url: string, options: PoolOptions): Database {
     keepAlive: true,
   });
   pool.on('error', options.onError);
-  // The pool listens to idle connections only. One lost while lent out, between two queries, would end the process;
-  // its borrower learns of it by the next query's rejection.
+  // The pool listens to idle connections only. Without this listener, a checked-out connection that is lost between two
+  // queries would end the process; with it, the next query rejects.
   pool.on('connect', (client) => client.on('error', () => undefined));
   let closing: Promise<void> | undefined;
   return {
@@ -61,11 +61,10 @@ export function openPool(url: string, options: PoolOptions): Database {
 }
 
 /**
- * Runs `work` in one transaction: committed when it resolves, rolled back when it rejects.
+ * Runs `work` in one transaction: commits when it resolves, rolls back when it rejects.
  *
- * @param signal rolls back what was done when it has aborted before the commit
- * @returns what `work` resolved to, after the commit
- * @throws what `work` threw, or the error of BEGIN or COMMIT
+ * @param signal rolls back if it is aborted before the commit
+ * @returns the result of `work`, after the commit
  */
 export async function inTransaction<T>(
   pool: Pool,
@@ -81,7 +80,7 @@ export async function inTransaction<T>(
     await client.query('COMMIT');
     return result;
   } catch (error) {
-    // A connection that cannot even roll back is in an unknown state: it is thrown away, never lent again.
+    // A connection that cannot roll back is in an unknown state: the pool discards it.
     await client.query('ROLLBACK').catch((failure: Error) => {
       broken = failure;
     });
@@ -92,18 +91,10 @@ export async function inTransaction<T>(
 }
 
 /**
- * Waits for the lock of that name and holds it until the transaction ends.
+ * Waits for the advisory lock of that name and holds it until the transaction ends.
  *
- * @param name any text; two callers with the same name exclude each other, over all processes of this database
+ * @param name any text; callers with the same name exclude each other across all processes of this database
  */
 export async function takeNamedLock(tx: Transaction, name: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [name]);
-}
-
-/** Takes the lock of that name until the transaction ends, or answers false at once when another holds it. */
-export async function tryLockNamed(tx: Transaction, name: string): Promise<boolean> {
-  const found = await tx.query<{ held: boolean }>('SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS held', [
-    name,
-  ]);
-  return found.rows[0]?.held === true;
 }

@@ -1,7 +1,10 @@
-/** Reads a table forwards, each row once. */
+/** Reads the rows added to a table, each row once, as server-sent events. */
 export interface RowTail {
-  /** The id to go on from, in this tail or in a later one. */
+  /** The id to continue from, in this tail or a later one. */
   readonly position: string;
-  /** The next rows as events, oldest first. `more`: there may be others at once; `soon`: when a transaction has ended. */
+  /**
+   * Reads the next rows as events, oldest first. `more`: read again at once. `soon`: rows exist that cannot be sent until
+   * a running transaction ends.
+   */
   read(): Promise<{ readonly events: string; readonly more: boolean; readonly soon?: boolean }>;
 }

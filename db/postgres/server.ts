@@ -1,4 +1,4 @@
-/** One run of the PostgreSQL program: started, ready, stopped. */
+/** Starts the PostgreSQL server, waits until it is ready, and stops it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, statSync, truncateSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -7,22 +7,22 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Launcher } from './launcher.ts';
 
-/** Replaying the log after a crash may take minutes; longer means that something is wrong, milliseconds. */
+/** Crash recovery may take minutes. Milliseconds. */
 const READY_TIMEOUT_MS = 300_000;
-/** A fast shutdown writes one checkpoint; after this it is told to drop everything and recover at the next start. */
+/** A fast shutdown writes one checkpoint; after this time the next, harder signal follows. Milliseconds. */
 const STOP_TIMEOUT_MS = 60_000;
 const POLL_MS = 20;
-/** The log is for the last few faults only, bytes. */
+/** A longer log is truncated at the next start. */
 const LOG_MAX_BYTES = 10 * 1024 * 1024;
-/** Somebody may take the free port we found before PostgreSQL does. */
+/** Another program may take the free port before PostgreSQL does. */
 const PORT_ATTEMPTS = 5;
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly postgres: string;
   readonly launcher: Launcher;
   readonly cluster: string;
   readonly logFile: string;
-  /** Tried first; a free one is taken when it is not to be had. */
+  /** Tried first; if it is in use, the server gets any free port. */
   readonly port?: number;
   /** `-c` settings by name. */
   readonly parameters: Readonly<Record<string, string | number>>;
@@ -31,26 +31,26 @@ export interface ServerOptions {
 export interface PostgresServer {
   readonly pid: number;
   readonly port: number;
-  /** Resolves when the program has ended, for whatever reason. */
+  /** Resolves when the server has exited, for whatever reason. */
   readonly ended: Promise<void>;
-  /** Disconnects everybody and shuts down; resolves when nothing of it runs. */
+  /** Disconnects all clients and shuts down. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts PostgreSQL on the loopback interface and waits until it takes connections.
+ * Starts PostgreSQL on the loopback interface and waits until it accepts connections.
  *
- * @throws with the last line of PostgreSQL's log when it ends instead
+ * @throws Error with the last error of PostgreSQL's log when it exits instead
  */
 export async function startServer(options: ServerOptions): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt++) {
-    const port = attempt === 1 && options.port !== undefined ? options.port : await freePort();
+    const port = attempt === 1 && options.port !== undefined ? options.port : await findFreePort();
     const logStart = openLog(options.logFile);
     const child = launch(options, port);
     const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-    const failed = await becomesReady(child, options.cluster);
-    if (failed === null) return { pid: child.pid ?? 0, port, ended, stop: () => stop(child, ended) };
-    await stop(child, ended);
+    const failed = await waitUntilReady(child, options.cluster);
+    if (failed === null) return { pid: child.pid ?? 0, port, ended, stop: () => stopServer(child, ended) };
+    await stopServer(child, ended);
     const log = (await readFile(options.logFile, 'utf8')).slice(logStart);
     if (attempt < PORT_ATTEMPTS && /could not bind|Address already in use/.test(log)) continue;
     const reason =
@@ -62,14 +62,14 @@ export async function startServer(options: ServerOptions): Promise<PostgresServe
 }
 
 function launch({ postgres, launcher, cluster, logFile, parameters }: ServerOptions, port: number): ChildProcess {
-  // TCP only: the path of a socket in DATA_DIR may be longer than the 107 bytes a socket address holds.
+  // TCP only: a socket in DATA_DIR may have a path longer than the 107 bytes of a socket address.
   const all = { ...parameters, listen_addresses: '127.0.0.1', unix_socket_directories: '', port };
   const settings = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const [program = postgres, ...words] = [...launcher.prefix, postgres, '-D', cluster, ...settings];
+  const [program = postgres, ...args] = [...launcher.prefix, postgres, '-D', cluster, ...settings];
   const log = openSync(logFile, 'a', 0o600);
   try {
-    // Detached: Ctrl-C in a terminal reaches the whole process group, and PostgreSQL has to be the last one to stop.
-    const child = spawn(program, words, { detached: true, stdio: ['ignore', log, log], env: serverEnvironment() });
+    // Detached: Ctrl-C in a terminal signals the whole process group, and PostgreSQL must stop last.
+    const child = spawn(program, args, { detached: true, stdio: ['ignore', log, log], env: serverEnvironment() });
     child.on('error', () => undefined);
     return child;
   } finally {
@@ -77,29 +77,29 @@ function launch({ postgres, launcher, cluster, logFile, parameters }: ServerOpti
   }
 }
 
-/** Our own environment may hold secrets, and PG* variables that would lead PostgreSQL astray. */
+/** A minimal environment: this process's own may hold secrets and PG* variables. */
 export function serverEnvironment(): Record<string, string> {
   return { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
 }
 
-/** @returns null when ready, or why not */
-async function becomesReady(child: ChildProcess, cluster: string): Promise<string | null> {
+/** @returns null when ready, or the reason why not */
+async function waitUntilReady(child: ChildProcess, cluster: string): Promise<string | null> {
   const started = Date.now();
-  let gone = false;
+  let exited = false;
   child.once('close', () => {
-    gone = true;
+    exited = true;
   });
-  while (!gone && child.pid !== undefined) {
-    // Written by PostgreSQL: first line its process id, eighth line its state.
+  while (!exited && child.pid !== undefined) {
+    // PostgreSQL writes its process id into the first line and its state into the eighth. The file is missing at first.
     const lines = (await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
     if (Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready') return null;
     if (Date.now() - started > READY_TIMEOUT_MS) return `not ready within ${READY_TIMEOUT_MS / 1000} seconds`;
     await sleep(POLL_MS);
   }
-  return 'it ended at once';
+  return 'it exited at once';
 }
 
-async function stop(child: ChildProcess, ended: Promise<void>): Promise<void> {
+async function stopServer(child: ChildProcess, ended: Promise<void>): Promise<void> {
   const running = () => child.pid !== undefined && child.exitCode === null && child.signalCode === null;
   for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
     if (!running()) return;
@@ -110,18 +110,18 @@ async function stop(child: ChildProcess, ended: Promise<void>): Promise<void> {
   }
 }
 
-/** @returns where this run's lines begin, bytes */
+/** @returns the length of the log so far, bytes */
 function openLog(path: string): number {
   closeSync(openSync(path, 'a', 0o600));
   if (statSync(path).size > LOG_MAX_BYTES) truncateSync(path);
   return statSync(path).size;
 }
 
-async function freePort(): Promise<number> {
+async function findFreePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve, reject) => probe.once('error', reject).listen(0, '127.0.0.1', resolve));
   const address = probe.address();
   await new Promise<void>((resolve) => probe.close(() => resolve()));
-  if (address === null || typeof address === 'string') throw new Error('no free port on the loopback interface');
+  if (address === null || typeof address === 'string') throw new Error('The loopback interface has no free port.');
   return address.port;
 }

@@ -1,4 +1,2 @@
-/** What a text column can hold: PostgreSQL refuses U+0000 and half surrogate pairs. */
-
-/** Whether a text can be stored as it is. */
+/** Whether PostgreSQL can store a text: it rejects U+0000 and lone surrogates. */
 export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();

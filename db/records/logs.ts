@@ -154,5 +154,5 @@ export function subscribeToLogs(
   onWritten: (installationId: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(WRITTEN, { onNotice: onWritten, onReconnect: onEverything });
+  return listener.listen(WRITTEN, { onNotification: onWritten, onReconnect: onEverything });
 }

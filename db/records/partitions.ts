@@ -1,5 +1,6 @@
 /** Time-range partitions of append-only tables: made ahead, dropped when all they hold is too old. */
 import type { Pool } from 'pg';
+import { isDuplicateTable } from '../postgres/database-errors.ts';
 
 export interface PartitionedTable {
   readonly table: 'plugin_logs' | 'audit';
@@ -35,14 +36,9 @@ async function create(pool: Pool, row: PartitionedTable, from: number): Promise<
     );
   } catch (error) {
     // Two processes at once: IF NOT EXISTS is no lock, and the loser of the race finds the partition made.
-    if (!isDuplicate(error)) throw error;
+    if (!isDuplicateTable(error)) throw error;
   }
 }
-
-const isDuplicate = (error: unknown): boolean =>
-  error instanceof Error &&
-  'code' in error &&
-  (error.code === '42P07' || error.code === '23505' || error.code === '42P17');
 
 async function list(pool: Pool, table: string): Promise<{ name: string }[]> {
   const found = await pool.query<{ name: string }>(

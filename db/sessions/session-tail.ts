@@ -17,7 +17,7 @@ export function subscribeToMessages(
   onAdded: (accountId: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(MESSAGES_ADDED, { onNotice: onAdded, onReconnect: onEverything });
+  return listener.listen(MESSAGES_ADDED, { onNotification: onAdded, onReconnect: onEverything });
 }
 
 type Row = MessageRow & { readonly sessionId: string; readonly tx: string; readonly settled: boolean };

@@ -26,13 +26,3 @@ export function problemBody(problem: Problem, requestId: string): ProblemBody {
     ...(problem.errors ? { errors: problem.errors } : {}),
   };
 }
-
-/** SQLSTATEs and socket errors that mean the database cannot be asked now, rather than that we asked wrongly. */
-const AWAY =
-  /^(08|53|57P0|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)|^Connection terminated|timeout exceeded when trying to connect/;
-
-/** Whether an error says that the database is away: the caller may try again shortly. */
-export function isDatabaseAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return ('code' in error && AWAY.test(String(error.code))) || AWAY.test(error.message);
-}

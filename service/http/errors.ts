@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
-import { databaseFault } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError } from '../identity/tokens.ts';
@@ -63,14 +63,14 @@ function asFrameworkProblem(error: unknown): Problem | null {
 }
 
 function asDatabaseProblem(error: unknown): Problem | null {
-  switch (databaseFault(error)) {
-    case 'away':
+  switch (classifyDatabaseError(error)) {
+    case 'unavailable':
       return new Problem('unavailable', 'The database is away. Try again shortly.', { retryAfter: AWAY_RETRY_AFTER_S });
     case 'busy':
       return new Problem('unavailable', 'Too much is going on at once here. Try again shortly.', {
         retryAfter: BUSY_RETRY_AFTER_S,
       });
-    case 'text':
+    case 'unstorable_text':
       return new Problem('bad_request', 'A text holds NUL or half a surrogate pair, which cannot be stored.');
     case null:
       return null;

@@ -1,6 +1,6 @@
 /** Repeats database writes while the database is unreachable, so that completed plugin work is recorded and not done again. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { databaseFault } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 
 /** Milliseconds between attempts. */
 const RETRY_INTERVAL_MS = 250;
@@ -27,8 +27,8 @@ export function openRetryingWriter(onError: (error: Error) => void): RetryingWri
         try {
           return await work();
         } catch (error) {
-          const fault = databaseFault(error);
-          if (signal.aborted || (fault !== 'away' && fault !== 'busy')) throw error;
+          const fault = classifyDatabaseError(error);
+          if (signal.aborted || (fault !== 'unavailable' && fault !== 'busy')) throw error;
           onError(error as Error);
           await sleep(RETRY_INTERVAL_MS, undefined, { signal }).catch(() => undefined);
         }

@@ -9,7 +9,7 @@ import {
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { databaseFault } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
@@ -143,9 +143,9 @@ async function take(
     await writes.write(() => takeMessages(services, delivery, messagesOf(result)));
     return result;
   } catch (error) {
-    const fault = databaseFault(error);
+    const fault = classifyDatabaseError(error);
     // The supervisor stops: whoever comes next does it again.
-    if (fault === 'away' || fault === 'busy') throw error;
+    if (fault === 'unavailable' || fault === 'busy') throw error;
     onError(error as Error);
     return { kind: 'error', message: 'its messages could not be kept' };
   }

@@ -13,7 +13,7 @@ const FAILED_MS = 2_000;
 
 export interface HealthDeps {
   readonly pool: Pool;
-  readonly listener: Pick<Listener, 'connected'>;
+  readonly listener: Pick<Listener, 'isConnected'>;
   readonly metrics: Pick<Metrics, 'registry'>;
   readonly sandbox: Pick<Sandbox, 'state' | 'missing' | 'limiter' | 'runAs' | 'jail'>;
   /** The process has been told to end: it serves what it has and wants nothing new. */
@@ -29,7 +29,7 @@ export function buildHealth({ pool, listener, metrics, sandbox, isStopping }: He
   app.get('/readyz', async (_request, reply) => {
     const { code, body } = readinessOf({
       process: isStopping() ? 'stopping' : null,
-      listener: listener.connected() ? null : 'the listening connection to the database is away',
+      listener: listener.isConnected() ? null : 'the listening connection to the database is away',
       ...(await checkDatabase(pool)),
       // A process that ends builds none any more.
       jail: isStopping() ? null : await jail(),

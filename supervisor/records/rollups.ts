@@ -1,5 +1,6 @@
 /** Sums of what installations do, by minute: in memory until the next flush, bounded, and never waited for. */
 import type { Pool } from 'pg';
+import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { createEmptyHistogram, findBucket } from '../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 
@@ -126,7 +127,7 @@ export class Rollups {
         entries.splice(0, ROWS_AT_ONCE);
       } catch (error) {
         this.#onError(error as Error);
-        if (isRefusal(error)) {
+        if (isRejectedRow(error)) {
           entries.splice(0, ROWS_AT_ONCE);
           continue;
         }
@@ -150,10 +151,6 @@ export class Rollups {
     newer.memoryMax = Math.max(newer.memoryMax, row.memoryMax);
   }
 }
-
-/** SQLSTATE classes 22 (bad data) and 23 (against a constraint): trying again cannot help, and must not hold up the rest. */
-const isRefusal = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && /^2[23]/.test(String(error.code));
 
 const USED = ['hostCalls', 'denials', 'logLines', 'droppedLines', 'restarts', 'processorMs'] as const;
 const none = () => ({

@@ -1,6 +1,6 @@
 /** Fastify errors of the session API as problems. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { databaseFault } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError } from '../../service/identity/tokens.ts';
@@ -32,8 +32,8 @@ function toProblem(error: FastifyError): Problem {
   if (error instanceof IssuerUnavailableError) return away('The identity provider cannot be asked right now.');
   const known = error.statusCode === undefined ? undefined : byStatus[error.statusCode];
   if (known) return new Problem(known[0], known[1]);
-  const fault = databaseFault(error);
-  if (fault === 'text') return new Problem('bad_request', 'A text holds NUL or half a surrogate pair.');
+  const fault = classifyDatabaseError(error);
+  if (fault === 'unstorable_text') return new Problem('bad_request', 'A text holds NUL or half a surrogate pair.');
   if (fault !== null) return away('The database is away or busy.');
   return new Problem('internal', 'Something went wrong. Give the requestId to whoever runs this service.');
 }

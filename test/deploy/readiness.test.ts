@@ -35,7 +35,7 @@ async function makeProcesses(t: Teardown) {
   const { directory, sandbox } = await makeJail(t);
   const state = { stopping: false, listening: true };
   const isStopping = () => state.stopping;
-  const listener = { connected: () => state.listening };
+  const listener = { isConnected: () => state.listening };
   const api = { name: 'API', app: buildOperations({ pool, metrics, isStopping }) };
   const supervisor = { name: 'supervisor', app: buildHealth({ pool, metrics, listener, sandbox, isStopping }) };
   return { pool, directory, sandbox, state, api, supervisor, both: [api, supervisor] };

@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { addUsage, countTokensToday } from '../../../db/accounts/model-usage.ts';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
-import { databaseFault } from '../../../db/postgres/database-errors.ts';
+import { isDatabaseUnavailable } from '../../../db/postgres/database-errors.ts';
 import type { Metrics } from '../../records/metrics.ts';
 import { HostError } from '../host-call.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
@@ -51,7 +51,7 @@ export class Spending {
     const cost = costOf(charge.model, usage);
     this.#deps.metrics.modelAnswered(charge.plugin.slug, charge.provider.name, usage, cost);
     await this.#add(charge, { answers: 1, ...usage, cost }).catch((error: Error) => {
-      if (databaseFault(error) !== 'away') throw error;
+      if (!isDatabaseUnavailable(error)) throw error;
       this.#deps.onError(error);
     });
   }

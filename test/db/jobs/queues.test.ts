@@ -110,7 +110,7 @@ t.test('a lost listening connection comes back and says that all may have change
   await notifyInstallationChanged(pool, 'i');
   while (heard.length < 3) await pause(5);
   t.strictSame(heard, ['i', 'everything', 'i']);
-  t.equal(listener.connected(), true);
+  t.equal(listener.isConnected(), true);
 });
 
 t.test('an introspection is asked, answered and forgotten; without a supervisor it is unavailable', async (t) => {

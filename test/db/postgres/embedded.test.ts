@@ -140,7 +140,9 @@ t.test('a cluster of another major version is refused in one sentence', async (t
   const dataDir = await temporaryFolder(t);
   await (await startEmbedded({ dataDir, throwAway: true })).stop();
   await writeFile(join(dataDir, 'postgres', 'PG_VERSION'), '9\n');
-  await t.rejects(startEmbedded({ dataDir }), { message: /was made by PostgreSQL 9 and this is \d+/ });
+  await t.rejects(startEmbedded({ dataDir }), {
+    message: /was created by PostgreSQL 9 and this release runs PostgreSQL \d+/,
+  });
   await writeFile(join(dataDir, 'postgres', 'PG_VERSION'), '18\n');
   await (await startEmbedded({ dataDir, throwAway: true })).stop();
 });
