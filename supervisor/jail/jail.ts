@@ -6,6 +6,7 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
+import { findProgram } from '../../service/settings/search-path.ts';
 import { type BoxedProcess, watchProcess } from './boxed-process.ts';
 import { findLimiter, type Limiter } from './limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './mounts.ts';
@@ -38,7 +39,7 @@ export interface JailOptions {
   readonly cpuWeight?: number;
   /** User and group that children run as on the host; only root can give its own away. */
   readonly runAs?: number | null;
-  /** Absolute path of bubblewrap. */
+  /** Absolute path of bubblewrap. Default: found along the search path. */
   readonly bubblewrap?: string;
   readonly limiter?: Limiter;
   /** Whether its children can be inspected, with the program of `buildInspectedChild`. Only behind wall L3. */
@@ -107,7 +108,7 @@ export function makeJail(options: JailOptions): Jail {
   const command = walls.os
     ? [
         ...[
-          options.bubblewrap ?? '/usr/bin/bwrap',
+          options.bubblewrap ?? findProgram('bwrap') ?? 'bwrap',
           ...namespaces,
           ...jailMark(directory),
           ...mounts(executable, sharedLibraries()),

@@ -1,6 +1,6 @@
 /** Which walls can be built on this machine, found out once at start-up by building a jail and running a child in it. */
-import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
+import { findProgram } from '../../service/settings/search-path.ts';
 import { type Child, startChild } from '../children/child.ts';
 import { type Jail, type JailOptions, makeJail } from './jail.ts';
 import { findLimiter, type LimiterKind } from './limiter.ts';
@@ -50,7 +50,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   });
   if (options.mode === 'off')
     return bare('off', 'The sandbox is switched off (SANDBOX=off): only your own plugins run.');
-  const bubblewrap = options.bubblewrap ?? findOnPath('bwrap');
+  const bubblewrap = options.bubblewrap ?? findProgram('bwrap');
   let missing = 'install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
   if (bubblewrap !== null) {
     for (const runAs of process.getuid?.() === 0 ? [NOBODYS_UID, null] : [null]) {
@@ -104,17 +104,4 @@ function remedy(failure: string): string {
     return `allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0; in a container, a seccomp profile that permits unshare and mount) and start again, as bubblewrap says “${words}”`;
   }
   return `the sandbox could not be built, as bubblewrap says “${words}”`;
-}
-
-function findOnPath(name: string): string | null {
-  for (const directory of (process.env.PATH ?? '').split(delimiter)) {
-    const path = join(directory, name);
-    try {
-      accessSync(path, constants.X_OK);
-      return path;
-    } catch {
-      // Not in this directory.
-    }
-  }
-  return null;
 }
