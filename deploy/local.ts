@@ -1,5 +1,6 @@
 /** `npm start`: everything on one machine. PostgreSQL (unless DATABASE_URL), migrations, API, supervisor. */
 import { execFile } from 'node:child_process';
+import { delimiter } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
@@ -10,6 +11,7 @@ import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openIssuer } from '../service/identity/tokens.ts';
 import {
+  localSettings,
   parseSettings,
   publicUrl,
   readEnvironment,
@@ -17,6 +19,7 @@ import {
   sharedSettings,
 } from '../service/settings/settings.ts';
 import { keepDatabase } from './database.ts';
+import { fetchBubblewrap } from './debian-packages.ts';
 import { holdSocket } from './listening-sockets.ts';
 import { refuseTakenPorts } from './ports.ts';
 import { ServiceProcess } from './service-process.ts';
@@ -37,6 +40,8 @@ const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
 /** API and supervisor, in the order they are replaced. */
 const services: ServiceProcess[] = [];
 const force = new AbortController();
+/** Aborted when everything is to stop. */
+const starting = new AbortController();
 let stopping: Promise<void> | undefined;
 let signalledAt = 0;
 
@@ -58,13 +63,15 @@ try {
 
 async function start(): Promise<void> {
   const env = readEnvironment();
-  const settings = parseSettings(sharedSettings, env);
+  const settings = parseSettings({ ...sharedSettings, ...localSettings }, env);
   await makeDataDir(settings.DATA_DIR);
   await refuseHalfRestored(settings.DATA_DIR);
   const built = Promise.all([
     buildSite('console', 'console/build-console.ts'),
     buildSite('docs', 'docs/build-site.ts'),
   ]);
+  const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
+  const searchPath = needsBubblewrap ? completeSearchPath(settings) : env.PATH;
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await refuseTakenPorts(settings);
   if (stopping !== undefined) return;
@@ -73,7 +80,8 @@ async function start(): Promise<void> {
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
   const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
   // Before the API, so that it is stopped after it: a publish that the API still answers needs its look at the code.
-  await startChild('supervisor', script('supervisor/main.ts'), childEnv, settings, supervisorPorts);
+  const supervisorEnv = { ...childEnv, PATH: await searchPath };
+  await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
   const link = await signInLink(settings, url);
   if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
@@ -93,6 +101,12 @@ async function buildSite(name: string, builder: string): Promise<void> {
     const said = (error as { stderr?: string }).stderr?.trim() || String(error);
     say(`${name} could not be built, so there is none until the next start: ${said.slice(-500)}`);
   }
+}
+
+/** The search path of the supervisor: where bubblewrap is not installed, with the folder of a copy at its end. */
+async function completeSearchPath({ DATA_DIR }: SharedSettings): Promise<string | undefined> {
+  const folder = await fetchBubblewrap(DATA_DIR, { onNotice: say, signal: starting.signal });
+  return folder === null ? process.env.PATH : [process.env.PATH, folder].join(delimiter);
 }
 
 async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
@@ -173,6 +187,7 @@ function onSignal(): void {
 }
 
 function stopAll(): Promise<void> {
+  starting.abort();
   stopping ??= stopRunning();
   return stopping;
 }

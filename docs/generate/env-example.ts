@@ -1,6 +1,6 @@
 /** The text of `.env.example`, made from the settings. */
 import { apiSettings } from '../../api/config.ts';
-import { describeSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
+import { describeSettings, localSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 
 const HEAD = `# Every setting, with its default. Set what you need in the environment, or copy this file to .env, which is read
@@ -8,13 +8,14 @@ const HEAD = `# Every setting, with its default. Set what you need in the enviro
 # names it.
 `;
 
-/** Settings that both processes share come first, then those of each. */
+/** Settings that both processes share come first, then those of each, then those of `npm start`. */
 export function envExample(): string {
   const shared = new Set(Object.keys(sharedSettings));
   const sections = [
     ['Both processes', describeSettings(sharedSettings)],
     ['API', describeSettings(apiSettings).filter(({ name }) => !shared.has(name))],
     ['Supervisor', describeSettings(supervisorSettings).filter(({ name }) => !shared.has(name))],
+    ['npm start', describeSettings(localSettings)],
   ] as const;
   const written = sections.map(([title, settings]) => {
     const entries = settings.map((one) => `# ${one.doc}\n${range(one)}${one.name}=${one.fallback ?? ''}\n`);

@@ -1,6 +1,6 @@
 /** The text of docs/settings.md, made from the settings. */
 import { apiSettings } from '../../api/config.ts';
-import { describeSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
+import { describeSettings, localSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 
 const HEAD = `# Settings
@@ -40,5 +40,6 @@ export function settingsPage(): string {
     section('API and supervisor', describeSettings(sharedSettings)),
     section('API', own(apiSettings)),
     section('Supervisor', own(supervisorSettings)),
+    section('npm start', describeSettings(localSettings)),
   ].join('');
 }

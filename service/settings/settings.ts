@@ -122,6 +122,15 @@ export const sharedSettings = {
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Database connections of each process at most.'),
 } as const;
 
+/** What only `npm start` reads. */
+export const localSettings = {
+  SANDBOX_FETCH: oneOf(
+    ['on', 'off'],
+    'on',
+    'on: where bubblewrap, or the libatomic of Node, is not installed, npm start gets the package of this Debian or Ubuntu release with apt and unpacks it below DATA_DIR and node_modules; nothing is installed. off: it does not.',
+  ),
+} as const;
+
 export type SharedSettings = z.output<z.ZodObject<typeof sharedSettings>>;
 
 /**

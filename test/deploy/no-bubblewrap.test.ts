@@ -1,10 +1,12 @@
 /** A machine without bubblewrap: everything starts, says what is missing, and runs nobody else's code. */
-import { accessSync, constants } from 'node:fs';
-import { mkdir, readFile, symlink } from 'node:fs/promises';
+import { globSync } from 'node:fs';
+import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
+import { canFetchPackages, PROJECT_FOLDER } from '../../deploy/debian-packages.ts';
 import { openIssuer } from '../../service/identity/tokens.ts';
 import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
 import { eventually, type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
 
@@ -15,28 +17,25 @@ const NOTICE = `${INSTALL}: until then only your own plugins run, those of other
 const REFUSAL = `Plugins of other accounts do not run without the sandbox. ${NOTICE}`;
 /** Processor time, in hundredths of a second, that no child takes to start. */
 const BUSY_TICKS = 40;
-/** What a start takes from the search path, and every system has. */
-const NEEDED = ['sh', 'setpriv', 'unshare'];
+/** Where root's services look; a start in this checkout may have put it there. */
+const isFetched = process.getuid?.() === 0 && globSync(`${PROJECT_FOLDER}/*/bubblewrap`).length > 0;
+const noFetch =
+  (!canFetchPackages() && 'this machine has no apt-get') ||
+  (isFetched && 'this checkout already has a copy of bubblewrap');
 
-/** A search path with all of this but bubblewrap. */
+/** A search path with every program of this machine but bubblewrap. */
 async function bareSearchPath(t: Teardown): Promise<string> {
   const folder = join(await temporaryFolder(t), 'bin');
   await mkdir(folder);
-  for (const name of NEEDED) {
-    const found = (process.env.PATH ?? '').split(delimiter).map((from) => join(from, name));
-    const path = found.find(isProgram);
-    if (path !== undefined) await symlink(path, join(folder, name));
+  const linked = new Set(['bwrap']);
+  for (const from of (process.env.PATH ?? '').split(delimiter)) {
+    for (const name of await readdir(from).catch(() => [])) {
+      if (linked.has(name)) continue;
+      linked.add(name);
+      await symlink(join(from, name), join(folder, name));
+    }
   }
   return folder;
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function publish({ call }: ServiceFixture, slug: string, code: string): Promise<void> {
@@ -72,8 +71,9 @@ t.test('starts and says what to install; own plugins run, others are refused and
   const database = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const fixed = { DATA_DIR, DATABASE_URL: database.url };
-  const bare = await startServiceFixture(t, { ...fixed, PATH: await bareSearchPath(t) });
+  const bare = await startServiceFixture(t, { ...fixed, PATH: await bareSearchPath(t), SANDBOX_FETCH: 'off' });
   t.equal(bare.lines.filter((line) => line === NOTICE).length, 1, 'said once');
+  t.notMatch(bare.lines.join('\n'), /fetch/i);
   const ops = `http://localhost:${bare.env.SUPERVISOR_OPS_PORT}/healthz`;
   t.match(await bare.call('GET', ops), {
     body: { status: 'ok', sandbox: { state: 'degraded', missing: NOTICE } },
@@ -108,9 +108,27 @@ t.test('starts and says what to install; own plugins run, others are refused and
   await eventually(async () => (await whole.call('GET', path, undefined, bob)).body.status === 'ready');
 });
 
+t.test('starts without it where it cannot be fetched', { skip: noFetch }, async (t) => {
+  const APT_CONFIG = await useSource(t, 'deb http://127.0.0.1:1/debian stable main');
+  const { url } = await testDatabase(t);
+  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t), APT_CONFIG };
+  const { lines } = await startServiceFixture(t, env);
+  const said = lines.filter((line) => /bubblewrap/.test(line));
+  t.match(said, [
+    /^Not installed: bubblewrap\./,
+    /^Cannot fetch bubblewrap: Failed to fetch http:\/\/127\.0\.0\.1:1\//,
+    NOTICE,
+  ]);
+});
+
 t.test('a plugin that loops dies with a supervisor that is killed', async (t) => {
   const { url } = await testDatabase(t);
-  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t) };
+  const env = {
+    DATA_DIR: await temporaryFolder(t),
+    DATABASE_URL: url,
+    PATH: await bareSearchPath(t),
+    SANDBOX_FETCH: 'off',
+  };
   const service = await startServiceFixture(t, env);
   const code = "middleware.systemPrompt = () => { console.log('looping'); for (;;); };";
   await publish(service, 'loop', code);
@@ -135,12 +153,17 @@ t.test('a plugin that loops dies with a supervisor that is killed', async (t) =>
 
 t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
   const { url } = await testDatabase(t);
-  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t) };
+  const env = {
+    DATA_DIR: await temporaryFolder(t),
+    DATABASE_URL: url,
+    PATH: await bareSearchPath(t),
+    SANDBOX_FETCH: 'off',
+  };
   const refused = await startOnly({ ...env, SANDBOX: 'require' });
   const { code, stdout, stderr } = await refused.exited;
   t.equal(code, 1);
   t.match(stderr, `SANDBOX=require, and no sandbox can be built: ${INSTALL.replace('Install', 'install')}.\n`);
-  t.notMatch(stdout, 'bulkhead ready');
+  t.notMatch(stdout, /bulkhead ready|fetch/i);
 });
 
 t.test('SANDBOX=off has to be meant, and is refused beside plugins of other accounts', async (t) => {

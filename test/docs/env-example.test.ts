@@ -2,13 +2,14 @@ import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import t from 'tap';
 import { apiSettings, readConfig as readApiConfig } from '../../api/config.ts';
-import { describeSettings } from '../../service/settings/settings.ts';
+import { describeSettings, localSettings } from '../../service/settings/settings.ts';
 import { readConfig as readSupervisorConfig, supervisorSettings } from '../../supervisor/config.ts';
 
 const written = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
 
 t.test('every setting is described by a sentence', async (t) => {
-  for (const { name, doc } of [...describeSettings(apiSettings), ...describeSettings(supervisorSettings)]) {
+  const shapes = [apiSettings, supervisorSettings, localSettings];
+  for (const { name, doc } of shapes.flatMap(describeSettings)) {
     t.match(doc, /\.$/, `${name} says what it is`);
   }
 });
