@@ -11,6 +11,7 @@ import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { prepareRun } from './runner/prepare-run.ts';
+import { completeSearchPath } from './runner/programs.ts';
 import { checks, type Outcome, runCheck, runFile } from './runner/run-file.ts';
 import { inOrder } from './runner/schedule.ts';
 import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
@@ -36,6 +37,7 @@ if (options.soak || options.seed !== undefined) {
 }
 
 const files = requested.length > 0 ? requested : findFiles();
+await completeSearchPath();
 const run = await prepareRun({ isWhole: requested.length === 0 });
 // Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
 process.once('SIGINT', () => void run.end().then(() => process.exit(1)));

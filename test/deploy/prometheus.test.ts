@@ -1,6 +1,5 @@
 /** A real Prometheus scrapes the running service: every metric of dashboard and alerts is there, every query is answered. */
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,17 +7,16 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { rows } from '../../deploy/grafana/dashboard.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { whyMissing } from '../runner/programs.ts';
 import { eventually, freePorts, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
-const PROGRAM = '/usr/bin/prometheus';
-const hasPrometheus = existsSync(PROGRAM);
 const read = (path: string): Promise<string> =>
   readFile(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8');
 
 t.setTimeout(180_000);
 
-t.test('dashboard and alerts', { skip: !hasPrometheus && 'no prometheus: apt-get install prometheus' }, async (t) => {
+t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => {
   const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
   const workshop = await buildWorkshop(service);
   const folder = await temporaryFolder(t);
@@ -36,7 +34,7 @@ t.test('dashboard and alerts', { skip: !hasPrometheus && 'no prometheus: apt-get
   };
   await writeFile(join(folder, 'prometheus.yml'), JSON.stringify(config));
   const words = [`--config.file=${folder}/prometheus.yml`, `--storage.tsdb.path=${folder}/data`];
-  const prometheus = spawn(PROGRAM, [...words, `--web.listen-address=127.0.0.1:${port}`], { stdio: 'ignore' });
+  const prometheus = spawn('prometheus', [...words, `--web.listen-address=127.0.0.1:${port}`], { stdio: 'ignore' });
   t.teardown(() => new Promise((resolve) => prometheus.once('close', resolve) && prometheus.kill('SIGKILL')));
 
   const ask = async (query: string): Promise<{ metric: object; value: [number, string] }[]> => {

@@ -1,6 +1,5 @@
 /** The project's own source files, read by a parser: what they import, export and how long they are. */
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { builtinModules, stripTypeScriptTypes } from 'node:module';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,12 +26,17 @@ export interface SourceFile {
   readonly functions: readonly { readonly line: number; readonly lines: number }[];
 }
 
-/** Files that git knows or would add and that are there, by glob. */
+/** What .gitignore names, as globs from the root. */
+const ignored = readFileSync(join(root, '.gitignore'), 'utf8')
+  .split('\n')
+  .filter((line) => line !== '')
+  .map((line) => line.replace(/\/$/, ''))
+  .map((line) => (line.startsWith('/') ? line.slice(1) : `**/${line}`));
+
+/** The project's own files by glob; `*.ts` is one at any depth. Reads .gitignore instead of asking git, which may be missing. */
 export function listFiles(...globs: readonly string[]): string[] {
-  const args = ['ls-files', '--cached', '--others', '--exclude-standard', '--deduplicate', '--', ...globs];
-  return execFileSync('git', args, { cwd: root, encoding: 'utf8' })
-    .split('\n')
-    .filter((path) => path !== '' && existsSync(join(root, path)));
+  const patterns = globs.map((glob) => (glob.startsWith('*') ? `**/${glob}` : glob));
+  return globSync(patterns, { cwd: root, exclude: ['.git', ...ignored] }).sort();
 }
 
 /** Reads one TypeScript file. */

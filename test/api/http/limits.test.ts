@@ -1,7 +1,8 @@
 /** What happens when there is too much of something, or something is away. */
-import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { processTree } from '../../deploy/process-tree.ts';
+import { killProcess } from '../../runner/harness.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal as introspect, MINIMAL, upload, zipOf } from '../package/packages.ts';
 
@@ -191,13 +192,9 @@ t.test('an esbuild that is killed is replaced, and the publish passes', async (t
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.0'))).status, 201);
-  const listed = execFileSync('ps', ['--ppid', String(process.pid), '-o', 'pid=,comm=,stat='], { encoding: 'utf8' });
-  const esbuild = listed
-    .split('\n')
-    .filter((line) => line.includes('esbuild') && !line.includes('Z'))
-    .map((line) => Number.parseInt(line, 10));
+  const esbuild = (await processTree(process.pid)).filter(({ command }) => /^\S*esbuild\b/.test(command));
   t.equal(esbuild.length, 1);
-  for (const pid of esbuild) process.kill(pid, 'SIGKILL');
+  for (const { pid } of esbuild) killProcess(pid);
   t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.1'))).status, 201);
 });
 

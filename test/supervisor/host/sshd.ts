@@ -1,19 +1,29 @@
 /** A real OpenSSH server for tests: a listener of the test's own, and `sshd -i` for each connection. */
-import { execFile, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { findProgram } from '../../../service/settings/search-path.ts';
 import { readSshTargets, type SshTarget } from '../../../supervisor/host/ssh/hosts.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
+import { whyMissing } from '../../runner/programs.ts';
 
-const SSHD = '/usr/sbin/sshd';
-/** What to tell where it is not there. */
-export const noSshd: string | false = existsSync(SSHD)
-  ? false
-  : 'needs openssh-server (apt-get install openssh-server)';
+const SSHD = findProgram('sshd') ?? '/usr/sbin/sshd';
+/** Since OpenSSH 9.8 sshd starts this program, by this path. */
+const SESSION = 'lib/openssh/sshd-session';
+/** As root sshd wants the user `sshd`, which only an installed package has made. */
+const lacksUser = process.getuid?.() === 0 && !/^sshd:/m.test(readFileSync('/etc/passwd', 'utf8'));
+/** Why tests of SSH are skipped; false where they can run. */
+export const noSshd: string | false = whyMissing('sshd') || whyMissing('ssh-keygen') || whyUnusable();
+
+function whyUnusable(): string | false {
+  const isUnpacked = existsSync(join(dirname(SSHD), '..', SESSION)) && !existsSync(join('/usr', SESSION));
+  const canMount = !lacksUser || spawnSync('unshare', ['--mount', 'true']).status === 0;
+  return (isUnpacked || !canMount) && 'this sshd runs only where it is installed: apt-get install openssh-server';
+}
 
 export interface Sshd {
   readonly folder: string;
@@ -52,12 +62,13 @@ export async function startSshd(test: Teardown): Promise<Sshd> {
   await writeFile(path('config'), `${settings.join('\n')}\n`);
   const printed = (await exec('ssh-keygen', ['-lf', path('host.pub')])).stdout;
   const fingerprint = printed.split(' ')[1] ?? '';
+  const [program = '', ...words] = [...(lacksUser ? await addUser(path('passwd')) : []), SSHD];
   const sockets = new Set<Socket>();
   let total = 0;
   const server = createServer({ pauseOnConnect: true }, (socket) => {
     total += 1;
     sockets.add(socket);
-    const child = spawn(SSHD, ['-i', '-f', path('config')], { stdio: ['pipe', 'pipe', 'ignore'] });
+    const child = spawn(program, [...words, '-i', '-f', path('config')], { stdio: ['pipe', 'pipe', 'ignore'] });
     socket.pipe(child.stdin);
     child.stdout.pipe(socket);
     child.stdin.on('error', () => undefined);
@@ -84,4 +95,10 @@ export async function startSshd(test: Teardown): Promise<Sshd> {
     return readSshTargets(path('hosts.json'));
   };
   return { folder, port, fingerprint, targets, breakAll, open: () => sockets.size, total: () => total };
+}
+
+/** Words before sshd's own that show it a list of users with `sshd`, in a mount namespace. */
+async function addUser(file: string): Promise<string[]> {
+  await writeFile(file, `${await readFile('/etc/passwd', 'utf8')}sshd:x:64322:64322::/run/sshd:/usr/sbin/nologin\n`);
+  return ['unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/passwd && exec "$@"', file];
 }

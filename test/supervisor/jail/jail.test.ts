@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { findLimiter } from '../../../supervisor/jail/limiter.ts';
+import { processTree } from '../../deploy/process-tree.ts';
 import { answering, breakers, endings } from '../../plugins/hostile-programs.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
@@ -190,18 +191,18 @@ t.test('a hundred children later nothing is left', async (t) => {
     await Promise.all(children.slice(0, 5).map((child) => child.ready));
     await Promise.all(children.map((child) => child.kill('next')));
   }
-  const processes = () =>
-    execFileSync('ps', ['--ppid', String(process.pid), '-o', 'comm='])
-      .toString()
-      .match(/bwrap|node|sh$/gm) ?? [];
+  const processes = async () => {
+    const [, ...below] = await processTree(process.pid);
+    return below.map(({ command }) => command).filter((command) => /^(\S*\/)?(bwrap|node|sh)\b/.test(command));
+  };
   // Exits and closed pipes are noticed a moment after the kill is answered, and the spawner goes a moment later.
   let after = open();
-  for (let waited = 0; waited < 10_000 && (after > before + 2 || processes().length > 0); waited += 50) {
+  for (let waited = 0; waited < 10_000 && (after > before + 2 || (await processes()).length > 0); waited += 50) {
     await sleep(50);
     after = open();
   }
   t.ok(after <= before + 2, `${before} descriptors before, ${after} after`);
-  t.same(processes(), []);
+  t.same(await processes(), []);
   t.equal(findLimiter().kind, jail.limiter);
   t.equal(existsSync(`/sys/fs/cgroup/memory/bulkhead-${process.pid}-1`), false);
 });

@@ -1,0 +1,37 @@
+/**
+ * Programs that single tests need: the machine's own, or else Debian's, unpacked into a cache of this checkout. A test of a
+ * program that cannot be had is skipped by name.
+ */
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { canFetchPackages, fetchPackages } from '../../deploy/debian-packages.ts';
+import { findProgram } from '../../service/settings/search-path.ts';
+
+const FOLDER = fileURLToPath(new URL('../../node_modules/.cache/test-programs', import.meta.url));
+/** Where Debian keeps its servers; an ordinary user's search path lacks it. */
+const SERVER_FOLDER = '/usr/sbin';
+/** The package of each program. */
+const packages: Readonly<Record<string, string>> = {
+  bwrap: 'bubblewrap',
+  openssl: 'openssl',
+  prometheus: 'prometheus',
+  promtool: 'prometheus',
+  'ssh-keygen': 'openssh-server',
+  sshd: 'openssh-server',
+};
+
+/** Fetches what is missing and adds it to the search path of this process. `SANDBOX_FETCH=off` prevents the fetching. */
+export async function completeSearchPath(): Promise<void> {
+  process.env.PATH = [process.env.PATH, SERVER_FOLDER].join(delimiter);
+  const missing = Object.keys(packages).filter((program) => findProgram(program) === null);
+  if (missing.length === 0 || process.env.SANDBOX_FETCH === 'off' || !canFetchPackages()) return;
+  const names = new Set(missing.map((program) => packages[program] ?? program));
+  const found = await fetchPackages(FOLDER, [...names], { onNotice: console.log });
+  const folders = found.flatMap((folder) => [join(folder, 'usr', 'bin'), join(folder, 'usr', 'sbin')]);
+  process.env.PATH = [process.env.PATH, ...folders].join(delimiter);
+}
+
+/** Why a test of this program is skipped; false where the program is there. */
+export function whyMissing(program: string): string | false {
+  return findProgram(program) === null && `no ${program}: apt-get install ${packages[program] ?? program}`;
+}
