@@ -19,16 +19,17 @@ import { limits } from '../sdk/contract/limits.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { ArgumentChecks } from './calls/argument-checks.ts';
+import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
 import { Invocations } from './calls/invocations.ts';
+import type { PluginPort } from './calls/plugin-port.ts';
+import { callSurface } from './calls/surface-call.ts';
 import { AccountPluginsCache } from './children/account-plugins-cache.ts';
 import { type Child, type ChildBounds, type ChildHandlers, startChild } from './children/child.ts';
 import { Fleet } from './children/fleet.ts';
 import { STOP_GRACE_MS } from './children/fleet-bounds.ts';
 import { Inspections } from './children/inspector/inspections.ts';
 import { type Jobs, startJobs } from './delivery/workers.ts';
-import { openAgentMail } from './host/agent-messages.ts';
-import type { AgentMail } from './host/agents.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { type Llm, openLlm } from './host/llm/llm.ts';
@@ -123,12 +124,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const listener = await openListener(pool, onError, [holdLeaseSql(lease)]);
   const faultPoint = options.faultPoint ?? (() => undefined);
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
-  // Plugins run once the services are there; only then does one of them write to an agent.
-  const agentMail = openAgentMail(() => services);
   const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
     lease,
     queues,
-    agentMail,
     onError,
   });
   const sessions = new SessionCache(pool);
@@ -173,12 +171,11 @@ type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 
 interface Assembly {
   readonly lease: number;
   readonly queues: Queues;
-  readonly agentMail: AgentMail;
   onError(error: Error): void;
 }
 
 /** The fleet and what it writes to. The fleet and the plugins cache know each other: the fleet starts what the cache has read. */
-function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, onError }: Assembly): Assembled {
+function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
@@ -191,21 +188,20 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, agentMail, o
   const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines, onLine, stacks });
   const audit = new AuditSink(pool, { onError });
   const invocations = new Invocations();
+  const otherPlugins: PluginPort = {
+    loadPlugins: (accountId) => pluginsCache.get(accountId),
+    runHook: (request) => runHook({ pool, logs, metrics, invoker: fleet, pluginsCache }, request),
+    callSurface: (request) => callSurface({ logs, metrics, invoker: fleet }, request),
+  };
   const llm = openLlm({
     ...{ models: options.models ?? [], tokensPerDay: options.modelTokensPerDay ?? 0 },
-    ...{ pool, logs, metrics, invocations, onError },
-    invoker: { invoke: (plugin, call) => fleet.invoke(plugin, call) },
-    pluginsCache: { get: (accountId) => pluginsCache.get(accountId) },
+    ...{ pool, metrics, invocations, otherPlugins, onError },
   });
   const ssh = new SshConnections(options.sshBounds);
-  const chains = () => ({ invoker: fleet, logs, metrics });
-  const guards = new SshGuards({
-    ...{ pool, invocations, chains },
-    loadAccountPlugins: (accountId) => pluginsCache.get(accountId),
-  });
+  const guards = new SshGuards({ invocations, otherPlugins });
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({
-    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, queues, agentMail },
+    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, queues, otherPlugins },
     ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     ...hostCallBounds(options),

@@ -1,9 +1,8 @@
 /** Authentication: a request acts as the account of its bearer token. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../identity/caller.ts';
 import type { SignIn } from '../identity/sign-in.ts';
-import type { AnonymousRateLimiter } from './rate-limits.ts';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
@@ -13,16 +12,20 @@ declare module 'fastify' {
   }
 }
 
+/** What `AnonymousRateLimiter` does for requests without a valid token. */
+export interface AnonymousLimiter {
+  /** @throws Problem `rate_limited` */
+  consume(request: FastifyRequest, reply: FastifyReply): void;
+  /** The token was valid: the request does not count. */
+  refund(request: FastifyRequest, reply: FastifyReply): void;
+}
+
 /**
  * Requires a valid token for every route of a scope. Runs before the body is read.
  *
  * @param limiter counts requests whose token has not been valid in this process before
  */
-export function requireSignIn(
-  scope: FastifyInstance,
-  { signIn, knows }: SignIn,
-  limiter: Pick<AnonymousRateLimiter, 'consume' | 'refund'>,
-): void {
+export function requireSignIn(scope: FastifyInstance, { signIn, knows }: SignIn, limiter: AnonymousLimiter): void {
   scope.decorateRequest('caller', null);
   scope.addHook('onRequest', async (request, reply) => {
     const token = BEARER.exec(request.headers.authorization ?? '')?.[1];

@@ -22,7 +22,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { RELEASE } from '../settings/release.ts';
-import type { SpanSettings, Tracer } from './tracing.ts';
+import type { SpanSettings, Tracer } from './tracer.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 const KINDS = { server: SpanKind.SERVER, consumer: SpanKind.CONSUMER, internal: SpanKind.INTERNAL } as const;

@@ -1,7 +1,6 @@
 /** Drives a chain: asks one link after another and folds what they answer. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import type { Session } from '../../db/sessions/sessions.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import type { LogSink } from '../records/log-sink.ts';
@@ -17,6 +16,7 @@ import {
   startChain,
 } from './chain.ts';
 import { type PluginInvoker, stackOf } from './plugin-call.ts';
+import type { HookRequest } from './plugin-port.ts';
 
 export interface ChainDeps {
   readonly invoker: PluginInvoker;
@@ -24,19 +24,12 @@ export interface ChainDeps {
   readonly metrics: Metrics;
   readonly now?: () => number;
 }
-export interface ChainRequest {
-  readonly hook: HookName;
+export interface ChainRequest
+  extends Pick<HookRequest, 'hook' | 'session' | 'actor' | 'trigger' | 'context' | 'onLink'> {
   /** The links, in order. */
   readonly links: readonly InstalledPlugin[];
   /** Installed, but paused or not configured: no links; their own logs say so. */
   readonly idle: readonly InstalledPlugin[];
-  /** Null outside a session; the contexts then name `actor` as agent and session. */
-  readonly session: Session | null;
-  /** The installation for which the chain runs where there is no session. */
-  readonly actor?: Pick<InstalledPlugin, 'installationId' | 'slug'>;
-  readonly trigger: string;
-  /** Checked against the hook's row. */
-  readonly context: Fields;
 }
 
 const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'the chain’s time was used up by the links before' };
@@ -106,6 +99,8 @@ async function runLink(
   const startedAt = now();
   const started = performance.now();
   const invocationId = randomUUIDv7();
+  const deadlineAt = linkDeadline(hook, endsAt, startedAt);
+  const onEnd = request.onLink?.(invocationId);
   const result =
     startedAt >= endsAt
       ? OUT_OF_TIME
@@ -113,13 +108,10 @@ async function runLink(
           target: { kind: 'hook', name: hook },
           invocationId,
           session,
-          deadlineAt: linkDeadline(hook, endsAt, startedAt),
-          context: hookContext(request, plugin, state.context, {
-            invocationId,
-            at: startedAt,
-            deadlineAt: linkDeadline(hook, endsAt, startedAt),
-          }),
+          deadlineAt,
+          context: hookContext(request, plugin, state.context, { invocationId, at: startedAt, deadlineAt }),
         });
+  onEnd?.();
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
   const fold = foldLink(hook, state, { installationId: plugin.installationId, slug: plugin.slug }, result, ms);
   tell(deps, hook, plugin, fold, { sessionId: session?.id ?? null, invocationId, ...stackOf(result) });

@@ -16,7 +16,7 @@ import type { HostRow } from '../../sdk/contract/rows.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { WireRefusal } from '../children/wire.ts';
-import { type AgentMail, agentCalls } from '../host/agents.ts';
+import { agentCalls } from '../host/agents.ts';
 import { checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
 import { type HeldGrant, holdGrant } from '../host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host/host-call.ts';
@@ -35,6 +35,7 @@ import type { AuditSink } from '../records/audit-sink.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { Invocation, Invocations } from './invocations.ts';
+import type { PluginPort } from './plugin-port.ts';
 
 type Table = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
@@ -50,7 +51,7 @@ export interface HostCallRouterDeps {
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
   readonly queues: Queues;
-  readonly agentMail: AgentMail;
+  readonly otherPlugins: PluginPort;
   readonly ssh: SshCalls;
   readonly callsPerMinute?: number;
   readonly storageBytes?: number;
@@ -80,7 +81,7 @@ function createTable(deps: HostCallRouterDeps): Table {
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,
-    ...agentCalls(deps.pool, deps.queues, deps.agentMail),
+    ...agentCalls(deps),
     ...mediaCalls(deps.pool, deps.blobs, deps.mediaQuota),
     ...workspaceCalls(deps.workspaces),
     ...deps.ssh,

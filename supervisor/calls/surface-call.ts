@@ -4,28 +4,15 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
-import type { SessionServices } from '../sessions/session-services.ts';
 import type { LinkResult } from './chain.ts';
+import type { ChainDeps } from './chain-runner.ts';
 import { stackOf } from './plugin-call.ts';
+import type { SurfaceRequest } from './plugin-port.ts';
 
-export type SurfaceServices = Pick<SessionServices, 'invoker' | 'metrics' | 'logs'>;
+export type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
 
 /** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
 export const fullName = (plugin: InstalledPlugin, name: string): string => `${plugin.slug}__${name}`;
-
-export interface SurfaceRequest {
-  readonly kind: 'tools' | 'commands' | 'providers';
-  readonly name: string;
-  readonly plugin: InstalledPlugin;
-  /** Null where nobody's session is known: a provider that another plugin asks. */
-  readonly session: Session | null;
-  /** Made here when the caller does not say. */
-  readonly invocationId?: string;
-  /** The caller's way to give up. */
-  readonly signal?: AbortSignal | undefined;
-  /** The fields of the row's params beside those every call has. */
-  readonly fields: Readonly<Record<string, unknown>>;
-}
 
 /** Calls a handler with its row's budget. What went wrong is in the plugin's log; the caller decides what it means. */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {

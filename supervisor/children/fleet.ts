@@ -9,9 +9,8 @@ import type { Metrics } from '../records/metrics.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from './cpu-scheduler.ts';
 import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
-import { InstallationRunner } from './installation-runner.ts';
+import { type Inspector, InstallationRunner, type RunnerDeps } from './installation-runner.ts';
 import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
-import type { Inspector, RunnerDeps } from './runner-deps.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { NoRoomError } from './start-failure.ts';
 

@@ -6,14 +6,40 @@ import { within } from '../../service/timing/within.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall } from '../calls/plugin-call.ts';
 import { LiveInstallation } from '../host/live-installation.ts';
+import type { Child } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
-import { LoadedChild, type LoadedChildHandlers } from './loaded-child.ts';
+import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
 import { Allowance } from './output-token-bucket.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
-import type { Inspector, RunnerDeps } from './runner-deps.ts';
+import type { Spare } from './spare-children.ts';
 import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
+
+export interface RunnerDeps extends LoadedChildDeps {
+  /** What an installation may say: see `Allowance`. */
+  readonly saidBytesPerSecond: number;
+  /** What the restart policy reckons with, milliseconds since the epoch. */
+  readonly now: () => number;
+  /** A child for a start; throws with the sentence a caller reads when there is no room. */
+  takeChild(installationId: string, inspectable: boolean): Promise<Spare>;
+  /** The runner's state changed: write it down when convenient. */
+  onChange(runner: InstallationRunner): void;
+  /** The version that serves changed: what the account's chains are made of. */
+  onServing(runner: InstallationRunner): void;
+  onChildEnd(reason: string): void;
+  onChildStart(seconds: number): void;
+  /** An end or a failed start that counts against the plugin. */
+  onRestart(runner: InstallationRunner, reason: string): void;
+  /** The installation fails for good, with the reason its user reads; null: it works again. */
+  onFailed(runner: InstallationRunner, reason: string | null): void;
+}
+
+/** Who debugs an installation's child: told which one serves, and when there will be none any more. */
+export interface Inspector {
+  serve(child: Child): void;
+  end(reason: string): void;
+}
 
 type Acquired = { readonly loadedChild: LoadedChild } | { readonly refusal: string };
 const PERCENT = 100;

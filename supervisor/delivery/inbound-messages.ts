@@ -5,8 +5,8 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
 import { appendMessages, createSession, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
-import { runHook } from '../sessions/hooks.ts';
-import { tell } from '../sessions/lifecycle.ts';
+import { recordSessionEvent } from '../calls/session-events.ts';
+import { runSessionHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 
 export type ChannelMessage = z.infer<typeof channelMessage>;
@@ -38,7 +38,7 @@ async function takeMessage(
 ): Promise<void> {
   if (await hasMessage(services.pool, session.id, id)) return;
   const context = { message: { id, from: storable(from), text: storable(text), attachments } };
-  const answer = await runHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
+  const answer = await runSessionHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
   if (answer.action === 'cancel') return;
   const { message } = answer.context as typeof context;
   const { channelId, id: deliveryId } = delivery;
@@ -70,7 +70,7 @@ async function conversation(
     if (!(await bindConversation(tx, { channelId, key, sessionId: session.id })))
       throw new Error('a conversation twice');
     const data = { sessionId: session.id, agentId: session.agentId, channelId };
-    await tell(services, tx, plugins, 'sessionStarted', data);
+    await recordSessionEvent(tx, services.queues, plugins, 'sessionStarted', data);
     return session;
   });
   if (started) services.sessions.put(started);

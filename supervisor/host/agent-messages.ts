@@ -1,50 +1,67 @@
-/** A message that a plugin writes to an agent: through `middleware.agentMessage`, then into the agent's session. */
+/** Messages that plugins write to agents: through `middleware.agentMessage`, then into the agent's session. */
+import type { Pool } from 'pg';
 import { lockAgent } from '../../db/accounts/agents.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
-import { runHook } from '../sessions/hooks.ts';
-import { tell } from '../sessions/lifecycle.ts';
-import type { SessionServices } from '../sessions/session-services.ts';
-import type { AgentMail, PassMessage } from './agents.ts';
+import type { PluginPort } from '../calls/plugin-port.ts';
+import { recordSessionEvent } from '../calls/session-events.ts';
 
-/** @param services asked for when a message goes out: plugins run before they are there */
-export function openAgentMail(services: () => SessionServices): AgentMail {
-  return {
-    openSession: (accountId, agentId) => openSession(services(), accountId, agentId),
-    pass: (session, sent) => pass(services(), session, sent),
-  };
+export interface AgentMessageDeps {
+  readonly pool: Pool;
+  readonly queues: Queues;
+  readonly otherPlugins: PluginPort;
+}
+export interface AgentMessage {
+  readonly fromAgentId: string;
+  readonly text: string;
+  readonly installationId: string;
+  /** Slug of the sending plugin. */
+  readonly plugin: string;
 }
 
-/** Agents that only their runtime knows are found by their sessions. */
-async function openSession(services: SessionServices, accountId: string, agentId: string): Promise<Session | null> {
-  const { pool } = services;
+/** Opens the agent's newest session, or starts its first one. Null: the account has no such agent. */
+export async function openAgentSession(
+  { pool, queues, otherPlugins }: AgentMessageDeps,
+  accountId: string,
+  agentId: string,
+): Promise<Session | null> {
+  // Agents that only their runtime knows are found by their sessions.
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
-  const { plugins } = await services.pluginsCache.get(accountId);
+  const { plugins } = await otherPlugins.loadPlugins(accountId);
   return inTransaction(pool, async (tx) => {
     const agent = await lockAgent(tx, accountId, agentId);
     if (!agent) return null;
-    // Another message may have started it while this one waited for the agent.
+    // Another message may have started the session while this one waited for the agent's lock.
     const started = await findAgentSession(tx, accountId, agentId);
     if (started) return started;
     const session = await createSession(tx, { accountId, agentId, agentName: agent.name, channelId: null });
-    await tell(services, tx, plugins, 'sessionStarted', { sessionId: session.id, agentId, channelId: null });
+    const data = { sessionId: session.id, agentId, channelId: null };
+    await recordSessionEvent(tx, queues, plugins, 'sessionStarted', data);
     return session;
   });
 }
 
-type Sent = Parameters<PassMessage>[1];
-
-/** The addressed agent reads it as a user's; `data` says who wrote it. A veto is noted in that transcript. */
-async function pass(services: SessionServices, session: Session, sent: Sent): ReturnType<PassMessage> {
-  const { fromAgentId, text, installationId, plugin } = sent;
-  const context = { fromAgentId, toAgentId: session.agentId, message: { text } };
-  const passed = await runHook(services, session, 'middleware.agentMessage', context, 'agent');
-  if (passed.action === 'cancel') return { cancelled: `${passed.cancelledBy} stopped it: ${passed.reason}` };
+/** Adds a message to a session as one of its user's; `data` says which plugin wrote it. */
+export async function sendAgentMessage(
+  { pool, otherPlugins }: AgentMessageDeps,
+  session: Session,
+  { fromAgentId, text, installationId, plugin }: AgentMessage,
+): Promise<{ readonly id: string } | { readonly cancelled: string }> {
+  const sent = { fromAgentId, toAgentId: session.agentId, message: { text } };
+  const { cancelled, context } = await otherPlugins.runHook({
+    hook: 'middleware.agentMessage',
+    accountId: session.accountId,
+    session,
+    context: sent,
+    trigger: 'agent',
+  });
+  if (cancelled) return { cancelled: `${cancelled.by.slug} stopped it: ${cancelled.reason}` };
   const data = { kind: 'agent_message', fromAgentId, installationId, plugin };
-  const message = passed.context.message as typeof context.message;
-  // A hook may put anything in that a wire carries.
-  const words = message.text.replaceAll('\0', '').toWellFormed();
-  const [added] = await appendMessages(services.pool, session.id, [{ role: 'user', text: words, data }]);
+  const message = context.message as typeof sent.message;
+  // A hook may return text that PostgreSQL cannot store.
+  const storable = message.text.replaceAll('\0', '').toWellFormed();
+  const [added] = await appendMessages(pool, session.id, [{ role: 'user', text: storable, data }]);
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }

@@ -1,5 +1,4 @@
 /** `host.agents`: the account's agents. A plugin changes and removes only what its installation made. */
-import type { Pool } from 'pg';
 import {
   AGENTS_BYTES,
   AGENTS_MAX,
@@ -8,10 +7,10 @@ import {
   listAgents,
   updateAgent,
 } from '../../db/accounts/agents.ts';
-import type { Queues } from '../../db/jobs/queues.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
+import { type AgentMessageDeps, openAgentSession, sendAgentMessage } from './agent-messages.ts';
 import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
 
 type Calls = 'agents.list' | 'agents.create' | 'agents.update' | 'agents.remove' | 'agents.send';
@@ -21,28 +20,11 @@ export const AGENT_MESSAGE_DEPTH = 3;
 /** Messages between an account's agents a minute: the bound of loops that go on after their handler answered. */
 export const AGENT_MESSAGES_PER_MINUTE = 120;
 
-/** Passes a message through `middleware.agentMessage` into a session. Answers its id, or the veto's words. */
-export type PassMessage = (
-  session: Session,
-  message: {
-    readonly fromAgentId: string;
-    readonly text: string;
-    readonly installationId: string;
-    readonly plugin: string;
-  },
-) => Promise<{ readonly id: string } | { readonly cancelled: string }>;
-
-/** How messages reach agents. */
-export interface AgentMail {
-  /** The agent's newest session, or its first one, started for this. Null: the account has no such agent. */
-  openSession(accountId: string, agentId: string): Promise<Session | null>;
-  readonly pass: PassMessage;
-}
-
 const FULL = `no room: an account has ${AGENTS_MAX} agents and ${AGENTS_BYTES} bytes of their texts at most`;
 const NOT_YOURS = 'this installation made no such agent';
 
-export function agentCalls(pool: Pool, queues: Queues, mail: AgentMail): Pick<HostHandlers, Calls> {
+export function agentCalls(deps: AgentMessageDeps): Pick<HostHandlers, Calls> {
+  const { pool, queues } = deps;
   return {
     'agents.list': ({ plugin }) => listAgents(pool, plugin.accountId),
     'agents.create': async ({ plugin, signal }, { agent }) => {
@@ -62,11 +44,11 @@ export function agentCalls(pool: Pool, queues: Queues, mail: AgentMail): Pick<Ho
         throw new HostError(NOT_YOURS);
       return undefined;
     },
-    'agents.send': sender(mail),
+    'agents.send': createSender(deps),
   };
 }
 
-function sender(mail: AgentMail): HostHandlers['agents.send'] {
+function createSender(deps: AgentMessageDeps): HostHandlers['agents.send'] {
   const rateLimits = new TokenBuckets(perMinute(AGENT_MESSAGES_PER_MINUTE));
   /** Of the very objects that hooks of a message run for: a handler that sends is known by its session. */
   const depths = new WeakMap<Session, number>();
@@ -78,14 +60,14 @@ function sender(mail: AgentMail): HostHandlers['agents.send'] {
       throw new HostError(`messages set off messages ${AGENT_MESSAGE_DEPTH} times already; this one is not sent`);
     if (!rateLimits.get(plugin.accountId).take())
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
-    const opened = await mail.openSession(plugin.accountId, agentId);
+    const opened = await openAgentSession(deps, plugin.accountId, agentId);
     if (!opened) throw new HostError('there is no such agent');
     scope.signal.throwIfAborted();
     const session = { ...opened };
     depths.set(session, depth + 1);
     const { installationId, slug } = plugin;
     const fromAgentId = scope.session?.agentId ?? `plugin:${slug}`;
-    const passed = await mail.pass(session, { fromAgentId, text, installationId, plugin: slug });
+    const passed = await sendAgentMessage(deps, session, { fromAgentId, text, installationId, plugin: slug });
     if ('cancelled' in passed) throw new HostError(passed.cancelled);
     return passed;
   };

@@ -10,6 +10,7 @@ import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import type { Summary } from '../../sdk/session/api-types.ts';
 import type { ChainState, Fields } from '../calls/chain.ts';
 import { runChain } from '../calls/chain-runner.ts';
+import { runHook } from '../calls/hook-runner.ts';
 import { idleOf, linksOf } from '../children/account-plugins-cache.ts';
 import { read, readBody } from './input.ts';
 import type { SessionParams, SessionServices } from './session-services.ts';
@@ -48,11 +49,11 @@ export function hookNamed(short: string): HookName {
 }
 
 /**
- * Runs a hook's chain for a session; a veto is written to its transcript.
+ * Runs a hook for a session.
  *
- * @param noticeId of the veto's notice, so that a repeated run writes it once
+ * @param noticeId id of the notice that a cancel leaves in the transcript, so that a repeated run writes it once
  */
-export async function runHook(
+export async function runSessionHook(
   services: SessionServices,
   session: Session,
   hook: HookName,
@@ -60,15 +61,18 @@ export async function runHook(
   by: z.infer<typeof trigger>,
   noticeId?: string,
 ): Promise<HookAnswer> {
-  const accountPlugins =
-    services.pluginsCache.peek(session.accountId) ?? (await services.pluginsCache.get(session.accountId));
-  const [links, idle] = [linksOf(accountPlugins, hook), idleOf(accountPlugins, hook)];
   const {
     cancelled,
     trace,
     context: result,
-  } = await runChain(services, { hook, links, idle, session, trigger: by, context });
-  if (cancelled) await noteCancel(services, session, hook, { ...cancelled, noticeId });
+  } = await runHook(services, {
+    hook,
+    accountId: session.accountId,
+    session,
+    context,
+    trigger: by,
+    noticeId,
+  });
   return {
     action: cancelled ? 'cancel' : 'continue',
     context: result,
@@ -76,18 +80,6 @@ export async function runHook(
     cancelledBy: cancelled?.by.slug ?? null,
     trace,
   };
-}
-
-/** Writes into the session's transcript who stopped what, and why. */
-export async function noteCancel(
-  { pool }: Pick<SessionServices, 'pool'>,
-  session: Session,
-  hook: HookName,
-  { reason, by, noticeId }: NonNullable<ChainState['cancelled']> & { noticeId: string | undefined },
-): Promise<void> {
-  const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
-  const text = `${by.slug} stopped it: ${reason.replaceAll('\0', '').toWellFormed()}`;
-  await appendMessages(pool, session.id, [{ id: noticeId, role: 'notice', text, data }]);
 }
 
 /** Installs the routes. */
@@ -100,7 +92,7 @@ export function installHooks(app: FastifyInstance, services: SessionServices): v
     const hook = hookNamed(request.params.hook);
     const body = readBody(hookBody, request.body);
     const context: Fields = read(hooks[hook].context, body.context, 'context');
-    return runHook(services, session, hook, context, body.trigger);
+    return runSessionHook(services, session, hook, context, body.trigger);
   });
   app.post<{ Params: SessionParams }>('/sessions/:sessionId/compaction', async (request) => {
     const session = await services.sessions.get(request.accountId, request.params.sessionId);

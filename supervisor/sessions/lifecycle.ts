@@ -1,9 +1,6 @@
 /** Sessions themselves: start, look up, clear, delete, each told to the account's plugins in the same transaction. */
 import type { FastifyInstance } from 'fastify';
-import type { ClientBase } from 'pg';
 import { z } from 'zod';
-import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { recordEvent } from '../../db/installations/events.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import {
   clearSession,
@@ -14,8 +11,8 @@ import {
   type Session,
 } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { EventName, events } from '../../sdk/contract/protocol.ts';
-import { runHook } from './hooks.ts';
+import { recordSessionEvent } from '../calls/session-events.ts';
+import { runSessionHook } from './hooks.ts';
 import { pageQuery, read, readBody, storedId, storedText } from './input.ts';
 import { type SessionParams, type SessionServices, toBody } from './session-services.ts';
 
@@ -64,7 +61,7 @@ async function startSession(
   const session = await inTransaction(services.pool, async (tx) => {
     const started = await createSession(tx, { accountId, ...made });
     const data = { sessionId: started.id, agentId: started.agentId, channelId: started.channelId };
-    await tell(services, tx, plugins, 'sessionStarted', data);
+    await recordSessionEvent(tx, services.queues, plugins, 'sessionStarted', data);
     return started;
   });
   services.sessions.put(session);
@@ -73,7 +70,7 @@ async function startSession(
 
 async function clear(services: SessionServices, session: Session, body: z.infer<typeof clearBody>): Promise<Session> {
   const messageCount = await countMessages(services.pool, session.id);
-  const verdict = await runHook(services, session, 'middleware.sessionClear', { ...body, messageCount }, 'user');
+  const verdict = await runSessionHook(services, session, 'middleware.sessionClear', { ...body, messageCount }, 'user');
   if (verdict.action === 'cancel')
     throw new Problem('cancelled', `${verdict.cancelledBy} stopped it: ${verdict.reason}`);
   const { plugins } = await services.pluginsCache.get(session.accountId);
@@ -81,7 +78,7 @@ async function clear(services: SessionServices, session: Session, body: z.infer<
     const removed = await clearSession(tx, session.id);
     if (removed === null) return null;
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
-    await tell(services, tx, plugins, 'sessionCleared', data);
+    await recordSessionEvent(tx, services.queues, plugins, 'sessionCleared', data);
     return removed;
   });
   services.sessions.drop(session.id);
@@ -93,26 +90,12 @@ async function remove(services: SessionServices, session: Session): Promise<void
   const { plugins } = await services.pluginsCache.get(session.accountId);
   const gone = await inTransaction(services.pool, async (tx) => {
     if (!(await deleteSession(tx, session.id))) return false;
-    await tell(services, tx, plugins, 'sessionDeleted', { sessionId: session.id, agentId: session.agentId });
+    await recordSessionEvent(tx, services.queues, plugins, 'sessionDeleted', {
+      sessionId: session.id,
+      agentId: session.agentId,
+    });
     return true;
   });
   services.sessions.drop(session.id);
   if (!gone) throw new Problem('not_found', 'There is no such session.');
-}
-
-type SessionEvent = Extract<EventName, `session${string}`>;
-
-/** Records a session's event for every plugin that listens, in the transaction that makes it true. */
-export async function tell<Type extends SessionEvent>(
-  { queues }: Pick<SessionServices, 'queues'>,
-  tx: ClientBase,
-  plugins: readonly InstalledPlugin[],
-  type: Type,
-  data: z.infer<(typeof events)[Type]['data']>,
-): Promise<void> {
-  for (const plugin of plugins) {
-    if (!plugin.registrations.events.includes(type)) continue;
-    const { installationId, accountId, pluginId, versionId, semVer } = plugin;
-    await recordEvent(tx, queues, { installationId, accountId, pluginId, versionId, semVer, type, data });
-  }
 }

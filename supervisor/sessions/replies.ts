@@ -9,7 +9,7 @@ import { appendMessages, hasMessage, lockSession, type Session } from '../../db/
 import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
-import { runHook } from './hooks.ts';
+import { runSessionHook } from './hooks.ts';
 import { readBody, storedId, storedText } from './input.ts';
 import type { SessionParams, SessionServices } from './session-services.ts';
 
@@ -42,7 +42,7 @@ async function send(
   { id, text, attachments }: NewReply & { id: string },
 ): Promise<void> {
   const context = { message: { id, text, attachments }, target: address.conversationKey };
-  const answer = await runHook(services, session, 'middleware.outboundMessage', context, 'agent');
+  const answer = await runSessionHook(services, session, 'middleware.outboundMessage', context, 'agent');
   if (answer.action === 'cancel')
     throw new Problem('cancelled', `${answer.cancelledBy} stopped it: ${answer.reason ?? ''}`);
   services.faultPoint('reply.guarded');

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import type { Child } from '../child.ts';
-import type { Inspector } from '../runner-deps.ts';
+import type { Inspector } from '../installation-runner.ts';
 import { MessagePipe } from './message-pipe.ts';
 
 /** What happens to it, for whoever opened it. */

@@ -3,8 +3,8 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { surfaces } from '../../../sdk/contract/protocol.ts';
 import type { Invocations } from '../../calls/invocations.ts';
-import { callSurface, fullName, type SurfaceServices } from '../../calls/surface-call.ts';
-import type { AccountPluginsCache } from '../../children/account-plugins-cache.ts';
+import type { PluginPort } from '../../calls/plugin-port.ts';
+import { fullName } from '../../calls/surface-call.ts';
 import { HostError } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 
@@ -18,8 +18,8 @@ export interface OfferedModel {
   readonly provider: string;
   readonly model: { readonly id: string; readonly name: string; readonly contextWindow?: number | undefined };
 }
-export interface PluginProviderDeps extends SurfaceServices {
-  readonly pluginsCache: Pick<AccountPluginsCache, 'get'>;
+export interface PluginProviderDeps {
+  readonly otherPlugins: PluginPort;
   readonly invocations: Invocations;
 }
 
@@ -34,7 +34,7 @@ export class PluginProviders {
 
   /** What the account's other installations offer. */
   async list(asking: InstalledPlugin): Promise<OfferedModel[]> {
-    const { plugins } = await this.#deps.pluginsCache.get(asking.accountId);
+    const { plugins } = await this.#deps.otherPlugins.loadPlugins(asking.accountId);
     return plugins
       .filter(({ installationId }) => installationId !== asking.installationId)
       .flatMap((plugin) =>
@@ -54,7 +54,7 @@ export class PluginProviders {
     this.#depths.set(invocationId, depth);
     const fields = { request: { ...request, model: model.id } };
     const call = { kind: 'providers', name, plugin, session: null, fields, invocationId } as const;
-    const result = await callSurface(this.#deps, call).finally(() => this.#depths.delete(invocationId));
+    const result = await this.#deps.otherPlugins.callSurface(call).finally(() => this.#depths.delete(invocationId));
     if (result.kind === 'cancelled') throw new HostError(`${fullName(plugin, name)} refused: ${result.reason}`);
     if (result.kind === 'unavailable') throw new HostError(`${fullName(plugin, name)} cannot be asked right now`);
     if (result.kind === 'timeout') throw new HostError(`${fullName(plugin, name)} took too long`);

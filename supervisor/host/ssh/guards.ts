@@ -1,12 +1,8 @@
 /** The account's SSH hooks around a command of a plugin: the same chains that agents' commands pass through. */
-import type { Pool } from 'pg';
-import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import type { HookName } from '../../../sdk/contract/protocol.ts';
 import type { ChainState, Fields } from '../../calls/chain.ts';
-import { type ChainDeps, runChain } from '../../calls/chain-runner.ts';
 import type { Invocations } from '../../calls/invocations.ts';
-import { type AccountPlugins, idleOf, linksOf } from '../../children/account-plugins-cache.ts';
-import { noteCancel } from '../../sessions/hooks.ts';
+import type { PluginPort } from '../../calls/plugin-port.ts';
 import { HostError, type HostScope } from '../host-call.ts';
 
 export type SshHook = Extract<HookName, `middleware.ssh${string}`>;
@@ -15,15 +11,8 @@ const SSH_HOOK = /^middleware\.ssh/;
 export const NESTED_MAX = 3;
 
 export interface GuardDeps {
-  readonly pool: Pool;
   readonly invocations: Invocations;
-  /** Asked for at each chain: the fleet is made after the host calls it answers. */
-  chains(): ChainDeps;
-  loadAccountPlugins(accountId: string): Promise<AccountPlugins>;
-}
-export interface Guarded {
-  readonly context: Fields;
-  readonly trace: ChainState['trace'];
+  readonly otherPlugins: PluginPort;
 }
 
 export class SshGuards {
@@ -48,33 +37,24 @@ export class SshGuards {
    * @param depth of the command
    * @throws HostError when a plugin stops the command
    */
-  async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<Guarded> {
+  async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<ChainState> {
     const { plugin, session } = scope;
-    const accountPlugins = await this.#deps.loadAccountPlugins(plugin.accountId);
-    const all = linksOf(accountPlugins, hook);
-    // A plugin that runs a command to judge a command is not asked about its own: it would ask itself for ever.
-    const links = this.#isInHook(scope) ? all.filter((link) => link.installationId !== plugin.installationId) : all;
-    const { cancelled, ...state } = await runChain(this.#counting(depth), {
-      ...{ hook, links, idle: idleOf(accountPlugins, hook), session, context, actor: plugin },
+    const state = await this.#deps.otherPlugins.runHook({
+      hook,
+      accountId: plugin.accountId,
+      session,
+      context,
+      actor: plugin,
+      // A plugin that runs a command to judge a command is not asked about its own: it would ask itself for ever.
+      excludedInstallationId: this.#isInHook(scope) ? plugin.installationId : undefined,
       trigger: this.#triggerOf(scope),
+      onLink: (invocationId) => {
+        this.#depths.set(invocationId, depth);
+        return () => this.#depths.delete(invocationId);
+      },
     });
-    if (!cancelled) return state;
-    if (session) await noteCancel(this.#deps, session, hook, { ...cancelled, noticeId: undefined });
-    throw new HostError(`${cancelled.by.slug} stopped it: ${cancelled.reason}`);
-  }
-
-  /** Links are called as always; what they run meanwhile is known to be one deeper. */
-  #counting(depth: number): ChainDeps {
-    const chains = this.#deps.chains();
-    const invoke: ChainDeps['invoker']['invoke'] = async (plugin: InstalledPlugin, call) => {
-      this.#depths.set(call.invocationId, depth);
-      try {
-        return await chains.invoker.invoke(plugin, call);
-      } finally {
-        this.#depths.delete(call.invocationId);
-      }
-    };
-    return { ...chains, invoker: { invoke } };
+    if (!state.cancelled) return state;
+    throw new HostError(`${state.cancelled.by.slug} stopped it: ${state.cancelled.reason}`);
   }
 
   #isInHook(scope: HostScope): boolean {

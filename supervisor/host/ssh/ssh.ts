@@ -3,11 +3,12 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { hooks } from '../../../sdk/contract/protocol.ts';
+import type { ChainState } from '../../calls/chain.ts';
 import type { LogSink } from '../../records/log-sink.ts';
 import { type HostArgs, HostError, type HostHandlers, type HostResult, type HostScope } from '../host-call.ts';
 import { commandLine } from './command-line.ts';
 import type { SshConnections } from './connections.ts';
-import type { Guarded, SshGuards } from './guards.ts';
+import type { SshGuards } from './guards.ts';
 import type { SshHosts, SshTarget } from './hosts.ts';
 import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 
@@ -88,7 +89,7 @@ async function runOn(deps: SshDeps, scope: HostScope, target: SshTarget, run: Re
   }
 }
 
-type Traces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', Guarded['trace']>>;
+type Traces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', ChainState['trace']>>;
 
 /** The command itself stays out: what a guard took from it or its output must not come back in a log. */
 function tell(

@@ -1,0 +1,50 @@
+/**
+ * How host calls reach the other plugins of an account. Interfaces only: the fleet that runs plugins is built after the
+ * host calls it answers, so the composition supplies the port.
+ */
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { HookName } from '../../sdk/contract/protocol.ts';
+import type { AccountPlugins } from '../children/account-plugins-cache.ts';
+import type { ChainState, Fields, LinkResult } from './chain.ts';
+
+/** One run of a hook over the plugins of an account. */
+export interface HookRequest {
+  readonly hook: HookName;
+  readonly accountId: string;
+  /** Null outside a session; the contexts then name `actor` as agent and session. */
+  readonly session: Session | null;
+  /** The installation for which the hook runs. */
+  readonly actor?: Pick<InstalledPlugin, 'installationId' | 'slug'>;
+  /** An installation that is not asked. */
+  readonly excludedInstallationId?: string | undefined;
+  readonly trigger: string;
+  /** Checked against the hook's row. */
+  readonly context: Fields;
+  /** Id of the notice that a cancel leaves in the transcript, so that a repeated run writes it once. */
+  readonly noticeId?: string | undefined;
+  /** Called when a link starts; the returned function is called when it ends. */
+  readonly onLink?: ((invocationId: string) => () => void) | undefined;
+}
+
+/** One call of a tool, command or provider. */
+export interface SurfaceRequest {
+  readonly kind: 'tools' | 'commands' | 'providers';
+  readonly name: string;
+  readonly plugin: InstalledPlugin;
+  /** Null for a provider that another plugin asks: the provider does not learn for whom. */
+  readonly session: Session | null;
+  /** Default: a new id. */
+  readonly invocationId?: string;
+  /** Aborts the call. */
+  readonly signal?: AbortSignal | undefined;
+  /** The fields of the row's params besides those that every call has. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export interface PluginPort {
+  loadPlugins(accountId: string): Promise<AccountPlugins>;
+  /** Runs a hook and records a cancel in the session's transcript. */
+  runHook(request: HookRequest): Promise<ChainState>;
+  callSurface(request: SurfaceRequest): Promise<LinkResult>;
+}

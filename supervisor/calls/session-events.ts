@@ -1,0 +1,24 @@
+/** Records an event of a session for every plugin that listens to it. */
+import type { ClientBase } from 'pg';
+import type { z } from 'zod';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { recordEvent } from '../../db/installations/events.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
+import type { EventName, events } from '../../sdk/contract/protocol.ts';
+
+type SessionEvent = Extract<EventName, `session${string}`>;
+
+/** @param tx the transaction that makes the event true */
+export async function recordSessionEvent<Type extends SessionEvent>(
+  tx: ClientBase,
+  queues: Queues,
+  plugins: readonly InstalledPlugin[],
+  type: Type,
+  data: z.infer<(typeof events)[Type]['data']>,
+): Promise<void> {
+  for (const plugin of plugins) {
+    if (!plugin.registrations.events.includes(type)) continue;
+    const { installationId, accountId, pluginId, versionId, semVer } = plugin;
+    await recordEvent(tx, queues, { installationId, accountId, pluginId, versionId, semVer, type, data });
+  }
+}
