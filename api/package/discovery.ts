@@ -1,7 +1,7 @@
 /** What a version offers: what its code registered and what its prompt files add, checked and summed up. */
 import { closest } from 'fastest-levenshtein';
 import type { Introspection } from '../../db/jobs/introspections.ts';
-import { bundlePosition, mapStack } from '../../db/records/source-maps.ts';
+import { findBundlePosition, mapStack } from '../../db/records/source-maps.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
@@ -63,7 +63,7 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
     ...(stack === undefined ? {} : mapStack(bundle.sourceMap, stack, sourceName)),
   });
   if (!found.ok) {
-    const at = found.stack === undefined ? null : bundlePosition(found.stack, sourceName);
+    const at = found.stack === undefined ? null : findBundlePosition(found.stack, sourceName);
     throw invalidAt({
       ...place(found.stack),
       message: `${found.message}${suggestFix(found.message, bundle.text, at)}`,

@@ -1,12 +1,11 @@
-/** Connected vendor inboxes and the addresses they had. */
+/** Channels (connected vendor inboxes) and their webhook addresses, current and retired. */
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import { notifyAddressesSql } from '../postgres/notifications.ts';
 
-/** 128 random bits: nobody guesses one. */
 const ROUTING_BYTES = 16;
-const newRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
-/** What a routing id looks like; anything else is unknown without a question to the database. */
+const createRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
+/** Rejects malformed routing ids without a query. */
 export const ROUTING_ID = /^[A-Za-z0-9_-]{22}$/;
 
 export interface Channel {
@@ -20,18 +19,19 @@ const COLUMNS = `id, installation_id AS "installationId", name, routing_id AS "r
 type Row = Omit<Channel, 'connectedAt'> & { readonly connectedAt: Date };
 const toChannel = (row: Row): Channel => ({ ...row, connectedAt: row.connectedAt.toISOString() });
 
-/** Connects a channel under a fresh address. */
+/** Creates a channel with a new address. */
 export async function insertChannel(
   tx: ClientBase,
-  of: { readonly installationId: string; readonly accountId: string; readonly name: string },
+  { installationId, accountId, name }: { installationId: string; accountId: string; name: string },
 ): Promise<Channel> {
-  const [id, routingId] = [randomUUIDv7(), newRoutingId()];
+  const id = randomUUIDv7();
+  const routingId = createRoutingId();
   const made = await tx.query<Row>(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ($1, $2, $3, $4, $5)
       RETURNING ${COLUMNS}`,
-    [id, of.installationId, of.accountId, of.name, routingId],
+    [id, installationId, accountId, name, routingId],
   );
-  await addAddress(tx, routingId, id, of.installationId);
+  await addAddress(tx, routingId, id, installationId);
   return toChannel(made.rows[0] as Row);
 }
 
@@ -43,13 +43,13 @@ export async function listChannels(pool: ClientBase | Pool, installationIds: rea
   return found.rows.map(toChannel);
 }
 
-/** Gives a channel a fresh address; the old one answers 410 from this commit on. Null: no such channel. */
+/** Gives a channel a new address; after the commit, the old one answers 410. Null: no such channel. */
 export async function replaceAddress(
   tx: ClientBase,
   installationId: string,
   channelId: string,
 ): Promise<Channel | null> {
-  const routingId = newRoutingId();
+  const routingId = createRoutingId();
   const changed = await tx.query<Row>(
     `UPDATE channels SET routing_id = $3 WHERE id = $2 AND installation_id = $1 RETURNING ${COLUMNS}`,
     [installationId, channelId, routingId],
@@ -61,24 +61,26 @@ export async function replaceAddress(
   return toChannel(row);
 }
 
-/** Disconnects a channel. False: no such channel. */
+/** False: no such channel. */
 export async function deleteChannel(tx: ClientBase, installationId: string, channelId: string): Promise<boolean> {
-  const gone = await tx.query('DELETE FROM channels WHERE id = $2 AND installation_id = $1', [
+  const deleted = await tx.query('DELETE FROM channels WHERE id = $2 AND installation_id = $1', [
     installationId,
     channelId,
   ]);
-  if (gone.rowCount === 0) return false;
+  if (deleted.rowCount === 0) return false;
   await retireAddresses(tx, 'channel_id', channelId);
   return true;
 }
 
-/** The addresses of an installation that is being uninstalled answer 410 from this commit on. */
+/** After the commit, all addresses of the installation answer 410. */
 export const retireInstallationAddresses = (tx: ClientBase, installationId: string): Promise<void> =>
   retireAddresses(tx, 'installation_id', installationId);
 
 async function addAddress(tx: ClientBase, routingId: string, channelId: string, installationId: string): Promise<void> {
   await tx.query('INSERT INTO channel_addresses (routing_id, channel_id, installation_id) VALUES ($1, $2, $3)', [
-    ...[routingId, channelId, installationId],
+    routingId,
+    channelId,
+    installationId,
   ]);
   await tx.query(notifyAddressesSql('SELECT $1::text AS routing_id'), [routingId]);
 }
@@ -92,17 +94,16 @@ async function retireAddresses(tx: ClientBase, column: 'channel_id' | 'installat
   );
 }
 
-/** Where requests of an address go. */
+/** The channel that an address belongs to. */
 export interface Address {
   readonly channelId: string;
   readonly installationId: string;
   readonly accountId: string;
-  /** Where the plugin answers handshakes: on every GET, and on a POST whose JSON has this `type`. Null: it does not. */
+  /** The plugin answers handshakes on every GET, and on a POST whose JSON has this `type`. Null: no handshakes. */
   readonly handshake: { readonly jsonType: string | null } | null;
 }
 export type FoundAddress = Address | 'retired' | 'unknown';
 
-/** What an address leads to now. */
 export async function findAddress(pool: ClientBase | Pool, routingId: string): Promise<FoundAddress> {
   const found = await pool.query<{ retired: boolean; handshake: unknown } & Address>(
     `SELECT a.retired_at IS NOT NULL OR c.id IS NULL AS retired, c.id AS "channelId",
@@ -119,10 +120,10 @@ export async function findAddress(pool: ClientBase | Pool, routingId: string): P
   if (!row) return 'unknown';
   if (row.retired) return 'retired';
   const { channelId, installationId, accountId } = row;
-  return { channelId, installationId, accountId, handshake: handshakeOf(row.handshake) };
+  return { channelId, installationId, accountId, handshake: parseHandshake(row.handshake) };
 }
 
-function handshakeOf(channel: unknown): Address['handshake'] {
+function parseHandshake(channel: unknown): Address['handshake'] {
   const { handshake, handshakeOn } = (channel ?? {}) as {
     handshake?: boolean;
     handshakeOn?: { jsonType: string } | null;

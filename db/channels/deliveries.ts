@@ -1,10 +1,10 @@
-/** Webhook requests at rest: written in groups, before their vendors are answered. */
+/** Writes deliveries: webhook requests, in groups and before their vendors get an answer, and agents' replies. */
 import type { ClientBase, Pool } from 'pg';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 
-/** A header as it came: name and value, in Latin-1 as HTTP has them. */
+/** A header as received, in Latin-1. */
 export type RawHeader = readonly [name: string, value: string];
-/** A request that was taken in. Its id is made then, so that writing it twice writes it once. */
+/** A received request. The receiver generates the id, which makes the insert idempotent. */
 export interface NewDelivery {
   readonly id: string;
   readonly channelId: string;
@@ -14,18 +14,15 @@ export interface NewDelivery {
   /** Milliseconds since 1970. */
   readonly receivedAt: number;
   readonly method: string;
-  /** As it came, without the question mark. */
+  /** As received, without the question mark. */
   readonly query: string;
   readonly headers: readonly RawHeader[];
   readonly body: Buffer;
-  /** W3C traceparent of what took it in. Absent: nobody traces it. */
+  /** W3C traceparent of the request; absent if it is not traced. */
   readonly traceparent?: string | null;
 }
 
-/**
- * Writes a group of requests in their order, in one statement and so in one transaction, and tells the supervisors. One
- * that is there already is left as it is.
- */
+/** Inserts a group of requests in order, in one statement, and notifies supervisors. Skips existing ids. */
 export async function insertDeliveries(tx: ClientBase | Pool, group: readonly NewDelivery[]): Promise<void> {
   const column = <T>(pick: (delivery: NewDelivery) => T): T[] => group.map(pick);
   await tx.query({
@@ -59,7 +56,7 @@ export async function insertDeliveries(tx: ClientBase | Pool, group: readonly Ne
   });
 }
 
-/** Keeps an agent's reply for `channel.send`: a delivery in the other direction. One that is there already stays. */
+/** Inserts an agent's reply for `channel.send`: an outbound delivery. Skips an existing id. */
 export async function insertReply(
   tx: ClientBase | Pool,
   reply: Pick<NewDelivery, 'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body' | 'traceparent'>,

@@ -1,10 +1,10 @@
-/** Deliveries as their user looks at them and replays them. `delivery-queue.ts` is how they are worked on. */
+/** Lists and replays deliveries for their user. `delivery-queue.ts` processes them. */
 import type { ClientBase, Pool } from 'pg';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 import type { RawHeader } from './deliveries.ts';
 
-export type DeliveryState = 'pending' | 'delivered' | 'dead';
+type DeliveryState = 'pending' | 'delivered' | 'dead';
 export interface Delivery {
   readonly id: string;
   readonly channelId: string;
@@ -12,7 +12,7 @@ export interface Delivery {
   readonly state: DeliveryState;
   readonly attempts: number;
   readonly receivedAt: Date;
-  /** Null: it waits for its installation, or is over. */
+  /** Null: it waits until its installation can run, or is finished. */
   readonly nextAttemptAt: Date | null;
   readonly lastError: string | null;
   readonly finishedAt: Date | null;
@@ -26,7 +26,7 @@ const COLUMNS = `id, channel_id AS "channelId", direction, state, attempts, rece
   CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
   last_error AS "lastError", finished_at AS "finishedAt", method, query, headers, octet_length(body) AS "bodyBytes"`;
 
-export interface DeliveryQuery {
+interface DeliveryQuery {
   readonly installationId: string;
   readonly channelId?: string | undefined;
   readonly state?: DeliveryState | undefined;
@@ -46,7 +46,7 @@ export async function pageDeliveries(pool: Pool, query: DeliveryQuery): Promise<
   return toPage(found.rows, query.limit, (row) => row.id);
 }
 
-/** One delivery with the first bytes of its body; null: the installation has none of that id. */
+/** Finds one delivery with the first bytes of its body. */
 export async function findDelivery(
   pool: Pool,
   installationId: string,
@@ -61,15 +61,15 @@ export async function findDelivery(
 }
 
 /**
- * Makes finished deliveries pending again, at their old places and with all their attempts. Those whose channel is gone
- * stay as they are.
+ * Makes finished deliveries pending again, at their old positions and with all attempts left. Skips deliveries whose
+ * channel was disconnected.
  *
- * @param of one by its id, or all of a state, at most `limit`
+ * @param filter one delivery by its id, or all of a state
  * @returns how many
  */
 export async function replayDeliveries(
   tx: ClientBase,
-  of: { installationId: string; id?: string; state?: 'delivered' | 'dead'; channelId?: string; limit: number },
+  filter: { installationId: string; id?: string; state?: 'delivered' | 'dead'; channelId?: string; limit: number },
 ): Promise<number> {
   const replayed = await tx.query(
     `WITH replayed AS (
@@ -82,7 +82,7 @@ export async function replayDeliveries(
                         ORDER BY r.position LIMIT $5 FOR UPDATE)
         RETURNING d.channel_id
      ) ${notifyDeliveriesSql('SELECT channel_id FROM replayed')}`,
-    [of.installationId, of.id ?? null, of.state ?? null, of.channelId ?? null, of.limit],
+    [filter.installationId, filter.id ?? null, filter.state ?? null, filter.channelId ?? null, filter.limit],
   );
   return replayed.rows.length;
 }

@@ -1,6 +1,6 @@
 /**
- * Deliveries being worked on. A channel queue is one direction of one channel: only its oldest pending delivery is ever attempted,
- * and the next one only after that is delivered or dead.
+ * Claims and finishes deliveries. A channel queue is one direction of one channel. Only its oldest pending delivery (the
+ * head) is attempted; the next one follows when the head is delivered or dead.
  */
 import type { ClientBase, Pool } from 'pg';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
@@ -22,13 +22,13 @@ export interface ClaimedDelivery extends ReadyChannelQueue {
   readonly receivedAt: Date;
   readonly method: string;
   readonly query: string;
-  /** As they came, in order. */
+  /** As received, in order. */
   readonly headers: readonly (readonly [string, string])[];
   readonly body: Uint8Array;
   readonly attempt: number;
-  /** How many of the attempts were cut short and count as no failure. */
+  /** Attempts that were interrupted and do not count as failures. */
   readonly interruptions: number;
-  /** Of the request that brought it; null: nobody traces it. */
+  /** Of the request that created the delivery; null: it is not traced. */
   readonly traceparent: string | null;
 }
 
@@ -38,10 +38,10 @@ const isFree = (column: string, lease: string) =>
   `(${column} IS NULL OR ${column} = ${lease} OR NOT ${isLeaseHeldSql(column)})`;
 
 /**
- * Channel queues whose head may be attempted now.
+ * Finds the channel queues whose head may be attempted now.
  *
- * @param lease the asking supervisor's number: its own claims count as free, for it knows which channel queues it is at
- * @param channelIds null: of all channels
+ * @param lease the caller's lease: its own claims count as free, because it knows which queues it is working on
+ * @param channelIds null: all channels
  */
 export async function findReadyChannelQueues(
   pool: Pool,
@@ -79,7 +79,7 @@ export async function claimNextDelivery(
   return found.rows[0] ?? null;
 }
 
-/** Ends a delivery that is still ours. False: another supervisor took it over, and its outcome counts. */
+/** False: another supervisor has taken the delivery over, and its result counts. */
 export async function finishDelivery(
   tx: ClientBase | Pool,
   id: string,
@@ -95,7 +95,7 @@ export async function finishDelivery(
   return done.rowCount === 1;
 }
 
-export interface Postponement {
+interface Postponement {
   /** Seconds; null: until the installation can run again. */
   readonly afterSeconds: number | null;
   readonly error: string;
@@ -117,7 +117,7 @@ export async function postponeDelivery(
   );
 }
 
-/** Takes up deliveries that were set aside, of one installation or of all that can run again. */
+/** Makes held deliveries due whose installation can run again. @param installationId null: all installations */
 export async function releaseHeldDeliveries(pool: Pool, installationId: string | null): Promise<string[]> {
   const released = await pool.query<{ channelId: string }>(
     `UPDATE deliveries d SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
@@ -131,7 +131,7 @@ export async function releaseHeldDeliveries(pool: Pool, installationId: string |
   return released.rows.map((row) => row.channelId);
 }
 
-/** Ends what is left for channels that are gone: disconnected or uninstalled while a request was on its way in. */
+/** Marks pending deliveries of disconnected channels as dead. */
 export async function endOrphanedDeliveries(tx: ClientBase | Pool): Promise<void> {
   await tx.query(
     `UPDATE deliveries d SET state = 'dead', last_error = 'the channel is disconnected', claimed_by = NULL,
@@ -140,23 +140,19 @@ export async function endOrphanedDeliveries(tx: ClientBase | Pool): Promise<void
   );
 }
 
-/** Deleted by one statement: few enough that its locks are short. */
-const SWEPT_AT_ONCE = 2_000;
+/** Rows deleted by one statement: keeps its locks short. */
+const SWEEP_BATCH = 2_000;
 
-/**
- * Removes deliveries, with their bodies, that ended so long ago.
- *
- * @returns how many
- */
+/** Deletes finished deliveries past their retention. @returns how many */
 export async function sweepDeliveries(pool: Pool, retentionDays: number): Promise<number> {
   for (let swept = 0; ; ) {
     const { rowCount } = await pool.query(
       `DELETE FROM deliveries WHERE id IN (
          SELECT id FROM deliveries WHERE state <> 'pending' AND finished_at < now() - make_interval(days => $1)
-          ORDER BY finished_at LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`,
+          ORDER BY finished_at LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)`,
       [retentionDays],
     );
     swept += rowCount ?? 0;
-    if ((rowCount ?? 0) < SWEPT_AT_ONCE) return swept;
+    if ((rowCount ?? 0) < SWEEP_BATCH) return swept;
   }
 }

@@ -1,4 +1,4 @@
-/** The API's question "what does the plugin answer this vendor at once?", answered by whichever supervisor is first. */
+/** Handshakes: the API asks what the plugin answers a vendor at once; the first supervisor to claim the request answers. */
 import type { Pool } from 'pg';
 import type { Listener } from '../postgres/listener.ts';
 import {
@@ -8,18 +8,17 @@ import {
 } from '../postgres/notifications.ts';
 import type { NewDelivery, RawHeader } from './deliveries.ts';
 
-/** What a vendor waits for, contract §7. Milliseconds. */
-export const HANDSHAKE_WITHIN_MS = 2_500;
-/** Looks at the row besides the notice, milliseconds. */
-const BACKSTOP_MS = 250;
+/** Contract §7. Milliseconds. */
+const HANDSHAKE_TIMEOUT_MS = 2_500;
+/** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
+const POLL_MS = 250;
 
-/** A plugin's answer; `body` absent: empty. */
+/** Without `body`, it is empty. */
 export interface HandshakeReply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
 }
-/** A handshake as a supervisor gets it. */
 export interface ClaimedHandshake {
   readonly id: string;
   readonly channelId: string;
@@ -30,27 +29,27 @@ export interface ClaimedHandshake {
   readonly query: string;
   readonly headers: readonly RawHeader[];
   readonly body: Buffer;
-  /** What is left of the time, milliseconds. */
+  /** Time left, milliseconds. */
   readonly leftMs: number;
 }
 
-/** Asks, and waits. Null: no answer in time, or the plugin has none. */
+/** Requests a handshake and waits. Null: no answer in time, or the plugin has none. */
 export async function requestHandshake(
   { pool, listener }: { readonly pool: Pool; readonly listener: Listener },
   delivery: NewDelivery,
-  withinMs: number = HANDSHAKE_WITHIN_MS,
+  timeoutMs: number = HANDSHAKE_TIMEOUT_MS,
 ): Promise<HandshakeReply | null> {
-  const until = performance.now() + withinMs;
+  const deadline = performance.now() + timeoutMs;
   let wake: () => void = () => undefined;
-  const look = () => wake();
-  const subscription = await subscribeToHandshakeAnswers(listener, (id) => id === delivery.id && look(), look);
+  const notify = () => wake();
+  const subscription = await subscribeToHandshakeAnswers(listener, (id) => id === delivery.id && notify(), notify);
   try {
     await insertHandshake(pool, delivery);
-    for (let left = withinMs; left > 0; left = until - performance.now()) {
-      const noticed = Promise.withResolvers<void>();
-      wake = noticed.resolve;
-      const timer = setTimeout(noticed.resolve, Math.min(left, BACKSTOP_MS));
-      await noticed.promise;
+    for (let left = timeoutMs; left > 0; left = deadline - performance.now()) {
+      const notified = Promise.withResolvers<void>();
+      wake = notified.resolve;
+      const timer = setTimeout(notified.resolve, Math.min(left, POLL_MS));
+      await notified.promise;
       clearTimeout(timer);
       const found = await pool.query<{ answer: { reply: HandshakeReply | null } | null }>(
         'SELECT answer FROM handshakes WHERE id = $1',
@@ -73,26 +72,33 @@ async function insertHandshake(pool: Pool, { body, ...head }: NewDelivery): Prom
        VALUES ($1, $2, $3, $4, to_timestamp($5 / 1000.0), $6, $7, $8, $9) RETURNING id
      ) ${notifyHandshakeRequestedSql('SELECT id FROM written')}`,
     [
-      ...[head.id, head.channelId, head.installationId, head.routingId, head.receivedAt, head.method, head.query],
-      ...[JSON.stringify(head.headers), body],
+      head.id,
+      head.channelId,
+      head.installationId,
+      head.routingId,
+      head.receivedAt,
+      head.method,
+      head.query,
+      JSON.stringify(head.headers),
+      body,
     ],
   );
 }
 
-/** Takes a question, unless another supervisor was faster or its time is over. */
+/** Null: another supervisor claimed it, or its time is over. */
 export async function claimHandshake(pool: Pool, id: string, lease: number): Promise<ClaimedHandshake | null> {
   const found = await pool.query<ClaimedHandshake>(
     `UPDATE handshakes SET claimed_by = $2 WHERE id = $1 AND claimed_by IS NULL
       RETURNING id, channel_id AS "channelId", installation_id AS "installationId", routing_id AS "routingId",
         received_at AS "receivedAt", method, query, headers, body,
         ($3 - extract(epoch FROM clock_timestamp() - created_at) * 1000)::float8 AS "leftMs"`,
-    [id, lease, HANDSHAKE_WITHIN_MS],
+    [id, lease, HANDSHAKE_TIMEOUT_MS],
   );
   const [row] = found.rows;
   return row && row.leftMs > 0 ? row : null;
 }
 
-/** Answers a claimed question. Null: the plugin has no answer. */
+/** Stores the answer to a claimed handshake. Null: the plugin has none. */
 export async function answerHandshake(pool: Pool, id: string, reply: HandshakeReply | null): Promise<void> {
   await pool.query(
     `WITH answered AS (UPDATE handshakes SET answer = $2 WHERE id = $1 RETURNING id)
@@ -101,7 +107,7 @@ export async function answerHandshake(pool: Pool, id: string, reply: HandshakeRe
   );
 }
 
-/** Removes questions whose askers are gone. */
+/** Deletes requests that nobody waits for any more. */
 export async function sweepHandshakes(pool: Pool): Promise<void> {
   await pool.query(`DELETE FROM handshakes WHERE created_at < now() - interval '1 minute'`);
 }

@@ -1,21 +1,19 @@
 /**
- * Attempts at deliveries and events that were cut short by no fault of the plugin's: the supervisor died, or somebody
- * outside killed the plugin's process. They are made again at once and count as no failure, so many of them; beyond, they
- * count like any other: whoever ends a process each time may well be the cause.
+ * Counts attempts at deliveries and events that were interrupted: the supervisor died, or the plugin's process was killed
+ * from outside. An interrupted attempt is repeated at once and is not a failure of the plugin.
  */
-/** Of one delivery or event. */
+
+/** Of one delivery or event. Further ones count as failures: the plugin may be their cause. */
 export const INTERRUPTIONS_MAX = 20;
 
-/** SQL, in the statement that claims a row: a claim that somebody left behind is an interruption. */
+/** Part of the UPDATE that claims a row: an earlier claim that was never released is an interruption. */
 export const countInterruptionSql = `interruptions = least(interruptions + (claimed_by IS NOT NULL)::int, ${INTERRUPTIONS_MAX})`;
 
-/** How an attempt that did not succeed counts. */
+/** What an unsuccessful attempt counts as. */
 export type AttemptResult =
-  /** The plugin had its chance. */
   | 'failure'
-  /** It was cut short. */
   | 'interruption'
-  /** It was never begun. */
+  /** The plugin was not called. */
   | 'nothing';
 
 /** SQL: the changes to the counters of a row. `parameter` is a `AttemptResult`. */

@@ -1,4 +1,4 @@
-/** The API's question "what does this bundle register?", answered by a one-shot jailed child of any supervisor. */
+/** Introspection requests: the API asks what a bundle registers; any supervisor runs it in a one-shot jailed child. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { z } from 'zod';
@@ -8,51 +8,50 @@ import type { Listener, Subscription } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import type { Queues } from './queues.ts';
 
-/** How long the API waits: 5 s for the child, and what a queue behind others may take. Milliseconds. */
+/** 5 s for the child, the rest for waiting in the queue. Milliseconds. */
 const TIMEOUT_MS = 20_000;
-/** Looks at the row besides the NOTIFY, milliseconds: a notice lost in a reconnect costs no more than this. */
-const BACKSTOP_MS = 500;
-/** What a caller may do when no supervisor answered, seconds. */
+/** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
+const POLL_MS = 500;
 const RETRY_AFTER_S = 5;
 
-/** What introspection says. A refusal is the author's to read: it holds text of the plugin, none of ours. */
+/** A failure is shown to the author, so its text comes from the plugin only. */
 export const introspection = z.discriminatedUnion('ok', [
   z.object({
     ok: z.literal(true),
     registrations,
-    /** For every assigned name, known to the protocol or not, the stack of its assignment. */
+    /** The stack of the assignment of every name, including names that the protocol does not know. */
     places: z.record(z.string(), z.string()),
   }),
   z.object({
     ok: z.literal(false),
     message: z.string(),
     stack: z.string().optional(),
-    /** Whether the child could not be asked at all (no jail, no memory): not the package's fault. */
+    /** The child could not be started (no jail, no memory), so the package is not to blame. */
     unavailable: z.boolean().optional(),
   }),
 ]);
 export type Introspection = z.infer<typeof introspection>;
 
-export interface IntrospectionDeps {
+interface IntrospectionDeps {
   readonly pool: Pool;
   readonly queues: Queues;
   readonly listener: Listener;
 }
 export interface IntrospectionRequest {
-  /** The bundle, as a blob: kept before it is asked about. */
+  /** The bundle's blob, which must exist already. */
   readonly bundleSha256: string;
-  /** The name stack traces carry for it. */
+  /** The bundle's file name in stack traces. */
   readonly sourceName: string;
 }
 
-/** Asks what a bundle registers. @throws Problem `unavailable` when no supervisor answers in time */
+/** Requests an introspection and waits for the answer. @throws Problem `unavailable` when no supervisor answers in time */
 export async function requestIntrospection(
   deps: IntrospectionDeps,
   request: IntrospectionRequest,
   { timeoutMs = TIMEOUT_MS }: { timeoutMs?: number } = {},
 ): Promise<Introspection> {
   const id = randomUUIDv7();
-  const answered = await awaitNotice(deps.listener, id);
+  const answered = await subscribeToAnswer(deps.listener, id);
   try {
     await deps.pool.query('INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ($1, $2, $3)', [
       id,
@@ -62,13 +61,9 @@ export async function requestIntrospection(
     await deps.queues.send(deps.pool, 'introspect', { introspectionId: id });
     const result = await pollAnswer(deps.pool, id, answered, Date.now() + timeoutMs);
     if (result && (result.ok || !result.unavailable)) return result;
-    throw new Problem(
-      'unavailable',
-      result?.message ?? 'No supervisor checked the package in time. Try again shortly.',
-      {
-        retryAfter: RETRY_AFTER_S,
-      },
-    );
+    throw new Problem('unavailable', result?.message ?? 'No supervisor checked the package in time. Retry shortly.', {
+      retryAfter: RETRY_AFTER_S,
+    });
   } finally {
     await answered.subscription.close();
     await deps.pool.query('DELETE FROM introspections WHERE id = $1', [id]).catch(() => undefined);
@@ -77,23 +72,23 @@ export async function requestIntrospection(
 
 interface Answered {
   readonly subscription: Subscription;
-  /** Resolves at a notice, or after `ms`. */
+  /** Resolves at a notification, or after `ms`. */
   wait(ms: number): Promise<void>;
 }
 
-async function awaitNotice(listener: Listener, id: string): Promise<Answered> {
+async function subscribeToAnswer(listener: Listener, id: string): Promise<Answered> {
   let wake = () => {};
-  let noticed = false;
-  const look = () => {
-    noticed = true;
+  let isNotified = false;
+  const notify = () => {
+    isNotified = true;
     wake();
   };
-  const subscription = await subscribeToIntrospections(listener, (answeredId) => answeredId === id && look(), look);
+  const subscription = await subscribeToIntrospections(listener, (answeredId) => answeredId === id && notify(), notify);
   return {
     subscription,
     wait: (ms) => {
-      if (noticed) {
-        noticed = false;
+      if (isNotified) {
+        isNotified = false;
         return Promise.resolve();
       }
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -108,13 +103,13 @@ async function pollAnswer(pool: Pool, id: string, answered: Answered, giveUpAt: 
   for (;;) {
     const left = giveUpAt - Date.now();
     if (left <= 0) return null;
-    await answered.wait(Math.min(left, BACKSTOP_MS));
+    await answered.wait(Math.min(left, POLL_MS));
     const found = await pool.query<{ result: unknown }>('SELECT result FROM introspections WHERE id = $1', [id]);
     if (found.rows[0]?.result) return introspection.parse(found.rows[0].result);
   }
 }
 
-/** The supervisor's side: the question of an id, or null when it is answered or given up. */
+/** For supervisors. Null: the request is answered or was given up. */
 export async function findIntrospection(pool: Pool, id: string): Promise<IntrospectionRequest | null> {
   const found = await pool.query<IntrospectionRequest>(
     `SELECT bundle_sha256 AS "bundleSha256", source_name AS "sourceName" FROM introspections
@@ -124,7 +119,7 @@ export async function findIntrospection(pool: Pool, id: string): Promise<Introsp
   return found.rows[0] ?? null;
 }
 
-/** The supervisor's side: records the answer and wakes who asked. */
+/** For supervisors: stores the answer and notifies the API process that waits. */
 export async function answerIntrospection(pool: Pool, id: string, result: Introspection): Promise<void> {
   await pool.query('UPDATE introspections SET result = $2, answered_at = now() WHERE id = $1', [
     id,
@@ -133,7 +128,7 @@ export async function answerIntrospection(pool: Pool, id: string, result: Intros
   await notifyIntrospectionAnswered(pool, id);
 }
 
-/** Re-queues questions that somebody still waits for, and forgets the rest. */
+/** Queues open requests again and deletes expired ones. */
 export async function sweepIntrospections(pool: Pool, queues: Queues): Promise<void> {
   const oldest = `now() - make_interval(secs => ${TIMEOUT_MS / 1000})`;
   await pool.query(`DELETE FROM introspections WHERE created_at < ${oldest}`);

@@ -1,26 +1,26 @@
-/** Works on one queue: as many jobs at once as allowed, each settled on its own, no job waiting behind another's. */
+/** Works on one pg-boss queue. Jobs run concurrently and are completed one by one. */
 import type { Job, PgBoss } from 'pg-boss';
 
-export interface WorkerBounds {
-  /** Jobs worked on at once. */
+interface WorkerLimits {
+  /** Maximum number of jobs at once. */
   readonly concurrency: number;
-  /** Of one group. */
+  /** Maximum number of jobs of one group at once. */
   readonly perGroup: number;
-  /** Poll while nothing wakes the worker, seconds: the backstop of a lost NOTIFY and the grain of delayed jobs. */
+  /** Poll interval, seconds: covers lost notifications and starts delayed jobs. */
   readonly pollSeconds: number;
 }
 
-/** Wait after a fetch that failed (the database is away), milliseconds. */
-const FAULT_PAUSE_MS = 500;
+/** Delay after a fetch failed because the database is unavailable. Milliseconds. */
+const RETRY_DELAY_MS = 500;
 
 /**
- * Fetches when woken, when a job ends and every `pollSeconds`. pg-boss's own `work` waits out its poll after each job and
- * lets a batch wait for its slowest; this does neither.
+ * Fetches when woken, when a job ends and every `pollSeconds`. pg-boss's own `work` waits for its poll interval after each
+ * job, and its batches wait for their slowest job.
  */
 export class QueueWorker {
   readonly #boss: PgBoss;
   readonly #name: string;
-  readonly #bounds: WorkerBounds;
+  readonly #limits: WorkerLimits;
   readonly #handler: (data: unknown) => Promise<void>;
   readonly #onError: (error: Error) => void;
   readonly #running = new Set<Promise<void>>();
@@ -33,50 +33,50 @@ export class QueueWorker {
   constructor(
     boss: PgBoss,
     name: string,
-    bounds: WorkerBounds,
+    limits: WorkerLimits,
     handler: (data: unknown) => Promise<void>,
     onError: (error: Error) => void,
   ) {
     this.#boss = boss;
     this.#name = name;
-    this.#bounds = bounds;
+    this.#limits = limits;
     this.#handler = handler;
     this.#onError = onError;
     this.#loop = this.#run();
   }
 
-  /** Fetch now: a job was added. */
+  /** Fetches now. */
   wake(): void {
     this.#woken = true;
     this.#sleeper?.();
   }
 
-  /** Fetches no more and waits for the running handlers, at most `graceMs`. */
+  /** Stops fetching and waits for running handlers, at most `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     this.wake();
     await this.#loop;
     if (graceMs <= 0 || this.#running.size === 0) return;
-    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const { promise: timeout, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
-    await Promise.race([Promise.allSettled(this.#running), late]);
+    await Promise.race([Promise.allSettled(this.#running), timeout]);
     clearTimeout(timer);
   }
 
   async #run(): Promise<void> {
     while (!this.#stopping) {
       this.#woken = false;
-      if (this.#running.size < this.#bounds.concurrency && (await this.#take())) continue;
-      if (!this.#woken && !this.#stopping) await this.#sleep(this.#bounds.pollSeconds * 1000);
+      if (this.#running.size < this.#limits.concurrency && (await this.#startJob())) continue;
+      if (!this.#woken && !this.#stopping) await this.#sleep(this.#limits.pollSeconds * 1000);
     }
   }
 
-  async #take(): Promise<boolean> {
-    const full = [...this.#groups].filter(([, count]) => count >= this.#bounds.perGroup).map(([group]) => group);
+  async #startJob(): Promise<boolean> {
+    const full = [...this.#groups].filter(([, count]) => count >= this.#limits.perGroup).map(([group]) => group);
     try {
       const [job] = await this.#boss.fetch(this.#name, full.length ? { ignoreGroups: full } : {});
       if (!job) return false;
-      const work = this.#work(job).finally(() => {
+      const work = this.#runJob(job).finally(() => {
         this.#running.delete(work);
         this.wake();
       });
@@ -84,12 +84,12 @@ export class QueueWorker {
       return true;
     } catch (error) {
       this.#onError(error as Error);
-      await this.#sleep(FAULT_PAUSE_MS);
+      await this.#sleep(RETRY_DELAY_MS);
       return false;
     }
   }
 
-  async #work(job: Job<unknown>): Promise<void> {
+  async #runJob(job: Job<unknown>): Promise<void> {
     const group = job.groupId ?? null;
     if (group !== null) this.#groups.set(group, (this.#groups.get(group) ?? 0) + 1);
     try {
@@ -98,14 +98,14 @@ export class QueueWorker {
     } catch (error) {
       this.#onError(error as Error);
       const message = (error as Error).message;
-      // The job stays active when even this fails, and expires into a retry.
+      // If this fails too, the job stays active until it expires, and pg-boss retries it.
       await this.#boss.fail(this.#name, job.id, { message }).catch(this.#onError);
     } finally {
-      if (group !== null) this.#release(group);
+      if (group !== null) this.#leaveGroup(group);
     }
   }
 
-  #release(group: string): void {
+  #leaveGroup(group: string): void {
     const left = (this.#groups.get(group) ?? 1) - 1;
     if (left > 0) this.#groups.set(group, left);
     else this.#groups.delete(group);

@@ -1,6 +1,6 @@
 /**
- * Every queue, declared once. A queue is only the ticker: the truth of its work is a row of ours, so a job that is lost,
- * doubled or late is harmless, and every handler starts by asking the row.
+ * Declares every pg-boss queue. A job only triggers work: its state is in a row of its own table, which every handler
+ * reads first, so a job that is lost, duplicated or late does no harm.
  */
 import type { ClientBase, Pool } from 'pg';
 import { PgBoss } from 'pg-boss';
@@ -12,33 +12,33 @@ import { QueueWorker } from './queue-worker.ts';
 interface QueueRow {
   readonly doc: string;
   readonly payload: z.ZodObject;
-  /** Jobs of one group (an installation) worked on at once by one supervisor; the rest of the queue flows past them. */
+  /** Maximum number of jobs of one group (an installation) at once in one supervisor. */
   readonly perGroup: number;
-  /** Jobs worked on at once by one supervisor. */
+  /** Maximum number of jobs at once in one supervisor. */
   readonly concurrency: number;
-  /** The backstop of a lost NOTIFY and the grain of delayed jobs, seconds. */
+  /** Covers lost notifications and starts delayed jobs. Seconds. */
   readonly pollSeconds: number;
   readonly options: {
     readonly policy: 'standard' | 'short';
-    /** Repeats after a fault of ours (database gone, process killed). Retries of plugin code are counted by the row. */
+    /** Retries after infrastructure failures. Retries of plugin code are counted in the row. */
     readonly retryLimit: number;
     readonly retryDelay: number;
     readonly retryBackoff: boolean;
     readonly retryDelayMax: number;
-    /** Longer than the longest honest attempt: after it the job is given to another worker. */
+    /** After this, another worker gets the job. Longer than any valid attempt. */
     readonly expireInSeconds: number;
-    /** Unworked jobs are dropped after this; the rows remain and are swept. */
+    /** pg-boss deletes jobs that nobody worked on after this; the rows remain. */
     readonly retentionSeconds: number;
-    /** Finished jobs are kept for a look; the rows hold the history. */
+    /** pg-boss deletes finished jobs after this; the rows hold the history. */
     readonly deleteAfterSeconds: number;
   };
 }
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
-const ours = { policy: 'standard', retryLimit: 20, retryDelay: 1, retryBackoff: true, retryDelayMax: 60 } as const;
+const defaults = { policy: 'standard', retryLimit: 20, retryDelay: 1, retryBackoff: true, retryDelayMax: 60 } as const;
 
-/** No queue has a dead letter queue: what is dead stays as a row with `state = 'dead'`, where it is shown and replayed. */
+/** No queue has a dead letter queue: dead letters are rows with `state = 'dead'`, which can be shown and replayed. */
 export const queues = {
   introspect: {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
@@ -46,39 +46,39 @@ export const queues = {
     perGroup: 8,
     concurrency: 8,
     pollSeconds: 2,
-    // Somebody waits for the answer: an old question is worth nothing, one repeat covers a killed supervisor.
-    options: { ...ours, retryLimit: 1, expireInSeconds: 20, retentionSeconds: 60, deleteAfterSeconds: 60 },
+    // A request waits for the answer, so old jobs are useless. One retry covers a killed supervisor.
+    options: { ...defaults, retryLimit: 1, expireInSeconds: 20, retentionSeconds: 60, deleteAfterSeconds: 60 },
   },
   events: {
     doc: 'One attempt to deliver one event to its installation.',
     payload: z.object({ eventId: id, installationId: id }),
-    // In order of arrival per installation, as far as retries allow.
+    // One at a time per installation keeps the order, except for retries.
     perGroup: 1,
     concurrency: 16,
     pollSeconds: 2,
-    // An attempt takes 30 s at most, besides the start of a child.
-    options: { ...ours, expireInSeconds: 120, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
+    // An attempt takes at most 30 s plus the start of a child.
+    options: { ...defaults, expireInSeconds: 120, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
   },
   uninstall: {
-    doc: 'Waits for pluginUninstalled, then removes the installation with everything it owned.',
+    doc: 'Waits for pluginUninstalled, then removes the installation and everything it owns.',
     payload: z.object({ installationId: id }),
     perGroup: 1,
     concurrency: 4,
     pollSeconds: 2,
-    options: { ...ours, expireInSeconds: 600, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
+    options: { ...defaults, expireInSeconds: 600, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
   },
 } as const satisfies Record<string, QueueRow>;
-export type QueueName = keyof typeof queues;
+type QueueName = keyof typeof queues;
 export type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>;
 
-export interface SendOptions {
-  /** Seconds from now before which the job is not worked on. */
+interface SendOptions {
+  /** The job starts this many seconds from now. */
   readonly delaySeconds?: number;
-  /** Jobs of one group share `perGroup`. */
+  /** `perGroup` limits the jobs of a group. */
   readonly group?: string;
 }
 export interface Queues {
-  /** Adds a job in the caller's transaction: it exists if and when that commits. */
+  /** Adds a job in the caller's transaction. */
   send<Name extends QueueName>(
     tx: ClientBase | Pool,
     name: Name,
@@ -92,16 +92,16 @@ export interface Queues {
     payloads: readonly Payload<Name>[],
     options: Required<Pick<SendOptions, 'group'>>,
   ): Promise<void>;
-  /** Works on a queue. A handler that throws has its job repeated by the queue's options. */
+  /** Starts to work on a queue. If the handler throws, the job is retried by the queue's options. */
   work<Name extends QueueName>(name: Name, handler: (payload: Payload<Name>) => Promise<void>): void;
-  /** Takes no more jobs and waits for running handlers, at most `graceMs`. */
+  /** Stops fetching jobs and waits for running handlers, at most `graceMs`. */
   stop(graceMs?: number): Promise<void>;
 }
-export interface QueueSettings {
+interface QueueSettings {
   readonly pool: Pool;
   /** Wakes workers at once; without it they poll. */
   readonly listener?: Listener;
-  /** `worker` also does pg-boss's upkeep (expiry, deletion). */
+  /** `worker` also runs pg-boss's maintenance (expiry, deletion). */
   readonly role: 'producer' | 'worker';
   onError(error: Error): void;
   /** Told when a job is written, in its transaction; a test's may end the process there. */
@@ -110,7 +110,7 @@ export interface QueueSettings {
 
 const NO_JOB = '00000000-0000-0000-0000-000000000000';
 
-/** Starts pg-boss over the process's pool, makes its tables if need be and brings every declared queue up to date. */
+/** Starts pg-boss on the process's pool, creates its tables if missing, and creates or updates every queue. */
 export async function startQueues(settings: QueueSettings): Promise<Queues> {
   const works = settings.role === 'worker';
   const workers = new Map<string, QueueWorker>();
@@ -118,7 +118,7 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
     for (const [queue, worker] of workers) if (name === null || name === queue) worker.wake();
   };
   const boss = new PgBoss({
-    db: overPool(settings.pool, works ? settings.listener : undefined, wake),
+    db: createAdapter(settings.pool, works ? settings.listener : undefined, wake),
     useListenNotify: works && settings.listener !== undefined,
     supervise: works,
     schedule: false,
@@ -129,7 +129,7 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
   boss.on('error', settings.onError);
   boss.on('warning', (warning) => settings.onError(new Error(warning.message)));
   await boss.start();
-  for (const [name, row] of Object.entries(queues)) await declare(boss, name, row);
+  for (const [name, row] of Object.entries(queues)) await createQueue(boss, name, row);
   return {
     send: async (tx, name, payload, options) => {
       await send(boss, tx, name, payload, options);
@@ -140,9 +140,9 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
       settings.faultPoint?.(`${name}.all-queued`);
     },
     work: (name, handler) => {
-      const { payload, ...bounds }: QueueRow = queues[name];
-      const checked = (data: unknown) => handler(payload.parse(data) as Payload<typeof name>);
-      workers.set(name, new QueueWorker(boss, name, bounds, checked, settings.onError));
+      const { payload, ...limits }: QueueRow = queues[name];
+      const handleJob = (data: unknown) => handler(payload.parse(data) as Payload<typeof name>);
+      workers.set(name, new QueueWorker(boss, name, limits, handleJob, settings.onError));
     },
     stop: async (graceMs = 0) => {
       await Promise.all([...workers.values()].map((worker) => worker.stop(graceMs)));
@@ -151,12 +151,12 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
   };
 }
 
-async function declare(boss: PgBoss, name: string, row: QueueRow): Promise<void> {
+async function createQueue(boss: PgBoss, name: string, row: QueueRow): Promise<void> {
   const { policy, ...changeable } = row.options;
   await boss.createQueue(name, { policy, ...changeable, notify: true });
   await boss.updateQueue(name, { ...changeable, notify: true });
-  // What it knows of a queue was forgotten with the update, and is read again over the pool at the next send: inside a
-  // transaction that would take a second connection, and a first burst of them would wait for each other.
+  // The update cleared pg-boss's cached metadata. Load it now: loading it at the first `send` inside a transaction takes a
+  // second connection, and a burst of such sends would exhaust the pool.
   await boss.findJobs(name, { id: NO_JOB });
 }
 
@@ -186,8 +186,8 @@ async function sendAll<Name extends QueueName>(
   await boss.insert(name, jobs, { db: { executeSql: (text, values) => tx.query(text, values) } });
 }
 
-/** pg-boss over our pool: no second pool, and its NOTIFY wake-ups share the process's one listening connection. */
-function overPool(pool: Pool, listener: Listener | undefined, onQueue: (name: string | null) => void) {
+/** Lets pg-boss use the process's pool and its LISTEN connection instead of its own. */
+function createAdapter(pool: Pool, listener: Listener | undefined, onQueue: (name: string | null) => void) {
   const adapter = { executeSql: (text: string, values?: unknown[]) => pool.query(text, values) };
   if (!listener) return adapter;
   return {

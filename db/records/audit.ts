@@ -1,10 +1,10 @@
-/** What plugins reached through `host`: every call and denial, without its content. */
+/** The audit log: every host call and denial, without its content. */
 import type { Pool } from 'pg';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const DAY_MS = 86_400_000;
-/** Long enough to look into an incident somebody noticed weeks later; bounded, because it says who did what when. */
+/** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
 const RETENTION_DAYS = 30;
 const table: PartitionedTable = { table: 'audit', widthMs: DAY_MS, ahead: 2, retentionMs: RETENTION_DAYS * DAY_MS };
 
@@ -18,16 +18,15 @@ export interface AuditEntry {
   readonly member: string;
   readonly outcome: AuditOutcome;
   readonly durationMs: number;
-  /** Hex SHA-256 of the arguments' JSON: tells equal calls apart from different ones, and nothing else. */
+  /** Hex SHA-256 of the arguments' JSON: shows which calls were equal. */
   readonly argumentsSha256: string | null;
   readonly detail: string | null;
 }
 
-/** Makes the days ahead and drops the days past retention. Run at start and every few minutes. */
+/** Creates partitions ahead and drops those past retention. Run at start and every few minutes. */
 export const maintainAudit = (pool: Pool, now: number = Date.now()): Promise<void> =>
   maintainPartitions(pool, table, now);
 
-/** Writes a batch in one statement. */
 export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): Promise<void> {
   if (entries.length === 0) return;
   const column = <Key extends keyof AuditEntry>(key: Key) => entries.map((entry) => entry[key]);
@@ -51,7 +50,7 @@ export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): P
   );
 }
 
-/** One page of an installation's entries, newest first. */
+/** Newest first. */
 export async function pageAudit(
   pool: Pool,
   query: { readonly installationId: string; readonly limit: number; readonly cursor?: string | undefined },

@@ -1,22 +1,16 @@
 /** A histogram of durations, from which percentiles are estimated. */
 
-/** Upper bounds of the counts, milliseconds; one more counts what is longer. Stored by position: never change them. */
-export const DURATION_BOUNDS = [
-  1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000,
-] as const;
+/** Upper bounds of the buckets; a last one counts longer durations. Stored by position: never change. Milliseconds. */
+const DURATION_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000] as const;
 
 export const createEmptyHistogram = (): number[] => new Array<number>(DURATION_BOUNDS.length + 1).fill(0);
 
-/** Which count a duration belongs to. */
 export function findBucket(ms: number): number {
   const found = DURATION_BOUNDS.findIndex((bound) => ms <= bound);
   return found === -1 ? DURATION_BOUNDS.length : found;
 }
 
-/**
- * The duration under which that share of calls stayed, milliseconds, as if the calls of a count were spread evenly over
- * it; null without calls.
- */
+/** Interpolates within a bucket. Null without calls. */
 export function estimatePercentile(counts: readonly number[] | null, share: number): number | null {
   const total = counts?.reduce((sum, count) => sum + count, 0) ?? 0;
   if (counts === null || total === 0) return null;

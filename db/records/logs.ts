@@ -1,4 +1,4 @@
-/** Log lines of plugins: written in batches, read newest first, kept for a day. */
+/** Log lines of plugins: writes batches, reads pages and tails, keeps a day. */
 import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
@@ -6,7 +6,7 @@ import type { Listener, Subscription } from '../postgres/listener.ts';
 import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
-/** The specification's retention. Exact for readers; on disk a line lives up to an hour longer. */
+/** Required by the specification. Exact for readers; on disk a line remains up to an hour longer. */
 const RETENTION_HOURS = 24;
 const table: PartitionedTable = {
   table: 'plugin_logs',
@@ -15,13 +15,13 @@ const table: PartitionedTable = {
   retentionMs: RETENTION_HOURS * HOUR_MS,
 };
 
-/** Channel of "new lines of this installation", never with the lines. */
-const WRITTEN = 'bulkhead_logs';
+/** Notification channel; the payload is the installation id. */
+const NEW_LINES = 'bulkhead_logs';
 const COLUMNS = `id, at, level, message, data, installation_id AS "installationId", session_id AS "sessionId", source,
   invocation_id AS "invocationId", version_id AS "versionId", semver AS "semVer", truncated`;
 
 export interface LogLine {
-  /** Made in order by the writing process; sorts like the lines were written. */
+  /** Sorts in the order in which its process wrote the lines. */
   readonly id: string;
   readonly at: string;
   readonly level: LogLevel;
@@ -44,16 +44,16 @@ export interface LogFilter {
   readonly levels?: readonly LogLevel[] | undefined;
   readonly sessionId?: string | undefined;
 }
-export interface LogQuery extends LogFilter {
+interface LogQuery extends LogFilter {
   readonly limit: number;
   readonly cursor?: string | undefined;
 }
 
-/** Makes the hours ahead and drops the hours past retention. Run at start and every few minutes. */
+/** Creates partitions ahead and drops those past retention. Run at start and every few minutes. */
 export const maintainLogs = (pool: Pool, now: number = Date.now()): Promise<void> =>
   maintainPartitions(pool, table, now);
 
-/** Writes a batch in one statement, whatever its size, and wakes those who follow its installations. */
+/** Inserts a batch in one statement and notifies the log streams of its installations. */
 export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise<void> {
   if (lines.length === 0) return;
   const column = <Key extends keyof LogLine>(key: Key) => lines.map((line) => line[key]);
@@ -64,7 +64,7 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
        SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[],
          $8::text[], $9::text[], $10::text[], $11::text[], $12::boolean[])
        RETURNING installation_id)
-     SELECT pg_notify('${WRITTEN}', installation_id) FROM written GROUP BY installation_id`,
+     SELECT pg_notify('${NEW_LINES}', installation_id) FROM written GROUP BY installation_id`,
     [
       column('id'),
       column('at'),
@@ -82,7 +82,7 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
   );
 }
 
-/** One page of an installation's lines, newest first. */
+/** Newest first. */
 export async function pageLogs(pool: Pool, query: LogQuery): Promise<Page<StoredLogLine>> {
   const found = await pool.query<StoredLogLine & { at: Date }>(
     `SELECT ${COLUMNS} FROM plugin_logs
@@ -102,17 +102,17 @@ export async function pageLogs(pool: Pool, query: LogQuery): Promise<Page<Stored
   return toPage(rows, query.limit, (row) => row.id);
 }
 
-/** Where to go on reading forwards. */
-export interface LogPosition {
-  /** Lines with a greater id follow. */
+/** Where to continue reading forwards. */
+interface LogPosition {
+  /** Read lines with a greater id. */
   readonly after: string;
-  /** Lines of it that were read already. */
+  /** Skip these lines, which were read already. */
   readonly without: readonly string[];
-  /** Lines written before it are none of those, so that old partitions stay unread. Milliseconds since 1970. */
+  /** Skip older lines, so that old partitions are not read. Milliseconds since 1970. */
   readonly since: number;
 }
 
-/** The next lines of an installation, oldest first. */
+/** Oldest first. */
 export async function readLogs(
   pool: Pool,
   filter: LogFilter,
@@ -138,7 +138,6 @@ export async function readLogs(
   return found.rows.map((row) => ({ ...row, at: new Date(row.at).toISOString() }));
 }
 
-/** The id of an installation's newest line, whatever its level; null without any. */
 export async function findNewestLogId(pool: Pool, installationId: string): Promise<string | null> {
   const found = await pool.query<{ id: string }>(
     `SELECT id FROM plugin_logs WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours'
@@ -148,11 +147,11 @@ export async function findNewestLogId(pool: Pool, installationId: string): Promi
   return found.rows[0]?.id ?? null;
 }
 
-/** Subscribes to "new lines". `onEverything` follows a lost connection: notices may have been missed. */
+/** `onEverything` runs after a reconnect: notifications may have been missed. */
 export function subscribeToLogs(
   listener: Listener,
   onWritten: (installationId: string) => void,
   onEverything: () => void,
 ): Promise<Subscription> {
-  return listener.listen(WRITTEN, { onNotification: onWritten, onReconnect: onEverything });
+  return listener.listen(NEW_LINES, { onNotification: onWritten, onReconnect: onEverything });
 }

@@ -1,9 +1,9 @@
-/** What operators look at, in the command and in the console: the fleet, plugins by what they cost, dead letters. */
+/** Overviews for operators, in the command line and the console: child processes, plugin costs, dead letters. */
 import type { Pool } from 'pg';
 import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
 import { estimatePercentiles } from './rollups.ts';
 
-export interface FleetRow {
+interface FleetRow {
   readonly installationId: string;
   readonly slug: string;
   readonly account: string;
@@ -15,7 +15,7 @@ export interface FleetRow {
   readonly lastExit: LastExit | null;
 }
 
-/** Children, those that need most memory first. @param state null: all but the stopped ones */
+/** Lists children by memory use, highest first. @param state null: all but the stopped ones */
 export async function listFleet(pool: Pool, state: string | null, limit: number): Promise<FleetRow[]> {
   const { rows } = await pool.query<FleetRow>(
     `SELECT r.installation_id AS "installationId", p.slug, a.name AS account, v.semver AS "semVer", r.state, r.restarts,
@@ -30,7 +30,7 @@ export async function listFleet(pool: Pool, state: string | null, limit: number)
   return rows;
 }
 
-export interface PluginCost {
+interface PluginCost {
   readonly slug: string;
   readonly displayName: string;
   readonly author: string;
@@ -46,7 +46,7 @@ export interface PluginCost {
   readonly processorMs: number;
 }
 
-/** Plugins that were called or are blocked, those that fail most first, then the slowest. */
+/** Lists plugins that were called, restarted or blocked, by error rate, highest first. */
 export async function listPluginCosts(pool: Pool, hours: number, limit: number): Promise<PluginCost[]> {
   const { rows } = await pool.query<Omit<PluginCost, 'p50Ms' | 'p95Ms'> & { buckets: number[] | null }>(
     `WITH c AS (SELECT i.plugin_id, sum(calls)::float8 AS calls, sum(errors + timeouts)::float8 AS failures
@@ -73,7 +73,7 @@ export async function listPluginCosts(pool: Pool, hours: number, limit: number):
   return rows.map(({ buckets, ...row }) => ({ ...row, ...estimatePercentiles(buckets) }));
 }
 
-export interface DeadLetter {
+interface DeadLetter {
   readonly id: string;
   readonly kind: 'delivery' | 'event';
   readonly installationId: string;
@@ -84,7 +84,7 @@ export interface DeadLetter {
   readonly lastError: string | null;
 }
 
-/** Deliveries and events that used up their attempts, newest first. @param installationId null: of all */
+/** Lists deliveries and events that used up their attempts, newest first. @param installationId null: all */
 export async function listDeadLetters(pool: Pool, installationId: string | null, limit: number): Promise<DeadLetter[]> {
   const found = await pool.query<DeadLetter>(
     `SELECT l.*, p.slug FROM (

@@ -1,11 +1,11 @@
-/** What installations did, by minute: sums that the supervisor adds and the API reads. */
+/** Metrics of installations, summed by the minute: supervisors add to them, the API reads them. */
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
 import { estimatePercentile } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
 
-/** Calls of one handler within one minute. */
+/** Calls of one handler in one minute. */
 export interface CallSums {
   readonly installationId: string;
   /** ISO 8601, a whole minute. */
@@ -20,7 +20,7 @@ export interface CallSums {
   readonly buckets: readonly number[];
   readonly lastAt: string;
 }
-/** What an installation used within one minute. */
+/** Resource use of an installation in one minute. */
 export interface UsageSums {
   readonly installationId: string;
   readonly minute: string;
@@ -34,18 +34,18 @@ export interface UsageSums {
 }
 
 /**
- * The installations that are still there, held until the rows that name them are in. In order everywhere, so that two
- * supervisors never wait for each other.
+ * Locks the installations that still exist, so that their rows can refer to them. Always in the order of ids, so that two
+ * supervisors cannot deadlock.
  */
-const THERE = `JOIN (SELECT id FROM installations WHERE id IN (SELECT "installationId" FROM given)
+const LOCK_INSTALLATIONS = `JOIN (SELECT id FROM installations WHERE id IN (SELECT "installationId" FROM given)
                       ORDER BY id FOR KEY SHARE) i ON i.id = g."installationId"`;
 
-/** Adds sums to those that are there. Rows of installations that are gone are left out. */
+/** Adds to the stored sums. Skips deleted installations. */
 export async function addCallSums(pool: Pool, sums: readonly CallSums[]): Promise<void> {
   await pool.query(
     `WITH given AS (SELECT * FROM json_to_recordset($1::json) AS r("installationId" text, minute timestamptz, kind text,
        name text, calls int, errors int, timeouts int, cancels int, "durationMs" float8, buckets int[], "lastAt" timestamptz))
-     INSERT INTO call_minutes AS t SELECT g.* FROM given g ${THERE} ORDER BY 1, 2, 3, 4
+     INSERT INTO call_minutes AS t SELECT g.* FROM given g ${LOCK_INSTALLATIONS} ORDER BY 1, 2, 3, 4
      ON CONFLICT (installation_id, minute, kind, name) DO UPDATE
        SET calls = t.calls + excluded.calls, errors = t.errors + excluded.errors,
            timeouts = t.timeouts + excluded.timeouts, cancels = t.cancels + excluded.cancels,
@@ -56,13 +56,13 @@ export async function addCallSums(pool: Pool, sums: readonly CallSums[]): Promis
   );
 }
 
-/** Adds sums to those that are there. Rows of installations that are gone are left out. */
+/** Adds to the stored sums. Skips deleted installations. */
 export async function addUsageSums(pool: Pool, sums: readonly UsageSums[]): Promise<void> {
   await pool.query(
     `WITH given AS (SELECT * FROM json_to_recordset($1::json) AS r("installationId" text, minute timestamptz,
        "hostCalls" int, denials int, "logLines" int, "droppedLines" int, restarts int, "processorMs" float8,
        "memoryMax" bigint))
-     INSERT INTO usage_minutes AS t SELECT g.* FROM given g ${THERE} ORDER BY 1, 2
+     INSERT INTO usage_minutes AS t SELECT g.* FROM given g ${LOCK_INSTALLATIONS} ORDER BY 1, 2
      ON CONFLICT (installation_id, minute) DO UPDATE
        SET host_calls = t.host_calls + excluded.host_calls, denials = t.denials + excluded.denials,
            log_lines = t.log_lines + excluded.log_lines, dropped_lines = t.dropped_lines + excluded.dropped_lines,
@@ -72,16 +72,15 @@ export async function addUsageSums(pool: Pool, sums: readonly UsageSums[]): Prom
   );
 }
 
-/** Deleted by one statement: few enough that its locks are short. */
-const SWEPT_AT_ONCE = 5_000;
+/** Rows deleted by one statement: keeps its locks short. */
+const SWEEP_BATCH = 5_000;
 
-/** Removes what is older. */
 export async function sweepRollups(pool: Pool, retentionDays: number): Promise<void> {
   for (const table of ['call_minutes', 'usage_minutes']) {
-    for (let swept = SWEPT_AT_ONCE; swept === SWEPT_AT_ONCE; ) {
+    for (let swept = SWEEP_BATCH; swept === SWEEP_BATCH; ) {
       const { rowCount } = await pool.query(
         `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${table}
-           WHERE minute < now() - make_interval(days => $1) LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
+           WHERE minute < now() - make_interval(days => $1) LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED))`,
         [retentionDays],
       );
       swept = rowCount ?? 0;
@@ -89,14 +88,14 @@ export async function sweepRollups(pool: Pool, retentionDays: number): Promise<v
   }
 }
 
-export interface Range {
+interface Range {
   /** Milliseconds since 1970. */
   readonly from: number;
   readonly to: number;
   /** Width of one point, milliseconds; a whole number of minutes. */
   readonly stepMs: number;
 }
-/** What happened from `at` on, for the width of a step. */
+/** Sums from `at` on, for the width of one step. */
 export interface Point {
   readonly at: string;
   readonly calls: number;
@@ -116,23 +115,23 @@ type PointRow = Omit<Point, 'at' | 'p50Ms' | 'p95Ms'> & { readonly at: Date; rea
 
 const WITHIN = 'installation_id = $1 AND minute >= $2 AND minute < $3';
 const BIN = "date_bin(make_interval(secs => $4), minute, '2000-01-01Z')";
-const whole = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
-/** Counts by duration, added position by position, grouped by `by`. */
-const addedBuckets = (by: string): string => `SELECT by, array_agg(n ORDER BY position) AS buckets FROM (
+const sumOf = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
+/** Adds up the histograms of each group, bucket by bucket. */
+const sumBucketsSql = (by: string): string => `SELECT by, array_agg(n ORDER BY position) AS buckets FROM (
     SELECT ${by} AS by, position, sum(n)::float8 AS n
       FROM call_minutes CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position)
      WHERE ${WITHIN} GROUP BY 1, 2) b GROUP BY by`;
 
-/** The points of a range at which something happened, oldest first. */
+/** Reads the points of a range, oldest first, without those at which nothing happened. */
 export async function readPoints(pool: Pool, installationId: string, { from, to, stepMs }: Range): Promise<Point[]> {
   const found = await pool.query<PointRow>(
-    `WITH c AS (SELECT ${BIN} AS at, ${whole('calls')} AS calls, ${whole('errors')} AS errors,
-                       ${whole('timeouts')} AS timeouts FROM call_minutes WHERE ${WITHIN} GROUP BY 1),
-          u AS (SELECT ${BIN} AS at, ${whole('host_calls')} AS "hostCalls", ${whole('denials')} AS denials,
-                       ${whole('log_lines')} AS "logLines", ${whole('dropped_lines')} AS "droppedLines",
-                       ${whole('restarts')} AS restarts, ${whole('processor_ms')} AS "processorMs",
+    `WITH c AS (SELECT ${BIN} AS at, ${sumOf('calls')} AS calls, ${sumOf('errors')} AS errors,
+                       ${sumOf('timeouts')} AS timeouts FROM call_minutes WHERE ${WITHIN} GROUP BY 1),
+          u AS (SELECT ${BIN} AS at, ${sumOf('host_calls')} AS "hostCalls", ${sumOf('denials')} AS denials,
+                       ${sumOf('log_lines')} AS "logLines", ${sumOf('dropped_lines')} AS "droppedLines",
+                       ${sumOf('restarts')} AS restarts, ${sumOf('processor_ms')} AS "processorMs",
                        max(memory_max)::float8 AS "memoryMaxBytes" FROM usage_minutes WHERE ${WITHIN} GROUP BY 1),
-          b AS (${addedBuckets(BIN)})
+          b AS (${sumBucketsSql(BIN)})
      SELECT at, coalesce(calls, 0) AS calls, coalesce(errors, 0) AS errors, coalesce(timeouts, 0) AS timeouts,
             coalesce("hostCalls", 0) AS "hostCalls", coalesce(denials, 0) AS denials,
             coalesce("logLines", 0) AS "logLines", coalesce("droppedLines", 0) AS "droppedLines",
@@ -142,27 +141,28 @@ export async function readPoints(pool: Pool, installationId: string, { from, to,
     [installationId, new Date(from), new Date(to), stepMs / 1000],
   );
   return found.rows.map(({ at, buckets, ...sums }) => ({
-    ...{ at: at.toISOString(), ...sums },
+    at: at.toISOString(),
+    ...sums,
     ...estimatePercentiles(buckets),
   }));
 }
 
-/** One handler over a range. */
+/** The calls of one handler over a range. */
 export interface HandlerSums extends Omit<CallSums, 'installationId' | 'minute' | 'durationMs' | 'buckets'> {
   readonly p50Ms: number | null;
   readonly p95Ms: number | null;
 }
 
-/** The handlers that were called within a range, by kind and name. */
+/** Reads the handlers that were called within a range, by kind and name. */
 export async function readHandlers(
   pool: Pool,
   installationId: string,
   { from, to }: Pick<Range, 'from' | 'to'>,
 ): Promise<HandlerSums[]> {
   const found = await pool.query<Omit<HandlerSums, 'lastAt'> & { lastAt: Date; buckets: number[] }>(
-    `SELECT kind, name, ${whole('calls')} AS calls, ${whole('errors')} AS errors, ${whole('timeouts')} AS timeouts,
-            ${whole('cancels')} AS cancels, max(last_at) AS "lastAt", b.buckets
-       FROM call_minutes LEFT JOIN (${addedBuckets('ROW(kind, name)')}) b ON b.by = ROW(kind, name)
+    `SELECT kind, name, ${sumOf('calls')} AS calls, ${sumOf('errors')} AS errors, ${sumOf('timeouts')} AS timeouts,
+            ${sumOf('cancels')} AS cancels, max(last_at) AS "lastAt", b.buckets
+       FROM call_minutes LEFT JOIN (${sumBucketsSql('ROW(kind, name)')}) b ON b.by = ROW(kind, name)
       WHERE ${WITHIN} GROUP BY kind, name, b.buckets ORDER BY kind, name`,
     [installationId, new Date(from), new Date(to)],
   );
@@ -183,7 +183,7 @@ export interface Handler {
   readonly name: string;
 }
 
-/** What an installation's version registers. */
+/** Lists the handlers that an installation's version registers. */
 export async function listHandlers(pool: Pool, installationId: string): Promise<Handler[]> {
   const found = await pool.query<{ registrations: unknown }>(
     'SELECT v.registrations FROM installations i JOIN versions v ON v.id = i.current_version_id WHERE i.id = $1',
@@ -192,24 +192,19 @@ export async function listHandlers(pool: Pool, installationId: string): Promise<
   const parsed = registrations.safeParse(found.rows[0]?.registrations);
   if (!parsed.success) return [];
   const { hooks, events, channel, tools, commands, providers } = parsed.data;
-  const of = (kind: string, names: readonly string[]) => names.map((name) => ({ kind, name }));
-  const isTrue = ([, registered]: [string, unknown]) => registered === true;
-  return [
-    ...of('hook', hooks),
-    ...of('event', events),
-    ...of(
-      'channel',
-      Object.entries(channel)
-        .filter(isTrue)
-        .map(([name]) => name),
-    ),
-    ...of('tools', Object.keys(tools)),
-    ...of('commands', Object.keys(commands)),
-    ...of('providers', Object.keys(providers)),
-  ];
+  const channelHandlers = Object.entries(channel).flatMap(([name, registered]) => (registered === true ? [name] : []));
+  const namesByKind = {
+    hook: hooks,
+    event: events,
+    channel: channelHandlers,
+    tools: Object.keys(tools),
+    commands: Object.keys(commands),
+    providers: Object.keys(providers),
+  };
+  return Object.entries(namesByKind).flatMap(([kind, names]) => names.map((name) => ({ kind, name })));
 }
 
-/** When each handler was called last, as far as minutes are kept. */
+/** Reads when each handler was called last, within the retention. */
 export async function readLastCalls(
   pool: Pool,
   installationId: string,

@@ -1,28 +1,28 @@
-/** From a place in a bundle back to the author's file: the maps are kept with the versions, and never left to the package. */
+/** Maps positions in a bundle to the author's files, with the source map that the host made when it built the version. */
 import { SourceMap } from 'node:module';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 
-/** Names of modules inside the bundle start with it; it keeps esbuild's own resolver, and so the disk, out of play. */
+/** esbuild namespace of a package's modules: keeps esbuild's own resolver away from the disk. */
 export const NAMESPACE = 'package';
 
-/** Frames mapped in one text; V8 writes ten a stack. */
+/** Per text; V8 writes ten per stack. */
 const FRAMES_MAX = 50;
 
-/** The text may be JSON, and stays JSON with these. */
-const PLAIN = /^[^"\\\p{Cc}]{1,200}$/u;
+/** Paths without quotes or control characters: the text may be JSON and must remain valid. */
+const PLAIN_PATH = /^[^"\\\p{Cc}]{1,200}$/u;
 
-let last: { readonly text: string; readonly map: SourceMap } | null = null;
-/** Faults of one package ask one map many times. */
-function parsed(text: string): SourceMap {
-  if (last?.text !== text) last = { text, map: new SourceMap(JSON.parse(text)) };
-  return last.map;
+/** The map used last: the errors of one package are mapped one after the other. */
+let cached: { readonly text: string; readonly map: SourceMap } | null = null;
+function parseSourceMap(text: string): SourceMap {
+  if (cached?.text !== text) cached = { text, map: new SourceMap(JSON.parse(text)) };
+  return cached.map;
 }
 
 /**
- * A text with the places of stack frames mapped to the author's files; what the map does not know stays as it is.
+ * Maps the stack frames in a text to the author's files. Frames without a mapping stay as they are.
  *
- * @param text a stranger's, of bounded length
- * @param sourceName the name the bundle was evaluated under
+ * @param text from a plugin, of limited length
+ * @param sourceName the bundle's file name in stack traces
  */
 export function mapFrames(sourceMap: string, text: string, sourceName: string): string {
   const name = sourceName.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
@@ -31,12 +31,12 @@ export function mapFrames(sourceMap: string, text: string, sourceName: string): 
     frames += 1;
     if (frames > FRAMES_MAX) return found;
     const at = mapPosition(sourceMap, { line: Number(line), column: Number(column) - 1 });
-    return at.path !== undefined && PLAIN.test(at.path) ? `${at.path}:${at.line}:${at.column}` : found;
+    return at.path !== undefined && PLAIN_PATH.test(at.path) ? `${at.path}:${at.line}:${at.column}` : found;
   });
 }
 
 /**
- * The author's place for a place in the bundle; empty where the map knows none (code that esbuild added).
+ * Maps a position in the bundle to the author's file. Empty: no mapping (code that esbuild added).
  *
  * @param sourceMap the JSON text of the bundle's map
  * @param at line from 1, column from 0
@@ -46,30 +46,30 @@ export function mapPosition(
   at: { readonly line: number; readonly column: number },
 ): Pick<ProblemLocation, 'path' | 'line' | 'column'> {
   if (at.line < 1 || at.column < 0) return {};
-  const entry = parsed(sourceMap).findEntry(at.line - 1, at.column);
+  const entry = parseSourceMap(sourceMap).findEntry(at.line - 1, at.column);
   if (!('originalSource' in entry)) return {};
-  // A package may carry its own source maps, which name whatever they like: only package files are believed.
+  // A package may contain source maps of its own, which can name any path: accept files of the package only.
   const source = String(entry.originalSource);
   if (!source.startsWith(`${NAMESPACE}:`)) return {};
   return { path: source.slice(NAMESPACE.length + 1), line: entry.originalLine + 1, column: entry.originalColumn + 1 };
 }
 
 /**
- * The first place of a stack trace that lies in the bundle, mapped to the author's file.
+ * Maps the first frame of a stack trace that lies in the bundle to the author's file.
  *
- * @param sourceName the name the bundle was evaluated under
+ * @param sourceName the bundle's file name in stack traces
  */
 export function mapStack(
   sourceMap: string,
   stack: string,
   sourceName: string,
 ): Pick<ProblemLocation, 'path' | 'line' | 'column'> {
-  const at = bundlePosition(stack, sourceName);
+  const at = findBundlePosition(stack, sourceName);
   return at ? mapPosition(sourceMap, at) : {};
 }
 
-/** The first place of a stack trace that lies in the bundle: line from 1, column from 0. */
-export function bundlePosition(stack: string, sourceName: string): { line: number; column: number } | null {
+/** Finds the first frame of a stack trace that lies in the bundle: line from 1, column from 0. */
+export function findBundlePosition(stack: string, sourceName: string): { line: number; column: number } | null {
   const start = stack.indexOf(`${sourceName}:`);
   if (start < 0) return null;
   const place = /^:(\d+):(\d+)/.exec(stack.slice(start + sourceName.length));
