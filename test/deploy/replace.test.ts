@@ -6,12 +6,13 @@ import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { killProcess, temporaryFolder } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
 import { startServiceFixture } from './service-fixture.ts';
 
 t.setTimeout(600_000);
-/** Restarts in a row; `RESTARTS=20` for the long run. */
-const RESTARTS = Number(process.env.RESTARTS ?? 2);
-const PER_SECOND = Number(process.env.REQUESTS_PER_SECOND ?? 100);
+/** Replacements in a row. */
+const RESTARTS = amount({ quick: 2, soak: 20 });
+const PER_SECOND = 100;
 
 interface Tally {
   good: number;

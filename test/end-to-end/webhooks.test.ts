@@ -1,5 +1,5 @@
 /** From a vendor's request to the plugin and back: the webhook address in front of a supervisor, with nothing between. */
-import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -7,10 +7,13 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
 import { send } from '../api/ingress/webhook-fixture.ts';
 import { signers } from '../fixtures/signers.ts';
+import { seededRandom } from '../runner/random.ts';
+import { amount } from '../runner/soak.ts';
 import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
-/** Random bodies in CI; `BODIES=10000` for the long run. */
-const BODIES = Number(process.env.BODIES ?? 60);
+/** Random bodies. */
+const BODIES = amount({ quick: 60, soak: 10_000 });
+const random = seededRandom();
 
 t.setTimeout(120_000 + 60 * BODIES);
 const secretOf = (text: string) => `whsec_${Buffer.from(text).toString('base64')}`;
@@ -63,8 +66,8 @@ t.test('every byte, header and request arrives in the plugin, in order', async (
   const expected: string[] = [];
   for (let index = 0; index < BODIES; index += 1) {
     // All 256 values first; then mostly small, now and then large.
-    const body = index === 0 ? ALL_BYTES : randomBytes(Math.floor(2 ** (randomInt(0, 1_500) / 100)));
-    const value = randomBytes(4).toString('hex');
+    const body = index === 0 ? ALL_BYTES : random.bytes(Math.floor(2 ** (random.integer(0, 1_500) / 100)));
+    const value = random.bytes(4).toString('hex');
     const answer = await post(body, { 'X-One': value, 'X-Two': 'é' });
     if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
     expected.push(`${createHash('sha256').update(body).digest('hex')} X-One=${value};X-Two=é`);
@@ -104,7 +107,7 @@ t.test('what independent signers sign is verified inside the plugin, over the ex
 /** One bit of the body is another. */
 function flipped(body: string): Buffer {
   const bytes = Buffer.from(body);
-  const at = randomInt(bytes.length);
+  const at = random.integer(0, bytes.length);
   bytes[at] = (bytes[at] ?? 0) ^ 1;
   return bytes;
 }

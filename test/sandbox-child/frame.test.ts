@@ -10,6 +10,10 @@ import {
   type Message,
 } from '../../sandbox-child/frame.ts';
 import { limits } from '../../sdk/contract/limits.ts';
+import { amount, seed } from '../runner/soak.ts';
+
+/** Random values and frames. */
+const RUNS = amount({ quick: 100, soak: 100_000 });
 
 const encode = (message: Message): Buffer => {
   const buffer = encodeFrame(message, (bytes) => Buffer.alloc(bytes));
@@ -46,6 +50,7 @@ t.test('any JSON value survives', async (t) => {
     fc.property(value, (params) => {
       t.same(roundTrip(params), JSON.parse(JSON.stringify(params)));
     }),
+    { seed, numRuns: RUNS },
   );
 });
 
@@ -141,6 +146,7 @@ t.test('random bytes are a message or an error, and never a crash', async (t) =>
       }
       return true;
     }),
+    { seed, numRuns: RUNS },
   );
   t.pass();
 });

@@ -1,13 +1,14 @@
 /**
  * The database is away: the webhook address goes on accepting, and everything is delivered when it is back, also where the
- * API was killed meanwhile. `AWAY_SECONDS=60` for the long run.
+ * API was killed meanwhile.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { eventually } from '../deploy/service-fixture.ts';
+import { amount } from '../runner/soak.ts';
 import { startStormFixture } from './storm-fixture.ts';
 
-const SECONDS = Number(process.env.AWAY_SECONDS ?? 8);
+const SECONDS = amount({ quick: 3, soak: 60 });
 /** Of the database, for what a plugin did meanwhile, milliseconds. */
 const AWAY_MS = 1_500;
 t.setTimeout((SECONDS * 2 + 180) * 1000);

@@ -1,24 +1,26 @@
 /**
  * `npm start` as a whole under load, while API, supervisor, plugin processes and PostgreSQL are killed at random: what was
- * acknowledged arrives, in order, soon. `STORM_SECONDS=600` for the long run.
+ * acknowledged arrives, in order, soon.
  */
-import { randomInt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { eventually, type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { seededRandom } from '../runner/random.ts';
+import { amount } from '../runner/soak.ts';
 import { Ledger, type Verdict } from './ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from './recorder.ts';
 import { Vendor } from './vendor.ts';
 
-const SECONDS = Number(process.env.STORM_SECONDS ?? 15);
+const SECONDS = amount({ quick: 5, soak: 600 });
 const CHANNELS = 4;
 /** Nothing waits longer for its arrival, once the storm is over, milliseconds. */
 const STUCK_MS = 30_000;
 /** Between blows, milliseconds: long enough that some of them meet a service that runs, short enough that others do not. */
-const PAUSE_MS = [1_000, 6_000] as const;
+const PAUSE_MS = amount({ quick: { min: 500, max: 2_000 }, soak: { min: 1_000, max: 6_000 } });
+const random = seededRandom();
 t.setTimeout((SECONDS + 180) * 1000);
 
 const README = `---
@@ -61,8 +63,7 @@ type Double = Verdict['doubles'][number];
 const VICTIMS = ['api/main.ts', 'supervisor/main.ts', 'plugin', 'postgres'] as const;
 
 /** @returns what was hit; null: it was not there just now */
-async function strike(service: ServiceFixture): Promise<string | null> {
-  const victim = VICTIMS[randomInt(VICTIMS.length)] ?? 'plugin';
+async function strike(service: ServiceFixture, victim: string): Promise<string | null> {
   const pid = victim === 'postgres' ? await postmaster(service) : await processOf(service, victim);
   if (pid === null) return null;
   try {
@@ -78,7 +79,7 @@ async function processOf(service: ServiceFixture, victim: string): Promise<numbe
   const below = all.filter(({ command }) =>
     victim === 'plugin' ? /bwrap|\/sandbox\//.test(command) : command.includes(victim),
   );
-  return below.length === 0 ? null : (below[randomInt(below.length)]?.pid ?? null);
+  return below.length === 0 ? null : random.pick(below).pid;
 }
 
 async function postmaster({ env }: ServiceFixture): Promise<number | null> {
@@ -94,14 +95,16 @@ t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) =>
   });
   const vendor = await settle(service, ledger);
   await vendor.openConversation();
-  const over = sleep(SECONDS * 1000);
-  const load = vendor.sendUntil(over);
+  const over = Promise.withResolvers<void>();
+  const load = vendor.sendUntil(over.promise);
   const blows: Blow[] = [];
-  for (const until = Date.now() + SECONDS * 1000; Date.now() < until; ) {
-    const victim = await strike(service);
+  for (const until = Date.now() + SECONDS * 1000; Date.now() < until || blows.length < VICTIMS.length; ) {
+    // Each victim once, then by chance.
+    const victim = await strike(service, VICTIMS[blows.length] ?? random.pick(VICTIMS));
     if (victim !== null) blows.push({ victim, at: Date.now() });
-    await sleep(randomInt(...PAUSE_MS));
+    await sleep(random.integer(PAUSE_MS.min, PAUSE_MS.max));
   }
+  over.resolve();
   await load;
   const calm = Date.now();
   await eventually(() => ledger.verdict().lost.length === 0).catch(() => undefined);

@@ -1,13 +1,15 @@
 /**
  * Supervisors killed and database connections cut while requests come in: everything that was accepted arrives once in
- * its session, in order, soon. `STORM_SECONDS` makes it longer.
+ * its session, in order, soon.
  */
-import { randomInt, randomUUIDv7 } from 'node:crypto';
+import { randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type Channel, insertChannel } from '../../db/channels/channels.ts';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { seededRandom } from '../runner/random.ts';
+import { amount } from '../runner/soak.ts';
 import {
   eventually,
   type Installed,
@@ -16,7 +18,8 @@ import {
 } from '../supervisor/supervisor-fixture.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
 
-const SECONDS = Number(process.env.STORM_SECONDS ?? 15);
+const SECONDS = amount({ quick: 5, soak: 600 });
+const random = seededRandom();
 /** Nothing may take longer from acceptance to its session, once the storm is over. */
 const STUCK_MS = 30_000;
 t.setTimeout((SECONDS + 120) * 1000);
@@ -66,8 +69,8 @@ t.test('nothing is lost, doubled, reordered or stuck', async (t) => {
   const until = Date.now() + SECONDS * 1000;
   let kills = 0;
   while (Date.now() < until) {
-    await sleep(randomInt(500, 2_500));
-    if (randomInt(3) === 0) {
+    await sleep(random.integer(500, amount({ quick: 1_000, soak: 2_500 })));
+    if (random.integer(0, 3) === 0) {
       await storage.pool.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
           WHERE application_name = 'bulkhead-supervisor' AND datname = current_database()`,

@@ -1,18 +1,21 @@
 /** What arrives at a webhook address is written as it came, before the vendor is answered. */
-import { createHash, randomBytes, randomInt } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { connect as connectSocket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { replaceAddress } from '../../../db/channels/channels.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { seededRandom } from '../../runner/random.ts';
+import { amount } from '../../runner/soak.ts';
 import { openWebhookFixture } from './webhook-fixture.ts';
 
 const fixture = await openWebhookFixture(t);
 const rowOf = async (id: string) => (await fixture.pool.query('SELECT * FROM deliveries WHERE id = $1', [id])).rows[0];
 
-/** Random bodies in CI; `BODIES=10000` for the long run. */
-const BODIES = Number(process.env.BODIES ?? 1_000);
+/** Random ones, after one of each of the 256 bytes. */
+const BODIES = amount({ quick: 1_000, soak: 10_000 });
+const random = seededRandom();
 
 t.test('any method, bytes and headers', async (t) => {
   const { routingId, id: channelId } = await fixture.connect();
@@ -36,10 +39,11 @@ t.test('bodies and headers are exact, whatever they hold', async (t) => {
   const sent = new Map<string, { digest: string; headers: string[] }>();
   const one = async (index: number): Promise<void> => {
     // Mostly small, now and then large, and each of the 256 values early on.
-    const size = index < 256 ? 1 : Math.floor(2 ** (randomInt(0, 1_600) / 100));
-    const body = index < 256 ? Buffer.of(index) : randomBytes(size);
+    const size = index < 256 ? 1 : Math.floor(2 ** (random.integer(0, 1_600) / 100));
+    const body = index < 256 ? Buffer.of(index) : random.bytes(size);
     const values = Array.from({ length: 3 }, () =>
-      randomBytes(6)
+      random
+        .bytes(6)
         .toString('latin1')
         .replace(/[^\t\x20-\x7e\x80-\xff]|^\s|\s$/g, 'x'),
     );

@@ -1,18 +1,17 @@
-/**
- * What large and hostile uploads cost the real API process. Ten at once, each of UPLOAD_TEST_MB (default 256, the most
- * there is; a smaller one for a slow disk).
- */
+/** What large and hostile uploads cost the real API process, ten of them at once. */
 import { readdir } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import t from 'tap';
+import { amount } from '../../runner/soak.ts';
 import { startApiProcess } from '../api-process.ts';
 import { fileList, MINIMAL, MINIMAL_INTROSPECTION, multipartOf } from './packages.ts';
 import { craftZip, zipOfSize } from './zip-crafting.ts';
 
 const MIB = 1024 * 1024;
 const AT_ONCE = 10;
-const UPLOAD_BYTES = Number(process.env.UPLOAD_TEST_MB ?? 256) * MIB;
+/** 256 MB is the most there is. Ten of 40 MB that were held in memory would be found too. */
+const UPLOAD_BYTES = amount({ quick: 40, soak: 256 }) * MIB;
 const PIECE_BYTES = 256 * 1024;
 /** The first request of each kind loads code; this many bring the process to its usual size. */
 const WARM_UP = 5;

@@ -12,6 +12,7 @@ import {
   linkOutcomes,
   startChain,
 } from '../../../supervisor/calls/chain.ts';
+import { amount, seed } from '../../runner/soak.ts';
 
 const link = { installationId: 'i1', slug: 'one' };
 const fold = (hook: HookName, context: Fields, result: LinkResult) =>
@@ -111,7 +112,7 @@ t.test('whatever the links answer, the context stays valid and the trace tells a
       if (!hooks[hook].cancellable && state.cancelled) return false;
       return hooks[hook].context.safeParse(state.context).success;
     }),
-    { numRuns: 2_000 },
+    { seed, numRuns: amount({ quick: 2_000, soak: 200_000 }) },
   );
   t.pass('2,000 chains');
 });
