@@ -1,16 +1,16 @@
-/** What the catalog shows to an account: every listed plugin and its own private ones. */
+/** Reads pages of the catalog: every listed plugin, and the account's own private ones. */
 import type { Pool } from 'pg';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 
-/** What everybody sees. Word for word the condition of the catalog's partial indexes. */
+/** Visible to every account. Must equal the condition of the catalog's partial indexes. */
 export const LISTED = `p.visibility = 'listed' AND p.blocked_reason IS NULL AND p.deleted_at IS NULL`;
-/** What the account $1 sees besides. */
+/** Visible to the account $1 in addition. */
 export const OWN = `p.visibility = 'private' AND p.deleted_at IS NULL AND p.owner_id = $1`;
 
 /**
- * One page of the catalog, by slug. Listed and own ones are read apart, each in the order of an index, so that a page
- * costs the same however many plugins there are.
+ * Reads one page, by slug. Listed and own plugins are read separately, each in index order, so that a page costs the same
+ * however many plugins exist.
  */
 export async function pageCatalog(pool: Pool, accountId: string, query: PageQuery): Promise<Page<Plugin>> {
   const part = (seen: string) => `(SELECT p.id FROM plugins p WHERE ${seen} AND p.slug > $2 ORDER BY p.slug LIMIT $3)`;

@@ -1,35 +1,37 @@
-/** How differently two words are spelled. */
+/** Edit distance with transpositions (optimal string alignment), also against the beginning of a word. */
 
-/** Letters of a word that may be wrong, for every so many it has. */
-const CHARS_PER_ERROR = 4;
-/** Far from every word beyond this: a longer text is not a misspelt word. Also what one comparison costs at most. */
-const ERRORS_MAX = 2;
+/** One edit is allowed for this many letters. */
+const CHARS_PER_EDIT = 4;
+const EDITS_MAX = 2;
 
-/** Wrong letters that a word may have and still be taken for another; 0: it is too short to guess at. */
+/** Edits after which a word still counts as misspelt; 0: the word is too short to guess. */
 export function maxEdits(word: string): number {
-  return Math.min(ERRORS_MAX, Math.floor([...word].length / CHARS_PER_ERROR));
+  return Math.min(EDITS_MAX, Math.floor([...word].length / CHARS_PER_EDIT));
 }
 
 /**
- * Letters to put in, take out, change or swap with their neighbour until one word is the other.
+ * Counts the insertions, deletions, substitutions and transpositions between two words.
  *
- * @param begun the first may be only the beginning of the second: its end is nearest to whatever part of it fits best
+ * @param isPrefix compares `typed` with the beginning of `word` that fits best
  */
-export function countEdits(typed: string, word: string, begun: boolean): number {
-  const [from, to] = [[...typed], [...word]];
+export function countEdits(typed: string, word: string, isPrefix: boolean): number {
+  const from = [...typed];
+  const to = [...word];
   let beforeLast: number[] = [];
   let last = to.map((_, column) => column + 1);
   last.unshift(0);
   for (const [row, letter] of from.entries()) {
     const next = [row + 1];
     for (const [column, other] of to.entries()) {
-      const [above, left, across] = [last[column + 1] ?? 0, next[column] ?? 0, last[column] ?? 0];
-      let errors = Math.min(above + 1, left + 1, across + (letter === other ? 0 : 1));
-      const swapped = row > 0 && column > 0 && letter === to[column - 1] && from[row - 1] === other;
-      if (swapped) errors = Math.min(errors, (beforeLast[column - 1] ?? 0) + 1);
-      next.push(errors);
+      const deletion = (last[column + 1] ?? 0) + 1;
+      const insertion = (next[column] ?? 0) + 1;
+      const substitution = (last[column] ?? 0) + (letter === other ? 0 : 1);
+      const isSwapped = row > 0 && column > 0 && letter === to[column - 1] && from[row - 1] === other;
+      const transposition = isSwapped ? (beforeLast[column - 1] ?? 0) + 1 : Number.POSITIVE_INFINITY;
+      next.push(Math.min(deletion, insertion, substitution, transposition));
     }
-    [beforeLast, last] = [last, next];
+    beforeLast = last;
+    last = next;
   }
-  return begun ? Math.min(...last) : (last.at(-1) ?? 0);
+  return isPrefix ? Math.min(...last) : (last.at(-1) ?? 0);
 }

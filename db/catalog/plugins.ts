@@ -1,4 +1,4 @@
-/** Plugins: who owns them, under which slug, and whether the catalog shows them. */
+/** Plugins: owner, slug and visibility in the catalog. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
@@ -8,7 +8,7 @@ export interface Plugin {
   readonly id: string;
   readonly ownerId: string;
   readonly ownerName: string;
-  /** An operator verified the owner: the plugin's tier is `verified`. */
+  /** An operator verified the owner, so the plugin's tier is `verified`. */
   readonly ownerVerified: boolean;
   readonly slug: string;
   readonly displayName: string;
@@ -27,7 +27,7 @@ export interface NewPlugin {
   readonly description: string;
 }
 export interface PageQuery {
-  /** Rows at most. */
+  /** Maximum number of rows. */
   readonly limit: number;
   readonly cursor?: string | undefined;
 }
@@ -38,10 +38,10 @@ export const PLUGIN_COLUMNS = `p.id, p.owner_id AS "ownerId", o.name AS "ownerNa
   p.deprecation_message AS "deprecationMessage", p.blocked_reason AS "blockedReason",
   p.latest_version_id AS "latestVersionId", p.created_at AS "createdAt", p.updated_at AS "updatedAt"`;
 const SELECT = `SELECT ${PLUGIN_COLUMNS} FROM plugins p JOIN accounts o ON o.id = p.owner_id`;
-/** A deleted one stays as a row until its last installation is removed, and is there for nobody. */
+/** The row of a deleted plugin remains until its last installation is removed. */
 const PRESENT = 'p.deleted_at IS NULL';
 
-/** Makes a plugin. Null: the slug is in use, or was published under before and stays reserved. */
+/** Null: the slug is in use, or reserved because a version was once published under it. */
 export async function insertPlugin(pool: ClientBase | Pool, plugin: NewPlugin): Promise<Plugin | null> {
   const id = randomUUIDv7();
   const made = await pool.query(
@@ -64,8 +64,8 @@ export async function findPluginBySlug(pool: ClientBase | Pool, slug: string): P
 }
 
 /**
- * Reads a plugin and keeps its row until the transaction ends. Everything that changes which version is the latest
- * takes it `exclusive`; an install takes it `shared`, so that it cannot miss a publish that commits meanwhile.
+ * Reads a plugin and locks its row until the transaction ends. A change of the latest version locks it `exclusive`; an
+ * install locks it `shared`, so that it cannot miss a concurrent publish.
  */
 export async function lockPlugin(tx: ClientBase, id: string, mode: 'exclusive' | 'shared'): Promise<Plugin | null> {
   const strength = mode === 'exclusive' ? 'FOR UPDATE' : 'FOR SHARE';
@@ -82,17 +82,16 @@ export async function pagePlugins(pool: Pool, ownerId: string, query: PageQuery)
   return toPage(found.rows, query.limit, (row) => row.id);
 }
 
-/** Keeps a slug taken for ever. */
+/** Reserves a slug for ever. */
 export async function reserveSlug(tx: ClientBase, slug: string): Promise<void> {
   await tx.query('INSERT INTO reserved_slugs (slug) VALUES ($1) ON CONFLICT DO NOTHING', [slug]);
 }
 
-/** Records which version is the latest now; null: none is left. */
+/** @param versionId null: no published version is left */
 export async function setLatestVersion(tx: ClientBase, id: string, versionId: string | null): Promise<void> {
   await tx.query('UPDATE plugins SET latest_version_id = $2, updated_at = now() WHERE id = $1', [id, versionId]);
 }
 
-/** Shows a plugin in the catalog or takes it out. */
 export async function setVisibility(
   tx: ClientBase,
   id: string,
@@ -107,18 +106,18 @@ export async function setVisibility(
 }
 
 /**
- * Deletes a plugin for everybody, and gives its slug free: it was never published under, or it is reserved. The row goes
- * with the last of its installations, which are told and removed first.
+ * Marks a plugin as deleted and frees its slug, unless it is reserved. `sweepDeletedPlugins` removes the row when its last
+ * installation is removed.
  */
 export async function deletePlugin(tx: ClientBase, id: string): Promise<void> {
-  // No slug holds a tilde, so the changed one stands in nobody's way.
+  // A valid slug contains no tilde, so the changed one cannot conflict.
   await tx.query(
     `UPDATE plugins SET deleted_at = now(), visibility = 'private', slug = slug || '~' || id WHERE id = $1`,
     [id],
   );
 }
 
-/** Removes the rows of deleted plugins that no installation holds any more. */
+/** Removes the rows of deleted plugins that have no installations left. */
 export async function sweepDeletedPlugins(pool: ClientBase | Pool): Promise<number> {
   const swept = await pool.query(
     `DELETE FROM plugins p

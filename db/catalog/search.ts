@@ -1,7 +1,6 @@
 /**
- * Searching the catalog. Better matches come first: the very slug or name, then words of slug and name, of the
- * description, of the readme; among equals the more installed, then by slug. Only where nothing matches, the words are taken
- * for misspelt ones and what they may have meant is searched.
+ * Searches the catalog. Results are ordered by tier (exact slug or name, words of slug and name, of the description, of the
+ * readme), then by installations, then by slug. If nothing matches, the search is repeated with spelling suggestions.
  */
 import type { Pool } from 'pg';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -11,147 +10,155 @@ import { LISTED, OWN } from './catalog.ts';
 import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 import { SIMILARITY_MIN, suggestWords } from './spelling-suggestions.ts';
 
-/** Words of a query that are looked at. */
+/** Further words of a query are ignored. */
 const TERMS_MAX = 8;
-/** Shorter beginnings of a word stand in nearly every readme: they are looked for as whole words there. Characters. */
+/** Nearly every readme matches a shorter prefix, so shorter terms match whole words there. */
 const PREFIX_MIN_CHARS = 3;
-/**
- * Matches that are gathered by a word's index and then put in order. Of a word that more plugins have, the first are found
- * sooner by looking through them in order.
- */
+/** Matches read from the text index and then sorted. For more frequent words, a scan in result order is faster. */
 const GATHERED_MAX = 2_000;
-/** What misspelt words find at most: they are guesses, and have no further pages. */
-const GUESSES_MAX = 20;
+/** Results of a search by suggestions, which has a single page. */
+const SUGGESTED_MAX = 20;
 
-/** What a query looks for. */
-interface Wanted {
+interface SearchTerms {
   /** The words as a slug. */
   readonly slug: string;
-  /** As it was typed. */
+  /** As typed. */
   readonly name: string;
-  /** `to_tsquery` for titles: every word, the last one or its beginning. */
+  /** `to_tsquery` for titles: all words, the last one as a prefix. */
   readonly title: string;
-  /** The same for prose. */
+  /** The same for description and readme. */
   readonly prose: string;
-  /** The words alone. */
   readonly terms: readonly string[];
 }
 /**
- * The kinds of match, best first. Each may use the values of the ones before it: `$5` to `$8`.
+ * Best first. Each condition may use the values of the tiers before it: `$5` to `$8`.
  *
- * `walked` plugins are looked through in order before a word's index is asked: enough for a page of a word that every
- * twentieth has, whose index entries alone would take longer to read. Readmes are long, and hold most common words.
+ * `walked`: number of plugins scanned in result order before the text index is used. For a word that every twentieth plugin
+ * contains, this fills a page faster than its index entries can be read. Readmes are long and contain most common words.
  */
 const TIERS = [
   {
     condition: '(p.slug = $5 OR lower(p.display_name) = $6)',
-    valuesOf: ({ slug, name }: Wanted) => [slug, name],
+    valuesOf: ({ slug, name }: SearchTerms) => [slug, name],
     walked: 0,
   },
-  { condition: `p.title_words @@ to_tsquery('simple', $7)`, valuesOf: ({ title }: Wanted) => [title], walked: 600 },
-  { condition: `p.summary_words @@ to_tsquery('english', $8)`, valuesOf: ({ prose }: Wanted) => [prose], walked: 400 },
+  {
+    condition: `p.title_words @@ to_tsquery('simple', $7)`,
+    valuesOf: ({ title }: SearchTerms) => [title],
+    walked: 600,
+  },
+  {
+    condition: `p.summary_words @@ to_tsquery('english', $8)`,
+    valuesOf: ({ prose }: SearchTerms) => [prose],
+    walked: 400,
+  },
   { condition: `p.readme_words @@ to_tsquery('english', $8)`, valuesOf: () => [], walked: 200 },
 ] as const;
 
-/** Where a page begins: after this row of this tier. */
-interface Place {
+/** A page starts after this row of this tier. */
+interface Position {
   readonly tier: number;
   readonly rank: number;
   readonly slug: string;
 }
 interface Hit extends Plugin {
   readonly rank: number;
-  /** There are too many to gather: these are not surely the first. */
+  /** More than `GATHERED_MAX` matches: these rows may not be the first ones. */
   readonly tooMany: boolean;
 }
-const START: Place = { tier: 0, rank: -32_768, slug: '' };
+const START: Position = { tier: 0, rank: -32_768, slug: '' };
 
-/** One page of what a text finds for an account. */
 export async function searchCatalog(
   pool: Pool,
   accountId: string,
   text: string,
   query: PageQuery,
 ): Promise<Page<Plugin>> {
-  const place = readPlace(query.cursor);
-  const wanted = wantedBy(text);
-  if (!wanted) return { items: [], nextCursor: null };
+  const start = decodePosition(query.cursor);
+  const search = parseQuery(text);
+  if (!search) return { items: [], nextCursor: null };
   return inTransaction(pool, async (tx) => {
-    // How common a beginning of a word is, the planner cannot know: it is kept from reading every readme by a wrong guess.
+    // The planner cannot estimate how common a prefix is: keep it from a sequential scan over all readmes.
     await tx.query(
       `SELECT set_config('enable_seqscan', 'off', true), set_config('pg_trgm.word_similarity_threshold', $1, true)`,
       [String(SIMILARITY_MIN)],
     );
-    const page = await readTiers(tx, accountId, wanted, query.limit, place);
+    const page = await readTiers(tx, accountId, search, query.limit, start);
     if (page.items.length > 0 || query.cursor) return page;
-    const meant = wantedInstead(wanted, await suggestWords(tx, accountId, wanted.terms));
-    if (!meant) return page;
-    const guesses = await readTiers(tx, accountId, meant, Math.min(query.limit, GUESSES_MAX), START);
-    return { items: guesses.items, nextCursor: null };
+    const corrected = addSuggestions(search, await suggestWords(tx, accountId, search.terms));
+    if (!corrected) return page;
+    const suggested = await readTiers(tx, accountId, corrected, Math.min(query.limit, SUGGESTED_MAX), START);
+    return { items: suggested.items, nextCursor: null };
   });
 }
 
 async function readTiers(
   tx: Transaction,
   accountId: string,
-  wanted: Wanted,
+  search: SearchTerms,
   limit: number,
-  place: Place,
+  start: Position,
 ): Promise<Page<Plugin>> {
   const items: Plugin[] = [];
-  for (let from = place; from.tier < TIERS.length; from = { ...START, tier: from.tier + 1 }) {
+  for (let from = start; from.tier < TIERS.length; from = { ...START, tier: from.tier + 1 }) {
     const left = limit - items.length;
-    const hits = await readTier(tx, accountId, wanted, from, left + 1);
-    const taken = hits.slice(0, left);
-    items.push(...taken);
-    // One more than fits, be it of this tier or the next, says that there is another page.
-    if (hits.length > left) return { items, nextCursor: writePlace(taken.at(-1) ?? from, from.tier) };
+    const hits = await readTier(tx, accountId, search, from, left + 1);
+    const fitting = hits.slice(0, left);
+    items.push(...fitting);
+    // One hit more than fits, of this tier or a later one, means that there is another page.
+    if (hits.length > left) return { items, nextCursor: encodePosition(fitting.at(-1) ?? from, from.tier) };
   }
   return { items, nextCursor: null };
 }
 
-/** The words of a query. Null: it has none. */
-function wantedBy(text: string): Wanted | null {
+/** Null: the query contains no words. */
+function parseQuery(text: string): SearchTerms | null {
   const words = text.normalize('NFKC').toLowerCase();
   const terms = (words.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).slice(0, TERMS_MAX);
   if (terms.length === 0) return null;
-  // Only the last word may be unfinished: a beginning costs the index all words that begin so.
+  // Only the last word is a prefix, because a prefix reads the index entries of all words that start with it.
   const last = terms.length - 1;
-  const begun = (term: string, at: number, fromChars: number) =>
-    at === last && term.length >= fromChars ? `${term}:*` : term;
+  const toQueryTerm = (term: string, index: number, minChars: number) =>
+    index === last && term.length >= minChars ? `${term}:*` : term;
   return {
     slug: terms.join('-'),
     name: words.trim(),
-    title: terms.map((term, at) => begun(term, at, 1)).join(' & '),
-    prose: terms.map((term, at) => begun(term, at, PREFIX_MIN_CHARS)).join(' & '),
+    title: terms.map((term, index) => toQueryTerm(term, index, 1)).join(' & '),
+    prose: terms.map((term, index) => toQueryTerm(term, index, PREFIX_MIN_CHARS)).join(' & '),
     terms,
   };
 }
 
 /**
- * The same with what its words may have meant, each beside the word as it was typed: that may be a right one which only
- * stands in no title. Null: none may have meant another.
+ * Searches for the suggestions as alternatives to each typed word, which may be correct but not part of any title. Null:
+ * there are no suggestions.
  */
-function wantedInstead(wanted: Wanted, meant: readonly (readonly string[])[]): Wanted | null {
-  const isNew = wanted.terms.some((term, at) => meant[at]?.some((word) => word !== term));
+function addSuggestions(search: SearchTerms, suggestions: readonly (readonly string[])[]): SearchTerms | null {
+  const isNew = search.terms.some((term, index) => suggestions[index]?.some((word) => word !== term));
   if (!isNew) return null;
-  const either = wanted.terms.map(
-    (term, at) => `(${[...new Set([term, ...(meant[at] ?? [])])].map(quoted).join('|')})`,
+  const alternatives = search.terms.map(
+    (term, index) => `(${[...new Set([term, ...(suggestions[index] ?? [])])].map(quoteTerm).join('|')})`,
   );
-  const query = either.join(' & ');
-  return { ...wanted, title: query, prose: query };
+  const query = alternatives.join(' & ');
+  return { ...search, title: query, prose: query };
 }
 
-/** A word for `to_tsquery`, whatever it holds. */
-const quoted = (word: string): string => `'${word.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
+/** Quotes a word for `to_tsquery`. */
+const quoteTerm = (word: string): string => `'${word.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 
-/** Rows of one tier that no better tier has, after a place. */
-async function readTier(tx: Transaction, accountId: string, wanted: Wanted, from: Place, rows: number): Promise<Hit[]> {
+/** Reads the rows of one tier that are in no better tier. */
+async function readTier(
+  tx: Transaction,
+  accountId: string,
+  search: SearchTerms,
+  from: Position,
+  rows: number,
+): Promise<Hit[]> {
   const tiers = TIERS.slice(0, from.tier + 1);
   const matches = tiers
     .map(({ condition }, tier) => (tier === from.tier ? condition : `NOT ${condition}`))
     .join(' AND ');
-  const values = [accountId, from.rank, from.slug, rows, ...tiers.flatMap(({ valuesOf }) => valuesOf(wanted))];
+  const values = [accountId, from.rank, from.slug, rows, ...tiers.flatMap(({ valuesOf }) => valuesOf(search))];
   const found = `${matches} AND (p.install_rank, p.slug) > ($2, $3)`;
   const part = (seen: string) => `SELECT p.id, p.install_rank, p.slug FROM plugins p WHERE ${seen} AND ${found}`;
   const inOrder = 'ORDER BY install_rank, slug LIMIT $4';
@@ -176,17 +183,17 @@ async function readTier(tx: Transaction, accountId: string, wanted: Wanted, from
   return (await tx.query<Hit>(select(`(${part(LISTED)} ${inOrder})`, 'false'), values)).rows;
 }
 
-const writePlace = ({ rank, slug }: Pick<Place, 'rank' | 'slug'>, tier: number): string =>
+const encodePosition = ({ rank, slug }: Pick<Position, 'rank' | 'slug'>, tier: number): string =>
   encodeCursor(`${tier} ${rank} ${slug}`);
 
-/** @throws Problem `bad_request` for a cursor that no search gave */
-function readPlace(cursor: string | undefined): Place {
+/** @throws Problem `bad_request` for an invalid cursor */
+function decodePosition(cursor: string | undefined): Position {
   const key = decodeCursor(cursor);
   if (key === null) return START;
   const [, tier, rank, slug] = /^([0-3]) (-?\d{1,5}) ([a-z0-9-]*)$/.exec(key) ?? [];
   if (tier !== undefined && slug !== undefined)
     return { tier: Number(tier), rank: Math.min(0, Math.max(Number(rank), START.rank)), slug };
-  throw new Problem('bad_request', 'cursor is not one that a search gave.', {
-    errors: [{ field: 'cursor', message: 'unknown cursor' }],
+  throw new Problem('bad_request', 'cursor is invalid. Use the nextCursor of a search with the same query.', {
+    errors: [{ field: 'cursor', message: 'is invalid' }],
   });
 }

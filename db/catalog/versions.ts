@@ -1,11 +1,11 @@
-/** Versions and drafts: immutable rows, but for the yank of a version and the replacement of a draft. */
+/** Versions and drafts. Rows are immutable, except that a version can be yanked and a draft is replaced. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 
 export type VersionStatus = 'published' | 'yanked' | 'draft';
-/** What a build of a package yields, before it is a version. */
+/** The result of building a package. */
 export interface BuiltPackage {
   readonly sourceSha256: string;
   readonly bundleSha256: string;
@@ -50,9 +50,9 @@ const COLUMNS = `v.id, v.plugin_id AS "pluginId", v.semver AS "semVer", v.status
   v.added_capabilities AS "addedCapabilities", v.discovered, v.created_at AS "createdAt", v.yanked_at AS "yankedAt"`;
 
 /**
- * Writes a version with its files, in the transaction that holds the plugin's row.
+ * Inserts a version with its files, in the transaction that has locked the plugin's row.
  *
- * @param semVer null: the draft; an earlier draft has been removed
+ * @param semVer null: a draft; the previous one must be deleted already
  */
 export async function insertVersion(
   tx: ClientBase,
@@ -102,14 +102,14 @@ export async function findVersion(pool: ClientBase | Pool, id: string): Promise<
   return found.rows[0] ?? null;
 }
 
-/** Many versions by id, in no order. */
+/** In no particular order. */
 export async function findVersions(pool: ClientBase | Pool, ids: readonly string[]): Promise<Version[]> {
   if (ids.length === 0) return [];
   const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
   return found.rows;
 }
 
-/** All versions of a plugin, the draft among them, oldest first. */
+/** Oldest first, including the draft. */
 export async function listVersions(pool: ClientBase | Pool, pluginId: string): Promise<Version[]> {
   const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 ORDER BY v.id`, [
     pluginId,
@@ -117,7 +117,7 @@ export async function listVersions(pool: ClientBase | Pool, pluginId: string): P
   return found.rows;
 }
 
-/** A version that can be installed by its number. */
+/** A version that can be pinned. */
 export interface PublishedVersion {
   readonly id: string;
   readonly semVer: string;
@@ -126,7 +126,7 @@ export interface PublishedVersion {
   readonly manifest: Manifest;
 }
 
-/** Versions of a plugin that are not yanked, the last published first. */
+/** Newest first, without yanked versions. */
 export async function listPublishedVersions(pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> {
   const found = await pool.query<PublishedVersion>(
     `SELECT id, semver AS "semVer", created_at AS "createdAt", capabilities, manifest FROM versions
@@ -136,19 +136,19 @@ export async function listPublishedVersions(pool: Pool, pluginId: string, limit:
   return found.rows;
 }
 
-/** Whether a number was ever used for a plugin, yanked ones included. */
+/** Includes yanked versions. */
 export async function versionExists(pool: ClientBase | Pool, pluginId: string, semVer: string): Promise<boolean> {
   const found = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer]);
   return found.rows.length > 0;
 }
 
-/** The readme of a version, without frontmatter. */
+/** Without frontmatter. */
 export async function readReadme(pool: ClientBase | Pool, versionId: string): Promise<string> {
   const found = await pool.query<{ readme: string }>('SELECT readme FROM versions WHERE id = $1', [versionId]);
   return found.rows[0]?.readme ?? '';
 }
 
-/** The files of a version, by path. */
+/** By path. */
 export async function listFiles(pool: ClientBase | Pool, versionId: string): Promise<VersionFile[]> {
   const found = await pool.query<VersionFile>(
     `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1
@@ -158,7 +158,6 @@ export async function listFiles(pool: ClientBase | Pool, versionId: string): Pro
   return found.rows;
 }
 
-/** One file of a version, by its exact path. */
 export async function findFile(pool: ClientBase | Pool, versionId: string, path: string): Promise<VersionFile | null> {
   const found = await pool.query<VersionFile>(
     'SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1 AND path = $2',
@@ -167,7 +166,7 @@ export async function findFile(pool: ClientBase | Pool, versionId: string, path:
   return found.rows[0] ?? null;
 }
 
-/** The files of a version below a folder, by path, at most `limit`. */
+/** By path. */
 export async function listFilesBelow(
   pool: ClientBase | Pool,
   versionId: string,
@@ -182,19 +181,18 @@ export async function listFilesBelow(
   return found.rows;
 }
 
-/** Yanks a published version. */
 export async function markYanked(tx: ClientBase, id: string): Promise<void> {
   await tx.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1 AND status = 'published'`, [
     id,
   ]);
 }
 
-/** Removes a plugin's draft. Nothing may run it any more. */
+/** No installation may run the draft any more. */
 export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<void> {
   await tx.query(`DELETE FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
 }
 
-/** Which of these blobs a version names: as one of its files, its bundle or its source map. */
+/** Which of these blobs are in use: as a version's file, bundle or source map, or as media. */
 export async function findUsedBlobs(pool: ClientBase | Pool, names: readonly string[]): Promise<Set<string>> {
   const found = await pool.query<{ name: string }>(
     `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)

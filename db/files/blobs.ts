@@ -1,13 +1,13 @@
-/** Package files and bundles on disk, named by their SHA-256: written once, verified when read, never changed. */
+/** Content-addressed store of package files and bundles: named by SHA-256, written once, verified when read. */
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { type Places, sweepUnused } from './blob-sweep.ts';
+import { type BlobFolders, sweepUnused } from './blob-sweep.ts';
 import { syncPath } from './data-dir.ts';
 
-/** Files that are made durable at once: hides the latency of fsync without filling the disk's queue. */
+/** Files written at once: hides the latency of fsync without filling the disk's queue. */
 const COMMIT_CONCURRENCY = 16;
 const SHA256 = /^[0-9a-f]{64}$/;
 
@@ -16,35 +16,34 @@ export interface BlobName {
   readonly sha256: string;
   readonly sizeBytes: number;
 }
-/** A file that waits in a staging directory. */
+/** A file in a staging directory. */
 export interface StagedFile extends BlobName {
-  /** Where it waits on disk. */
   readonly stagedAt: string;
 }
-/** A directory of files that are not kept yet. Disposing it removes whatever was not committed. */
+/** A directory of files that are not blobs yet. Disposing it removes all files that were not committed. */
 export interface Staging extends AsyncDisposable {
-  /** A path in the directory for scratch files of the caller. */
+  /** Returns a new path in the directory for a scratch file. */
   scratch(): string;
-  /** Writes and hashes a file. The source's own errors pass through, and leave nothing behind. */
+  /** Writes and hashes a file. If the source throws, the file is removed. */
   add(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<StagedFile>;
-  /** Keeps these files as blobs, durably: after it resolves they survive a power cut. */
+  /** Turns these files into blobs durably (fsync). */
   commit(files: readonly StagedFile[]): Promise<void>;
 }
 export interface Blobs {
   stage(): Promise<Staging>;
-  /** Keeps bytes durably. */
+  /** Stores bytes durably. */
   put(bytes: Uint8Array): Promise<BlobName>;
-  /** The bytes of a blob, checked against its name. @throws Error when it is missing or does not match. */
+  /** @throws Error when the blob is missing or its content does not match its name */
   read(sha256: string): Promise<Buffer>;
-  /** An unchecked stream of a blob. */
+  /** Does not verify the content. */
   stream(sha256: string): Readable;
   has(sha256: string): Promise<boolean>;
-  /** Removes staging directories older than this, left by processes that were killed. */
+  /** Removes older staging directories, left by processes that were killed. */
   sweepStaging(olderThanMs: number, now: number): Promise<number>;
   /**
-   * Removes blobs older than this that nothing names. One sweep at a time; publishes may go on meanwhile.
+   * Removes older blobs that are not in use. Publishes may run at the same time, another sweep may not.
    *
-   * @param findUsed which of these names something names
+   * @param findUsed returns those of the names that are in use
    */
   sweepUnused(
     olderThanMs: number,
@@ -54,17 +53,17 @@ export interface Blobs {
 }
 
 /**
- * Opens the blob store of a data directory, making it if need be.
+ * Opens the blob store of a data directory and creates its folders if missing.
  *
- * @param dataDir `DATA_DIR`; blobs go below `blobs/`, staging below `staging/` on the same file system, so that a rename is atomic
+ * @param dataDir `DATA_DIR`; `blobs/` and `staging/` are on the same file system, so that a rename is atomic
  */
 export async function openBlobs(dataDir: string): Promise<Blobs> {
   const root = join(dataDir, 'blobs');
   const stagingRoot = join(dataDir, 'staging');
   await mkdir(root, { recursive: true, mode: 0o700 });
-  const places = { root, condemned: join(dataDir, 'condemned') };
+  const folders = { root, condemned: join(dataDir, 'condemned') };
   await mkdir(stagingRoot, { recursive: true, mode: 0o700 });
-  await mkdir(places.condemned, { recursive: true, mode: 0o700 });
+  await mkdir(folders.condemned, { recursive: true, mode: 0o700 });
   const stage = () => openStaging(root, stagingRoot);
   return {
     stage,
@@ -74,11 +73,11 @@ export async function openBlobs(dataDir: string): Promise<Blobs> {
       await staging.commit([file]);
       return { sha256: file.sha256, sizeBytes: file.sizeBytes };
     },
-    read: (sha256) => readVerified(places, sha256),
+    read: (sha256) => readVerified(folders, sha256),
     stream: (sha256) => createReadStream(pathOf(root, sha256)),
     has: async (sha256) => (await stat(pathOf(root, sha256)).catch(() => null)) !== null,
-    sweepStaging: (olderThanMs, now) => sweep(stagingRoot, now - olderThanMs),
-    sweepUnused: (olderThanMs, now, findUsed) => sweepUnused(places, now - olderThanMs, findUsed),
+    sweepStaging: (olderThanMs, now) => sweepStaging(stagingRoot, now - olderThanMs),
+    sweepUnused: (olderThanMs, now, findUsed) => sweepUnused(folders, now - olderThanMs, findUsed),
   };
 }
 
@@ -121,24 +120,24 @@ async function commit(root: string, files: readonly StagedFile[]): Promise<void>
   const directories = new Set<string>();
   for (let start = 0; start < distinct.length; start += COMMIT_CONCURRENCY) {
     const batch = distinct.slice(start, start + COMMIT_CONCURRENCY);
-    await Promise.all(batch.map((file) => keep(root, file, directories)));
+    await Promise.all(batch.map((file) => storeFile(root, file, directories)));
   }
-  // A rename is durable only once its directory is: both levels, since the first blob of a prefix makes its directory.
+  // A rename is durable only after an fsync of its directory. The root too: a first blob creates its prefix directory.
   for (const directory of [...directories, root]) await syncPath(directory);
 }
 
-async function keep(root: string, file: StagedFile, directories: Set<string>): Promise<void> {
+async function storeFile(root: string, file: StagedFile, directories: Set<string>): Promise<void> {
   const target = pathOf(root, file.sha256);
-  const known = await stat(target).catch(() => null);
-  if (known?.size === file.sizeBytes) {
-    // Fresh again, so that a sweep of unused blobs by age leaves it to the version about to name it.
+  const existing = await stat(target).catch(() => null);
+  if (existing?.size === file.sizeBytes) {
+    // Touched, so that the sweep spares it until the new version's row refers to it.
     const now = new Date();
-    const touched = await utimes(target, now, now).then(
+    const isTouched = await utimes(target, now, now).then(
       () => true,
+      // The sweep moved it away after the check.
       () => false,
     );
-    // A sweep may have taken it since the look.
-    if (touched) return;
+    if (isTouched) return;
   }
   await syncPath(file.stagedAt);
   const directory = join(root, file.sha256.slice(0, 2));
@@ -147,23 +146,24 @@ async function keep(root: string, file: StagedFile, directories: Set<string>): P
   directories.add(directory);
 }
 
-async function readVerified({ root, condemned }: Places, sha256: string): Promise<Buffer> {
+async function readVerified({ root, condemned }: BlobFolders, sha256: string): Promise<Buffer> {
   const path = pathOf(root, sha256);
-  // A sweep that takes one, sees that it was just put to use and gives it back, has it for a moment.
+  // A running sweep may hold the blob for a moment before it restores it.
   const bytes = await readFile(path)
     .catch(() => readFile(join(condemned, sha256)))
     .catch(() => readFile(path));
   const actual = createHash('sha256').update(bytes).digest('hex');
-  if (actual !== sha256) throw new Error(`blob ${sha256} is damaged on disk: its content hashes to ${actual}`);
+  if (actual !== sha256)
+    throw new Error(`Blob ${sha256} is damaged on disk: its content has the hash ${actual}. Restore it from a backup.`);
   return bytes;
 }
 
 function pathOf(root: string, sha256: string): string {
-  if (!SHA256.test(sha256)) throw new Error('a blob is named by 64 lower-case hex digits');
+  if (!SHA256.test(sha256)) throw new Error('The name of a blob must be 64 lower-case hex digits.');
   return join(root, sha256.slice(0, 2), sha256.slice(2));
 }
 
-async function sweep(stagingRoot: string, before: number): Promise<number> {
+async function sweepStaging(stagingRoot: string, before: number): Promise<number> {
   let removed = 0;
   for (const name of await readdir(stagingRoot)) {
     const path = join(stagingRoot, name);

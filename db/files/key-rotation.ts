@@ -1,41 +1,41 @@
-/** Seals every stored secret anew with the newest key, while the service runs. */
+/** Rotates the secret key while the service runs: encrypts every stored secret with a new key. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { recordAction } from '../accounts/operator-actions.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import type { SecretKeys } from './secrets.ts';
 
-/** Secrets in one transaction: each holds its row for a moment only. */
+/** Secrets per transaction: keeps row locks short. */
 const BATCH = 200;
-/** Whoever began to seal with an older key before it saw the new one has written its row by then, milliseconds. */
+/** A process that encrypts with the old key, before it sees the new one, commits within this time. Milliseconds. */
 const LATE_WRITER_MS = 1_000;
 
-export interface Rotation {
+interface Rotation {
   readonly keyId: string;
-  /** Whether this finished a rotation that was cut off, instead of making a new key. */
+  /** This call finished an interrupted rotation instead of creating a new key. */
   readonly resumed: boolean;
   readonly sealed: number;
 }
 
 /**
- * Makes a new key and seals every secret with it. Both keys open what they sealed, so no call fails meanwhile; the old one
- * stays in `DATA_DIR/keys/secrets` for the backups of before. After a `kill -9` the next call goes on with the same key.
+ * Creates a new key and encrypts every secret with it. Calls succeed meanwhile, because both keys remain. The old key stays
+ * in `DATA_DIR/keys/secrets` for older backups. After a `kill -9`, the next call continues with the same key.
  *
- * @param onProgress told how many are sealed
+ * @param onProgress receives the number of secrets so far
  */
 export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (sealed: number) => void): Promise<Rotation> {
   const resumed = keys.newest !== null && (await isUnfinished(pool, keys.newest));
   const keyId = resumed && keys.newest !== null ? keys.newest : await keys.rotate();
   let sealed = 0;
-  for (let isLate = false; ; ) {
+  for (let isRepeated = false; ; ) {
     const batch = await sealBatch(pool, keys, keyId);
     sealed += batch;
     if (batch > 0) {
       onProgress(sealed);
-    } else if (isLate) {
+    } else if (isRepeated) {
       break;
     } else {
-      isLate = true;
+      isRepeated = true;
       await sleep(LATE_WRITER_MS);
     }
   }
@@ -43,7 +43,7 @@ export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (seale
   return { keyId, resumed, sealed };
 }
 
-/** Some are sealed with the newest key and some are not. A rotation that sealed none yet is simply made again. */
+/** Whether only some secrets use the newest key. A rotation that encrypted none yet starts over. */
 async function isUnfinished(pool: Pool, newest: string): Promise<boolean> {
   const found = await pool.query<{ new: boolean; old: boolean }>(
     'SELECT coalesce(bool_or(key_id = $1), false) AS new, coalesce(bool_or(key_id < $1), false) AS old FROM installation_secrets',
@@ -52,7 +52,7 @@ async function isUnfinished(pool: Pool, newest: string): Promise<boolean> {
   return found.rows[0]?.new === true && found.rows[0].old === true;
 }
 
-/** Ids of keys sort by age. @returns how many rows it sealed. One that its user changes at this moment is waited for. */
+/** Key ids sort by age. @returns the number of rows */
 function sealBatch(pool: Pool, keys: SecretKeys, keyId: string): Promise<number> {
   return inTransaction(pool, async (tx) => {
     const found = await tx.query<{ id: string; name: string; keyId: string; sealed: Buffer }>(

@@ -1,4 +1,4 @@
-/** Installation secrets: sealed with AES-256-GCM before they reach Postgres, opened only for the child that owns them. */
+/** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
 import { createCipheriv, createDecipheriv, randomBytes, randomUUIDv7 } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,32 +6,32 @@ import type { ClientBase, Pool } from 'pg';
 import { syncPath } from './data-dir.ts';
 
 const KEY_BYTES = 32;
-/** GCM's own nonce size; random, so far fewer than 2^32 values may be sealed with one key. */
+/** Random nonces: a key must encrypt far fewer than 2^32 values. */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const CIPHER = 'aes-256-gcm';
 const KEY_FILE = /^([0-9a-f-]{36})\.key$/;
 
-export interface SealedSecret {
+interface SealedSecret {
   readonly keyId: string;
   /** Nonce, ciphertext, tag. */
   readonly sealed: Buffer;
 }
-/** The keys of a data directory. New values are sealed with the newest; old keys stay to open what they sealed. */
+/** The keys of a data directory. The newest encrypts new values; older ones remain to decrypt existing values. */
 export interface SecretKeys {
   seal(installationId: string, name: string, value: string): Promise<SealedSecret>;
   /** @throws Error when the key is not in `DATA_DIR`, or when the row was changed, moved or renamed */
   open(installationId: string, name: string, secret: SealedSecret): Promise<string>;
-  /** Makes a new key for values sealed from now on. Other processes pick it up by themselves. */
+  /** Creates a new key for future values. Other processes find it by themselves. */
   rotate(): Promise<string>;
-  /** The id of the key that new values are sealed with; null before the first. */
+  /** The id of the newest key; null without any. */
   readonly newest: string | null;
 }
 
 /**
- * Opens the secret keys below `DATA_DIR/keys/secrets`, one file a key, and makes the first one.
+ * Opens the keys in `DATA_DIR/keys/secrets`, one per file, and creates the first one.
  *
- * @param dataDir `DATA_DIR`, shared by the API (which seals) and the supervisor (which opens)
+ * @param dataDir `DATA_DIR`, shared by the API (which encrypts) and the supervisor (which decrypts)
  */
 export async function openSecretKeys(dataDir: string): Promise<SecretKeys> {
   const ring = new KeyRing(join(dataDir, 'keys', 'secrets'));
@@ -54,8 +54,8 @@ class KeyRing implements SecretKeys {
 
   async load(): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    await this.#read();
-    // Two processes starting at once may both make a key: both stay, and each opens what either sealed.
+    await this.#readKeys();
+    // Two processes may both create a key at the same time. Both keys remain, and each process reads both.
     if (this.#keys.size === 0) await this.rotate();
   }
 
@@ -77,12 +77,12 @@ class KeyRing implements SecretKeys {
   }
 
   async seal(installationId: string, name: string, value: string): Promise<SealedSecret> {
-    // Sealing is rare: it looks for a key that another process has made since.
-    await this.#read();
+    // Another process may have created a newer key.
+    await this.#readKeys();
     const keyId = this.newest ?? (await this.rotate());
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, await this.#key(keyId), nonce);
-    cipher.setAAD(boundTo(installationId, name));
+    cipher.setAAD(additionalData(installationId, name));
     const sealed = Buffer.concat([nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]);
     return { keyId, sealed };
   }
@@ -91,34 +91,35 @@ class KeyRing implements SecretKeys {
     const decipher = createDecipheriv(CIPHER, await this.#key(keyId), sealed.subarray(0, NONCE_BYTES), {
       authTagLength: TAG_BYTES,
     });
-    decipher.setAAD(boundTo(installationId, name));
+    decipher.setAAD(additionalData(installationId, name));
     decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
     const plain = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
     return Buffer.concat([plain, decipher.final()]).toString('utf8');
   }
 
   async #key(keyId: string): Promise<Buffer> {
-    if (!this.#keys.has(keyId)) await this.#read();
+    if (!this.#keys.has(keyId)) await this.#readKeys();
     const key = this.#keys.get(keyId);
-    if (!key) throw new Error(`secret key ${keyId} is not in ${this.#directory}: restore it from a backup`);
+    if (!key) throw new Error(`Secret key ${keyId} is not in ${this.#directory}. Restore it from a backup.`);
     return key;
   }
 
-  async #read(): Promise<void> {
+  async #readKeys(): Promise<void> {
     for (const name of await readdir(this.#directory)) {
       const keyId = KEY_FILE.exec(name)?.[1];
       if (!keyId || this.#keys.has(keyId)) continue;
       const key = Buffer.from(await readFile(join(this.#directory, name), 'utf8'), 'base64');
-      if (key.length !== KEY_BYTES) throw new Error(`${join(this.#directory, name)} is no 256-bit key in base64`);
+      if (key.length !== KEY_BYTES) throw new Error(`${join(this.#directory, name)} is not a 256-bit key in base64.`);
       this.#keys.set(keyId, key);
     }
   }
 }
 
-/** Ties a sealed value to its row: one that is copied to another installation or name does not open. */
-const boundTo = (installationId: string, name: string) => Buffer.from(JSON.stringify(['secret', installationId, name]));
+/** Binds a value to its row: it cannot be decrypted under another installation or name. */
+const additionalData = (installationId: string, name: string) =>
+  Buffer.from(JSON.stringify(['secret', installationId, name]));
 
-/** Seals and stores one secret. */
+/** Encrypts and stores one secret. */
 export async function saveSecret(
   tx: ClientBase | Pool,
   keys: SecretKeys,
@@ -135,12 +136,11 @@ export async function saveSecret(
   );
 }
 
-/** Forgets one secret. */
 export async function deleteSecret(tx: ClientBase | Pool, installationId: string, name: string): Promise<void> {
   await tx.query('DELETE FROM installation_secrets WHERE installation_id = $1 AND name = $2', [installationId, name]);
 }
 
-/** The names of an installation's secrets, sorted: all that ever leaves towards a user. */
+/** Sorted. Users see the names of their secrets, never the values. */
 export async function listSecretNames(tx: ClientBase | Pool, installationId: string): Promise<string[]> {
   const found = await tx.query<{ name: string }>(
     'SELECT name FROM installation_secrets WHERE installation_id = $1 ORDER BY name',
@@ -149,7 +149,7 @@ export async function listSecretNames(tx: ClientBase | Pool, installationId: str
   return found.rows.map((row) => row.name);
 }
 
-/** The value of one secret, for the host call of the child that owns it; null when it has none. */
+/** Decrypts one secret, only for the host call of the child that owns it. Null: there is none. */
 export async function readSecret(
   pool: ClientBase | Pool,
   keys: SecretKeys,

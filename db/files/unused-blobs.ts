@@ -1,44 +1,45 @@
-/** Which blobs something names, and the one sweep at a time that removes the others. */
+/** Sweeps unused blobs, in one process at a time. */
 import type { Pool } from 'pg';
 import { findUsedBlobs } from '../catalog/versions.ts';
 import type { Blobs } from './blobs.ts';
 
-/** Held by the one process that sweeps; any number of them may share the folder. A backup holds it so that none does. */
+/** Advisory lock of the process that sweeps. A backup takes it to prevent sweeps. */
 export const SWEEP_LOCK = 'bulkhead blob sweep';
-/** A publish keeps its files minutes before its version names them, at most. Milliseconds. */
+/** Far longer than a publish takes from its blobs to its version's row. Milliseconds. */
 export const SWEEP_GRACE_MS = 60 * 60_000;
 
 /**
- * Removes the blobs that nothing names.
+ * Removes blobs that no row refers to.
  *
- * @param graceMs how long one that nothing names is spared
- * @param isTrial only counts them
- * @returns how many; null when another process is at it
+ * @param graceMs spares younger blobs
+ * @param isDryRun only counts them
+ * @returns how many; null when another process is sweeping
  */
 export async function sweepBlobs(
   pool: Pool,
   blobs: Blobs,
   graceMs: number = SWEEP_GRACE_MS,
-  isTrial = false,
+  isDryRun = false,
 ): Promise<number | null> {
-  // A lock of the session: it goes with the connection, however the process ends.
+  // A session lock: Postgres releases it with the connection, however the process ends.
   const client = await pool.connect();
-  let broken = true;
+  let isBroken = true;
   let counted = 0;
   try {
-    const { rows } = await client.query<{ ours: boolean }>('SELECT pg_try_advisory_lock(hashtext($1)) AS ours', [
-      SWEEP_LOCK,
-    ]);
+    const { rows } = await client.query<{ acquired: boolean }>(
+      'SELECT pg_try_advisory_lock(hashtext($1)) AS acquired',
+      [SWEEP_LOCK],
+    );
     const findUsed = async (names: readonly string[]) => {
       const used = await findUsedBlobs(client, names);
       counted += names.length - used.size;
-      return isTrial ? new Set(names) : used;
+      return isDryRun ? new Set(names) : used;
     };
-    const removed = rows[0]?.ours ? await blobs.sweepUnused(graceMs, Date.now(), findUsed) : null;
+    const removed = rows[0]?.acquired ? await blobs.sweepUnused(graceMs, Date.now(), findUsed) : null;
     await client.query('SELECT pg_advisory_unlock_all()');
-    broken = false;
-    return removed !== null && isTrial ? counted : removed;
+    isBroken = false;
+    return removed !== null && isDryRun ? counted : removed;
   } finally {
-    client.release(broken);
+    client.release(isBroken);
   }
 }

@@ -1,9 +1,9 @@
-/** What a supervisor needs to run an account's plugins, read at once and then kept in memory until a notice. */
+/** Loads an account's plugins with everything that a supervisor needs to run them. */
 import type { ClientBase, Pool } from 'pg';
 import { type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
 
-/** The semVer a draft shows in envelopes and log lines: a version number it will never have. */
+/** The version number of drafts in envelopes and log lines. No published version has it. */
 export const DRAFT_SEM_VER = '0.0.0-draft';
 
 /** One installation with the version it runs. */
@@ -24,12 +24,12 @@ export interface InstalledPlugin {
   readonly secretNames: readonly string[];
   readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
   readonly hookOrder: number;
-  /** Why an operator stopped the plugin; null: it may run. */
+  /** Why an operator blocked the plugin; null: it is not blocked. */
   readonly blockedReason: string | null;
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
   readonly texts: Readonly<Record<string, string>>;
   readonly discovered: unknown;
-  /** Changes whenever the installation does: what makes a failed one be tried again. */
+  /** Changes with the installation; supervisors then retry a failed one. */
   readonly updatedAt: string;
 }
 
@@ -56,8 +56,8 @@ const SELECT = `
     JOIN versions v ON v.id = i.current_version_id`;
 
 /**
- * The account's installations but those being removed, in hook order. Those that may not run now are among them (paused,
- * without configuration, of a blocked plugin), so that whoever passes them over can say why.
+ * Loads the account's installations in hook order, except those being uninstalled. Includes those that cannot run (paused,
+ * not configured, blocked), so that the caller can report why it skips them.
  */
 export async function loadAccountPlugins(pool: ClientBase | Pool, accountId: string): Promise<InstalledPlugin[]> {
   const found = await pool.query<Row>(
@@ -68,11 +68,11 @@ export async function loadAccountPlugins(pool: ClientBase | Pool, accountId: str
   return found.rows.map(toInstalledPlugin);
 }
 
-/** Whether its user lets it run. `failed` ones may: the fleet decides when they are tried again. */
+/** A `failed` installation may run: the supervisor decides when to retry it. */
 export const mayRun = ({ status }: Pick<InstalledPlugin, 'status'>): boolean =>
   status === 'ready' || status === 'failed';
 
-/** One installation in whatever status, blocked or not; null when it is gone or has no version. */
+/** Loads one installation in any status. Null: it is deleted or has no version. */
 export async function loadInstalledPlugin(
   pool: ClientBase | Pool,
   installationId: string,
@@ -81,7 +81,6 @@ export async function loadInstalledPlugin(
   return found.rows[0] ? toInstalledPlugin(found.rows[0]) : null;
 }
 
-/** Whether an operator blocked the installation's plugin. */
 export async function isBlocked(pool: ClientBase | Pool, installationId: string): Promise<boolean> {
   const found = await pool.query(
     `SELECT 1 FROM installations i JOIN plugins p ON p.id = i.plugin_id

@@ -1,9 +1,9 @@
-/** Events as their user looks at them and replays them. `events.ts` is how they are delivered. */
+/** Lists and replays events for their user. `events.ts` delivers them. */
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 
-export type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
+type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
   readonly id: string;
   readonly type: string;
@@ -19,7 +19,7 @@ const COLUMNS = `id, type, state, attempts, occurred_at AS "occurredAt",
   CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
   last_error AS "lastError", finished_at AS "finishedAt", data`;
 
-/** An installation's events, newest first. */
+/** Newest first. */
 export async function pageEvents(
   pool: Pool,
   query: {
@@ -38,7 +38,7 @@ export async function pageEvents(
   return toPage(found.rows, query.limit, (row) => row.id);
 }
 
-/** Makes a finished event pending again with all its attempts; a pending one stays as it is. Null: there is none. */
+/** Makes a finished event pending again with all attempts left; leaves a pending one as it is. Null: no such event. */
 export async function replayEvent(
   tx: ClientBase,
   queues: Queues,

@@ -1,4 +1,4 @@
-/** Events to plugins: an outbox row written with the change it tells of, and a queue job that ticks until it is done. */
+/** The outbox of events to plugins: a row in the transaction of the change, and a queue job that delivers it. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
@@ -7,10 +7,10 @@ import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jo
 import { isLeaseHeldSql } from '../jobs/leases.ts';
 import type { Queues } from '../jobs/queues.ts';
 
-/** Jobs re-queued in one statement at start-up: bounds its memory, the next sweep takes the rest. */
+/** Limits the memory of one sweep; the next sweep handles the rest. */
 const SWEEP_LIMIT = 10_000;
 
-export interface NewEvent<Type extends EventName = EventName> {
+interface NewEvent<Type extends EventName = EventName> {
   readonly installationId: string;
   readonly accountId: string;
   readonly pluginId: string;
@@ -31,14 +31,11 @@ export interface ClaimedEvent {
   readonly data: Record<string, unknown>;
   readonly occurredAt: string;
   readonly attempt: number;
-  /** How many of the attempts were cut short and count as no failure. */
+  /** Attempts that were interrupted and do not count as failures. */
   readonly interruptions: number;
 }
 
-/**
- * Records an event and its queue job in the caller's transaction: both exist if and when that commits. Every attempt
- * carries the returned id.
- */
+/** Inserts an event and its queue job in the caller's transaction. @returns the event's id, the same in every attempt */
 export async function recordEvent<Type extends EventName>(
   tx: ClientBase | Pool,
   queues: Queues,
@@ -65,9 +62,9 @@ export async function recordEvent<Type extends EventName>(
 }
 
 /**
- * Claims one attempt. Null: there is nothing to do now (done, too early, or another living supervisor is at it).
+ * Claims one attempt. Null: the event is finished, not due, or claimed by another running supervisor.
  *
- * @param lease the claiming supervisor's number; it must not be at this event already
+ * @param lease the caller's lease; the caller must not be working on this event already
  */
 export async function claimEvent(pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> {
   const found = await pool.query<ClaimedEvent & { occurredAt: Date }>(
@@ -83,7 +80,7 @@ export async function claimEvent(pool: Pool, eventId: string, lease: number): Pr
   return row ? { ...row, occurredAt: new Date(row.occurredAt).toISOString() } : null;
 }
 
-/** Ends an event: delivered, skipped (the plugin has no handler for it any more) or dead (its attempts are used up). */
+/** @param state `skipped`: the plugin no longer has a handler; `dead`: its attempts are used up */
 export async function finishEvent(
   pool: Pool,
   eventId: string,
@@ -97,17 +94,14 @@ export async function finishEvent(
 }
 
 export interface EventPostponement {
-  /** Whose claim it is. */
+  /** The lease that holds the claim. */
   readonly lease: number;
   readonly afterSeconds: number;
   readonly error: string;
   readonly as: AttemptResult;
 }
 
-/**
- * Puts an event back for a later attempt; done again, it changes nothing more. A crash between the two statements is
- * healed by the sweep.
- */
+/** Schedules another attempt. Idempotent; the sweep repairs a crash between the two statements. */
 export async function postponeEvent(
   pool: Pool,
   queues: Queues,
@@ -124,18 +118,18 @@ export async function postponeEvent(
   await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, afterSeconds), group: event.installationId });
 }
 
-export interface OwnClaims {
-  /** The asking supervisor's number. */
+interface OwnClaims {
+  /** The caller's lease. */
   readonly lease: number;
-  /** The events it is really at. Other claims of its own are those it could not give back: the database was away. */
+  /** Events the caller is working on. It failed to release its other claims while the database was unavailable. */
   readonly atWork: ReadonlySet<string>;
 }
 
 /**
- * Gives a job to every pending event that has none waiting and no living supervisor at it: what a `kill -9`, of a
- * supervisor or of PostgreSQL, left behind.
+ * Queues every pending event again that has no waiting job and no running supervisor, after a `kill -9` of a supervisor or
+ * of PostgreSQL.
  *
- * @returns how many were re-queued
+ * @returns how many
  */
 export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnClaims): Promise<number> {
   const stranded = await pool.query<{ id: string; installation_id: string; delay: number }>(
@@ -155,19 +149,16 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
   return stranded.rows.length;
 }
 
-/**
- * Sets an event aside until its installation can run (it is paused or waits for configuration). The attempt does not
- * count.
- */
-export async function holdEvent(pool: Pool, eventId: string, why: string): Promise<void> {
+/** Holds an event until its installation can run: it is paused or needs configuration. The attempt does not count. */
+export async function holdEvent(pool: Pool, eventId: string, reason: string): Promise<void> {
   await pool.query(
     `UPDATE events SET claimed_by = NULL, ${countAttemptSql("'nothing'")}, next_attempt_at = 'infinity', last_error = $2
       WHERE id = $1 AND state = 'pending'`,
-    [eventId, why],
+    [eventId, reason],
   );
 }
 
-/** Takes up the events that were set aside, of one installation or of all that can run again. */
+/** Queues held events whose installation can run again. @param installationId null: all installations */
 export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
   const released = await pool.query<{ id: string; installationId: string }>(
     `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
@@ -183,7 +174,7 @@ export async function releaseHeldEvents(pool: Pool, queues: Queues, installation
   return released.rows.length;
 }
 
-/** Ends what is left for an installation that is gone. */
+/** Marks the pending events of a removed installation as dead. */
 export async function abandonEvents(tx: ClientBase | Pool, installationId: string, error: string): Promise<void> {
   await tx.query(
     `UPDATE events SET state = 'dead', last_error = $2, claimed_by = NULL, finished_at = now()

@@ -1,7 +1,7 @@
-/** Installations whose plugin was written by another account than the one that installed it. */
+/** Finds installations whose plugin belongs to another account than the one that installed it. */
 import type { Pool } from 'pg';
 
-/** Whether there is one, of any account. */
+/** In any account. */
 export async function hasForeignInstallations(pool: Pool): Promise<boolean> {
   const found = await pool.query(
     `SELECT 1 FROM installations JOIN plugins ON plugins.id = plugin_id

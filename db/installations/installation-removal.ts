@@ -1,4 +1,4 @@
-/** The end of an installation: everything it owned goes with it. */
+/** Removes installations with everything they own. */
 import type { Pool } from 'pg';
 import { deleteAgentsOfInstallation } from '../accounts/agents.ts';
 import { releaseMediaOfInstallation } from '../accounts/media.ts';
@@ -10,26 +10,26 @@ import { lockAccountSessions } from '../sessions/session-removal.ts';
 import { abandonEvents } from './events.ts';
 
 /**
- * Removes an installation that is being uninstalled, with secrets, storage, media, its agents and their chats, and
- * runtime state, and the row of a deleted plugin with its last one. Log lines and audit entries stay until their time is over: nobody can ask for them by an
- * installation that is gone.
+ * Removes an installation that is being uninstalled, with its secrets, storage, media, agents, sessions and runtime state,
+ * and the row of a deleted plugin with its last installation. Log lines and audit entries remain until their retention
+ * ends; they can no longer be read.
  */
 export async function removeInstallation(pool: Pool, queues: Queues, installationId: string): Promise<void> {
   await inTransaction(pool, async (tx) => {
-    const accountId = await lockLeaving(tx, installationId);
+    const accountId = await lockUninstalling(tx, installationId);
     if (accountId === null) return;
-    const of = { accountId, installationId };
-    await deleteChannelSessions(tx, queues, of);
+    const owner = { accountId, installationId };
+    await deleteChannelSessions(tx, queues, owner);
     await releaseMediaOfInstallation(tx, installationId);
-    await deleteAgentsOfInstallation(tx, queues, of);
+    await deleteAgentsOfInstallation(tx, queues, owner);
     await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');
     await sweepDeletedPlugins(tx);
   });
 }
 
-/** Its account; null: there is nothing to remove. What adds to an installation waits for the end, and finds it gone. */
-async function lockLeaving(tx: Transaction, installationId: string): Promise<string | null> {
+/** Locks the installation against writers that add to it. @returns its account; null: there is nothing to remove */
+async function lockUninstalling(tx: Transaction, installationId: string): Promise<string | null> {
   const found = await tx.query<{ accountId: string }>(
     'SELECT account_id AS "accountId" FROM installations WHERE id = $1',
     [installationId],
@@ -43,7 +43,7 @@ async function lockLeaving(tx: Transaction, installationId: string): Promise<str
   return locked.rowCount === 1 ? accountId : null;
 }
 
-/** When the plugin's last word, `pluginUninstalled`, was recorded; null when it was said, given up or never asked for. */
+/** When the pending `pluginUninstalled` event was recorded; null: it is finished, or there was none. */
 export async function findUninstallEventTime(pool: Pool, installationId: string): Promise<Date | null> {
   const found = await pool.query<{ occurredAt: Date }>(
     `SELECT occurred_at AS "occurredAt" FROM events
@@ -53,9 +53,9 @@ export async function findUninstallEventTime(pool: Pool, installationId: string)
   return found.rows[0]?.occurredAt ?? null;
 }
 
-/** Gives a job to every installation whose removal was begun: what a kill left behind. */
+/** Queues every unfinished removal again, after a kill. @returns how many */
 export async function requeueRemovals(pool: Pool, queues: Queues): Promise<number> {
-  const begun = await pool.query<{ id: string }>(`SELECT id FROM installations WHERE status = 'uninstalling'`);
-  for (const { id } of begun.rows) await queues.send(pool, 'uninstall', { installationId: id }, { group: id });
-  return begun.rows.length;
+  const found = await pool.query<{ id: string }>(`SELECT id FROM installations WHERE status = 'uninstalling'`);
+  for (const { id } of found.rows) await queues.send(pool, 'uninstall', { installationId: id }, { group: id });
+  return found.rows.length;
 }

@@ -1,4 +1,4 @@
-/** What the fleet tells about each child: a cache for the API to show, never the truth. */
+/** The last reported state of each child process, for display only. */
 import type { Pool } from 'pg';
 import { isLeaseHeldSql } from '../jobs/leases.ts';
 
@@ -16,14 +16,14 @@ export interface Runtime {
   readonly lastExit: LastExit | null;
   readonly startedAt: string | null;
   readonly rssBytes: number | null;
-  /** Whether its owner has its inspector open: budgets may stand still. */
+  /** Its owner has a debugger attached, so deadlines may be suspended. */
   readonly inspected: boolean;
 }
 
 /**
- * Writes many at once. Rows of installations that are gone meanwhile are left out.
+ * Writes many states in one statement. Skips deleted installations.
  *
- * @param lease the number of the supervisor whose children they are
+ * @param lease of the supervisor that runs the children
  */
 export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lease: number): Promise<void> {
   if (runtimes.length === 0) return;
@@ -51,7 +51,7 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lea
   );
 }
 
-/** No child of a supervisor that is gone lives, whatever it wrote last. What living ones wrote stays. */
+/** Marks the children of supervisors that are gone as stopped. */
 export async function resetRuntimes(pool: Pool): Promise<void> {
   await pool.query(
     `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, inspected = false,
@@ -61,8 +61,9 @@ export async function resetRuntimes(pool: Pool): Promise<void> {
 }
 
 /**
- * Marks an installation as failed, with the reason a user reads, or as ready again. Only these two states change into
- * each other here: a pause or an uninstall of the user wins.
+ * Marks an installation as failed, or as ready again. Other states, such as a pause by the user, stay.
+ *
+ * @param reason shown to the user; null: ready again
  */
 export async function markFailed(pool: Pool, installationId: string, reason: string | null): Promise<void> {
   await pool.query(

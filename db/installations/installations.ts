@@ -1,4 +1,4 @@
-/** Installations: one plugin in one account, the version it runs, and what it was granted. */
+/** Installations: one plugin in one account, with its version, grants and configuration. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
@@ -9,7 +9,7 @@ import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import type { RuntimeState } from './installation-runtimes.ts';
 
 export type VersionPolicy = 'Latest' | 'Pinned' | 'Draft';
-export type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
+type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
 export interface Installation {
   readonly id: string;
   readonly accountId: string;
@@ -30,7 +30,7 @@ export interface Installation {
   readonly pendingSemVer: string | null;
   readonly pendingCapabilities: readonly string[] | null;
   readonly grantedCapabilities: readonly string[];
-  /** Only what the user gave; defaults are the manifest's. */
+  /** Values set by the user, without the manifest's defaults. */
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
   readonly status: InstallationStatus;
@@ -68,10 +68,10 @@ const SELECT = `
     LEFT JOIN versions c ON c.id = i.current_version_id
     LEFT JOIN versions n ON n.id = i.pending_version_id
     LEFT JOIN installation_runtime r ON r.installation_id = i.id`;
-/** An uninstalled one is gone for its user at once, however long its removal takes. */
+/** Its user no longer sees an installation that is being uninstalled. */
 const LIVE = `i.status <> 'uninstalling'`;
 
-/** One live installation of an account; another account's is simply not there. */
+/** Finds a live installation of this account only. */
 export async function findInstallation(
   pool: ClientBase | Pool,
   accountId: string,
@@ -84,22 +84,21 @@ export async function findInstallation(
   return found.rows[0] ?? null;
 }
 
-/** One live installation whosever it is: for operators. */
+/** Finds a live installation of any account: for operators. */
 export async function findAnyInstallation(pool: Pool, id: string): Promise<Installation | null> {
   const found = await pool.query<Installation>(`${SELECT} WHERE i.id = $1 AND ${LIVE}`, [id]);
   return found.rows[0] ?? null;
 }
 
 /**
- * An account's installation, keeping its row until the transaction ends. Locked and read in two steps: a joined row that was read while
- * waiting for the lock would be joined to what the installation was before.
+ * Locks the row of an account's installation until the transaction ends. Locks and reads in two statements: one statement
+ * would join the locked row to data read before it waited for the lock.
  */
 export async function lockInstallation(tx: ClientBase, accountId: string, id: string): Promise<Installation | null> {
   await tx.query('SELECT 1 FROM installations WHERE id = $1 AND account_id = $2 FOR UPDATE', [id, accountId]);
   return findInstallation(tx, accountId, id);
 }
 
-/** The account's live installation of a plugin. */
 export async function findInstallationOfPlugin(
   pool: ClientBase | Pool,
   accountId: string,
@@ -112,7 +111,7 @@ export async function findInstallationOfPlugin(
   return found.rows[0] ?? null;
 }
 
-/** An account's live installations, oldest first. */
+/** Oldest first. */
 export async function pageInstallations(pool: Pool, accountId: string, query: PageQuery): Promise<Page<Installation>> {
   const found = await pool.query<Installation>(
     `${SELECT} WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
@@ -122,14 +121,14 @@ export async function pageInstallations(pool: Pool, accountId: string, query: Pa
 }
 
 /**
- * How many live installations an account has and the greatest hook order among them. Keeps the account's row, so that
- * two installs of one account cannot both see the last free place.
+ * Returns the number of live installations and the greatest hook order. Locks the account's row, so that concurrent
+ * installs cannot exceed the quota.
  */
 export async function lockAccountInstallations(
   tx: ClientBase,
   accountId: string,
 ): Promise<{ count: number; lastHookOrder: number }> {
-  // NO KEY: rows that merely refer to the account (sessions, plugins) are still written meanwhile.
+  // NO KEY: rows that only refer to the account (sessions, plugins) can still be written.
   await tx.query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId]);
   const found = await tx.query<{ count: number; lastHookOrder: number }>(
     `SELECT count(*)::int AS count, coalesce(max(i.hook_order), 0) AS "lastHookOrder"
@@ -139,7 +138,7 @@ export async function lockAccountInstallations(
   return found.rows[0] ?? { count: 0, lastHookOrder: 0 };
 }
 
-export interface NewInstallation {
+interface NewInstallation {
   readonly accountId: string;
   readonly pluginId: string;
   readonly versionPolicy: VersionPolicy;
@@ -151,8 +150,8 @@ export interface NewInstallation {
   readonly hookOrder: number;
 }
 
-/** Makes an installation. Null: the account has one of this plugin already. */
-export async function insertInstallation(tx: ClientBase, made: NewInstallation): Promise<string | null> {
+/** Null: the account has installed this plugin already. */
+export async function insertInstallation(tx: ClientBase, installation: NewInstallation): Promise<string | null> {
   const id = randomUUIDv7();
   const inserted = await tx.query(
     `INSERT INTO installations (id, account_id, plugin_id, version_policy, pinned_version_id, current_version_id,
@@ -161,22 +160,22 @@ export async function insertInstallation(tx: ClientBase, made: NewInstallation):
      ON CONFLICT (account_id, plugin_id) WHERE status <> 'uninstalling' DO NOTHING`,
     [
       id,
-      made.accountId,
-      made.pluginId,
-      made.versionPolicy,
-      made.pinnedVersionId,
-      made.currentVersionId,
-      made.grantedCapabilities,
-      made.status,
-      made.statusReason,
-      made.hookOrder,
+      installation.accountId,
+      installation.pluginId,
+      installation.versionPolicy,
+      installation.pinnedVersionId,
+      installation.currentVersionId,
+      installation.grantedCapabilities,
+      installation.status,
+      installation.statusReason,
+      installation.hookOrder,
     ],
   );
   return inserted.rowCount === 0 ? null : id;
 }
 
-/** What may change of an installation; a field that is left out stays. */
-export interface InstallationChanges {
+/** Absent fields stay as they are. */
+interface InstallationChanges {
   readonly versionPolicy?: VersionPolicy;
   readonly pinnedVersionId?: string | null;
   readonly currentVersionId?: string | null;
@@ -187,7 +186,7 @@ export interface InstallationChanges {
   readonly statusReason?: string | null;
   readonly hookOrder?: number;
 }
-const CHANGEABLE: Readonly<Record<keyof InstallationChanges, string>> = {
+const COLUMNS: Readonly<Record<keyof InstallationChanges, string>> = {
   versionPolicy: 'version_policy',
   pinnedVersionId: 'pinned_version_id',
   currentVersionId: 'current_version_id',
@@ -199,15 +198,15 @@ const CHANGEABLE: Readonly<Record<keyof InstallationChanges, string>> = {
   hookOrder: 'hook_order',
 };
 
-/** Changes a row the caller's transaction has locked. `updatedAt` moves, which is what lets a failed one be tried again. */
+/** Updates a row that the transaction has locked. A new `updatedAt` makes supervisors retry a failed installation. */
 export async function changeInstallation(tx: ClientBase, id: string, changes: InstallationChanges): Promise<void> {
-  const given = (Object.keys(CHANGEABLE) as (keyof InstallationChanges)[]).filter((key) => changes[key] !== undefined);
-  const columns = given.map((key, index) => `${CHANGEABLE[key]} = $${index + 2}, `).join('');
-  const values = given.map((key) => (key === 'settings' ? JSON.stringify(changes[key]) : changes[key]));
+  const keys = (Object.keys(COLUMNS) as (keyof InstallationChanges)[]).filter((key) => changes[key] !== undefined);
+  const columns = keys.map((key, index) => `${COLUMNS[key]} = $${index + 2}, `).join('');
+  const values = keys.map((key) => (key === 'settings' ? JSON.stringify(changes[key]) : changes[key]));
   await tx.query(`UPDATE installations SET ${columns}updated_at = now() WHERE id = $1`, [id, ...values]);
 }
 
-/** The live installations of a plugin that follow a policy, locked until the transaction ends, in one fixed order. */
+/** The `lockInstallations…` functions lock live installations of a plugin in the order of their ids. */
 export async function lockInstallationsByPolicy(
   tx: ClientBase,
   pluginId: string,
@@ -216,7 +215,7 @@ export async function lockInstallationsByPolicy(
   return lockWhere(tx, pluginId, 'i.version_policy = $2', policy);
 }
 
-/** The live installations of a plugin that run a version, whatever their policy. */
+/** Those whose current version it is, whatever their policy. */
 export async function lockInstallationsRunning(
   tx: ClientBase,
   pluginId: string,
@@ -226,20 +225,19 @@ export async function lockInstallationsRunning(
 }
 
 /**
- * Takes all installations off a version that is about to go, those that are being removed included. Live ones are locked
- * already.
+ * Clears the current version of all installations of a version that is about to be deleted. Live ones are locked already.
  *
- * @returns the ids of those being removed
+ * @returns the ids of those being uninstalled
  */
 export async function detachInstallations(tx: ClientBase, versionId: string): Promise<string[]> {
-  const left = await tx.query<{ id: string; status: InstallationStatus }>(
+  const detached = await tx.query<{ id: string; status: InstallationStatus }>(
     'UPDATE installations SET current_version_id = NULL WHERE current_version_id = $1 RETURNING id, status',
     [versionId],
   );
-  return left.rows.filter(({ status }) => status === 'uninstalling').map(({ id }) => id);
+  return detached.rows.filter(({ status }) => status === 'uninstalling').map(({ id }) => id);
 }
 
-/** The live installations of a plugin whose user is asked about a version. */
+/** Those whose user must accept the version. */
 export async function lockInstallationsOffered(
   tx: ClientBase,
   pluginId: string,
@@ -248,7 +246,6 @@ export async function lockInstallationsOffered(
   return lockWhere(tx, pluginId, 'i.pending_version_id = $2', versionId);
 }
 
-/** All live installations of a plugin. */
 export async function lockInstallationsOfPlugin(tx: ClientBase, pluginId: string): Promise<Installation[]> {
   return lockWhere(tx, pluginId, '$2::text IS NULL', null);
 }
@@ -265,7 +262,7 @@ async function lockWhere(
   return found.rows;
 }
 
-/** How many live installations each of these plugins has, as counted when they changed. Plugins with none may be left out. */
+/** Counts the live installations of each plugin. Plugins without any may be missing. */
 export async function countInstallations(pool: Pool, pluginIds: readonly string[]): Promise<Map<string, number>> {
   const found = await pool.query<{ pluginId: string; count: number }>(
     'SELECT c.plugin_id AS "pluginId", c.installs AS count FROM install_counts c WHERE c.plugin_id = ANY ($1)',
@@ -274,7 +271,7 @@ export async function countInstallations(pool: Pool, pluginIds: readonly string[
   return new Map(found.rows.map((row) => [row.pluginId, row.count]));
 }
 
-/** Which of these plugins the account has installed: plugin id to installation id. */
+/** Maps the plugins that the account has installed to the ids of their installations. */
 export async function findInstallationIds(
   pool: Pool,
   accountId: string,

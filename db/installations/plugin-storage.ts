@@ -1,11 +1,11 @@
-/** `host.storage`: a small key-value store for each installation, removed with it. */
+/** `host.storage`: a key-value store per installation. */
 import type { Pool } from 'pg';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 
-/** Keys one `list` answers at most. */
+/** Maximum number of keys in one list. */
 const LIST_LIMIT = 10_000;
 
-/** The JSON text under a key, or null. */
+/** @returns JSON text, or null */
 export async function readStorageValue(pool: Pool, installationId: string, key: string): Promise<string | null> {
   const found = await pool.query<{ value: string }>(
     'SELECT value FROM installation_storage WHERE installation_id = $1 AND key = $2',
@@ -15,10 +15,10 @@ export async function readStorageValue(pool: Pool, installationId: string, key: 
 }
 
 /**
- * Stores a JSON text under a key, unless the installation would then hold more than `maxBytes` of keys and values.
+ * Stores a JSON text, unless the keys and values of the installation would exceed `maxBytes`.
  *
- * @param signal when it aborts before the commit, nothing is stored
- * @returns whether there was room
+ * @param signal prevents the write when aborted before the commit
+ * @returns false: the storage is full
  */
 export function writeStorageValue(
   pool: Pool,
@@ -29,7 +29,7 @@ export function writeStorageValue(
 ): Promise<boolean> {
   const size = Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
   const write = async (tx: Transaction): Promise<boolean> => {
-    // Two writes at once must not both see room for one.
+    // Concurrent writes must not exceed the limit together.
     await takeNamedLock(tx, `storage:${installationId}`);
     const used = await tx.query<{ bytes: string }>(
       `SELECT coalesce(sum(size_bytes), 0) AS bytes FROM installation_storage
@@ -49,12 +49,11 @@ export function writeStorageValue(
   return inTransaction(pool, write, signal);
 }
 
-/** Removes a key. */
 export async function deleteStorageValue(pool: Pool, installationId: string, key: string): Promise<void> {
   await pool.query('DELETE FROM installation_storage WHERE installation_id = $1 AND key = $2', [installationId, key]);
 }
 
-/** The keys that start with a prefix, sorted. */
+/** Sorted. */
 export async function listStorageKeys(pool: Pool, installationId: string, prefix: string): Promise<string[]> {
   const found = await pool.query<{ key: string }>(
     `SELECT key FROM installation_storage WHERE installation_id = $1 AND starts_with(key, $2) ORDER BY key LIMIT $3`,

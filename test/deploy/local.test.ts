@@ -118,7 +118,7 @@ t.test('what cannot start says why in one sentence that names the setting', asyn
     [{ SANDBOX: 'maybe' }, /^SANDBOX must be one of auto, require, off/],
     [{ READS_PER_MINUTE: '-1' }, /^READS_PER_MINUTE must be/],
     [{ OIDC_ISSUER: 'https://issuer.example' }, /^OIDC_AUDIENCE must be set/],
-    [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be made/],
+    [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
     [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
     [{ DATABASE_URL: `postgres://nobody@127.0.0.1:${nobody}/none` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
