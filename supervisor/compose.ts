@@ -21,7 +21,7 @@ import { readSshTargets } from './host/ssh/hosts.ts';
 import { openSandbox, type Sandbox } from './jail/sandbox.ts';
 import type { LogCaps } from './records/log-sink.ts';
 import { buildHealth } from './records/operations.ts';
-import type { SessionCallers } from './sessions/app.ts';
+import type { SessionApiOptions } from './sessions/session-api.ts';
 import { startSupervisor } from './supervisor.ts';
 
 /**
@@ -58,7 +58,7 @@ export async function serveSupervisor(
     ...quotas(config),
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
-    callers: callers(config),
+    sessionApi: sessionApiOptions(config),
     inspect: config.INSPECT === 'on',
     logCaps: logCaps(config),
   });
@@ -117,11 +117,12 @@ async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<
     );
 }
 
-function callers(config: SupervisorConfig): SessionCallers {
+function sessionApiOptions(config: SupervisorConfig): SessionApiOptions {
   return {
-    consoleOrigin: new URL(publicUrl(config)).origin,
+    url: supervisorUrl(config),
+    consoleUrl: publicUrl(config),
     trustProxy: config.TRUST_PROXY,
-    anonymous: config.STRANGER_REQUESTS_PER_MINUTE,
+    anonymousPerMinute: config.STRANGER_REQUESTS_PER_MINUTE,
   };
 }
 

@@ -47,10 +47,10 @@ import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
 import { Stacks } from './records/stacks.ts';
-import { buildSessionApi, type SessionCallers } from './sessions/app.ts';
+import { buildSessionApi, type SessionApiOptions } from './sessions/session-api.ts';
 import { SessionCache } from './sessions/session-cache.ts';
 import type { SessionServices } from './sessions/session-services.ts';
-import { openSessionStreams } from './sessions/stream.ts';
+import { openSessionStreams } from './sessions/session-streams.ts';
 
 /** Calls and jobs under way may end within this time of a stop, milliseconds. */
 const DRAIN_MS = 10_000;
@@ -96,8 +96,7 @@ export interface SupervisorOptions {
   readonly faultPoint?: (step: string) => void;
   /** Whether authors may debug their own drafts. */
   readonly inspect?: boolean;
-  /** Of the session API. */
-  readonly callers?: SessionCallers;
+  readonly sessionApi?: SessionApiOptions;
 }
 export interface Supervisor {
   /** The session API; the caller listens. */
@@ -139,7 +138,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
-  const app = buildSessionApi(services, logger, options.callers);
+  const app = await buildSessionApi(services, logger, options.sessionApi);
   const jobs = await startJobs({
     ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, invoker: fleet, jail: sandbox.jail },
     ...{ services, faultPoint, deliveryDays: options.deliveryDays ?? limits.deliveryDays },

@@ -1,5 +1,5 @@
 /** The OpenAPI document as one page of plain HTML without scripts. */
-import type { Answer, JsonSchema, OpenApiDocument, Operation, Parameter } from './openapi.ts';
+import type { JsonSchema, OpenApiDocument, Operation, Parameter, Response } from './openapi.ts';
 
 export const STYLE = `
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; }
@@ -90,13 +90,13 @@ ${rows.join('\n')}
 </tbody></table>`;
 }
 
-function renderAnswer([status, { description, content }]: [string, Answer]): string {
+function renderAnswer([status, { description, content }]: [string, Response]): string {
   const isProblem = Number(status) >= 400;
   const body = content && !isProblem ? renderContent(content) : '';
   return `<tr><td>${status}</td><td>${escaped(description)}${body}</td></tr>`;
 }
 
-const renderContent = (content: NonNullable<Answer['content']>): string =>
+const renderContent = (content: NonNullable<Response['content']>): string =>
   Object.entries(content)
     .map(([type, { schema }]) => `<p><code>${escaped(type)}</code> ${renderType(schema)}</p>`)
     .join('');

@@ -2,8 +2,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
+import type { z } from 'zod';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
-import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
+import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError } from '../identity/tokens.ts';
 
@@ -40,16 +41,27 @@ export function asProblem(error: unknown): Problem {
 
 const PARTS: Readonly<Record<string, string>> = { body: 'body', headers: 'header' };
 
-function asBadRequest(error: FastifyError): Problem {
-  const part = PARTS[error.validationContext ?? ''] ?? 'query';
-  const where = part === 'body' ? '' : `${part} `;
-  const errors = (error.validation ?? []).slice(0, LOCATIONS_MAX).map(({ instancePath, message }) => ({
+function asBadRequest({ validation = [], validationContext }: FastifyError): Problem {
+  const issues = validation.map(({ instancePath, message = 'is not valid' }) => ({
     field: instancePath.slice(1).replaceAll('/', '.'),
-    message: message ?? 'is not valid',
+    message,
   }));
-  const [first] = errors;
+  return badRequest(PARTS[validationContext ?? ''] ?? 'query', issues);
+}
+
+function badRequest(part: string, issues: readonly ProblemLocation[]): Problem {
+  const [first] = issues;
+  const where = part === 'body' ? '' : `${part} `;
   const field = first?.field ? `${where}${first.field}: ` : `the ${part}: `;
-  return new Problem('bad_request', `${field}${first?.message ?? 'is not valid'}`, { errors });
+  return new Problem('bad_request', `${field}${first?.message}`, { errors: issues.slice(0, LOCATIONS_MAX) });
+}
+
+/** Parses a part of a body whose schema depends on the rest. @throws Problem `bad_request` that names the fields */
+export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown, field: string): z.output<Schema> {
+  const checked = schema.safeParse(value);
+  if (checked.success) return checked.data;
+  const issues = checked.error.issues.map(({ path, message }) => ({ field: [field, ...path].join('.'), message }));
+  throw badRequest('body', issues);
 }
 
 function asFrameworkProblem(error: unknown): Problem | null {

@@ -12,7 +12,7 @@ export type JsonSchema = z.core.JSONSchema.JSONSchema;
 interface Media {
   readonly schema: JsonSchema;
 }
-export interface Answer {
+export interface Response {
   readonly description: string;
   readonly headers?: Readonly<Record<string, object>>;
   readonly content?: Readonly<Record<string, Media>>;
@@ -31,7 +31,7 @@ export interface Operation {
   readonly description?: string;
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { required: boolean; readonly content: Readonly<Record<string, Media>> };
-  readonly responses: Readonly<Record<string, Answer>>;
+  readonly responses: Readonly<Record<string, Response>>;
   readonly security?: readonly [];
 }
 export interface OpenApiDocument {
@@ -61,7 +61,14 @@ export interface DocumentOptions {
 
 const JSON_TYPE = 'application/json';
 const REFERENCE = '#/components/schemas/';
-const STATUS_WORDS: Readonly<Record<string, string>> = { 200: 'Done', 201: 'Created', 202: 'Accepted', 204: 'Done' };
+const STATUS_WORDS: Readonly<Record<string, string>> = {
+  200: 'Done',
+  201: 'Created',
+  202: 'Accepted',
+  204: 'Done',
+  406: 'Not acceptable',
+  409: 'Conflict',
+};
 
 const zodToJsonConfig = {
   override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: z.core.JSONSchema.BaseSchema }) => {
@@ -121,7 +128,7 @@ function describeRoute(route: RouteFacts, converted: FastifySchema, options: Doc
     throw new Error(`${route.method} ${route.url} declares no summary, or no group of the document`);
   return {
     tags: [group],
-    response: { ...describeSuccesses(converted.response, options), ...describeProblems(route) },
+    response: addProblems(describeResponses(converted.response, options), route),
     ...(details === undefined ? {} : { description: details }),
     ...(open ? { security: [] } : {}),
     ...(multipart ? { consumes: ['multipart/form-data'] } : {}),
@@ -142,30 +149,31 @@ const accountLimits = {
   'ratelimit-reset': count('Seconds until all requests are available again.'),
 };
 
-function describeSuccesses(response: unknown, { hasAccountLimits }: DocumentOptions): Record<string, unknown> {
-  const headers = hasAccountLimits ? { headers: accountLimits } : {};
-  return Object.fromEntries(
-    Object.entries((response ?? {}) as Record<string, JsonSchema>).map(([status, declared]) => {
-      const isComplete = 'content' in declared || declared.type === 'null';
-      const body = isComplete ? declared : { content: { [JSON_TYPE]: { schema: declared } } };
-      return [status, { description: STATUS_WORDS[status] ?? 'Done', ...headers, ...body }];
-    }),
-  );
+/** Responses that a route declares. */
+function describeResponses(declared: unknown, { hasAccountLimits }: DocumentOptions): Record<string, Response> {
+  const responses: Record<string, Response> = {};
+  for (const [status, schema] of Object.entries((declared ?? {}) as Record<string, JsonSchema | Response>)) {
+    const isSuccess = Number(status) < 400;
+    const isComplete = 'content' in schema || ('type' in schema && schema.type === 'null');
+    responses[status] = {
+      description: STATUS_WORDS[status] ?? 'Done',
+      ...(isSuccess && hasAccountLimits ? { headers: accountLimits } : {}),
+      ...(isComplete ? schema : { content: { [JSON_TYPE]: { schema: schema as JsonSchema } } }),
+    };
+  }
+  return responses;
 }
 
-/** One answer per status, which names its codes. */
-function describeProblems(route: RouteFacts): Record<string, unknown> {
-  const byStatus = Map.groupBy(problemsOf(route), (code) => problems[code].status);
-  return Object.fromEntries(
-    [...byStatus].map(([status, codes]) => [
-      status,
-      {
-        description: codes.map((code) => `${code}: ${problems[code].title}`).join('; '),
-        ...(status === 429 || status === 503 ? { headers: retryAfter } : {}),
-        content: { [PROBLEM_TYPE]: { schema: narrowProblem(codes) } },
-      },
-    ]),
-  );
+/** Adds one response per status of the route's problems, which names their codes. */
+function addProblems(responses: Record<string, Response>, route: RouteFacts): Record<string, Response> {
+  for (const [status, codes] of Map.groupBy(problemsOf(route), (code) => problems[code].status)) {
+    responses[status] = {
+      description: codes.map((code) => `${code}: ${problems[code].title}`).join('; '),
+      ...(status === 429 || status === 503 ? { headers: retryAfter } : {}),
+      content: { ...responses[status]?.content, [PROBLEM_TYPE]: { schema: narrowProblem(codes) } },
+    };
+  }
+  return responses;
 }
 
 const narrowProblem = (codes: readonly ProblemCode[]): JsonSchema => ({

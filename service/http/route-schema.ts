@@ -33,7 +33,7 @@ export function problemsOf({ method, schema }: RouteFacts): ProblemCode[] {
   // A body is read even if the route does not use it.
   if (method !== 'GET')
     for (const code of ['bad_request', 'too_large', 'unsupported_media_type'] as const) codes.add(code);
-  if (schema.querystring) codes.add('bad_request');
+  if (schema.querystring || schema.headers) codes.add('bad_request');
   if (schema.params) codes.add('not_found');
   return [...codes].sort((a, b) => problems[a].status - problems[b].status || a.localeCompare(b));
 }

@@ -33,6 +33,10 @@ export const pageQuery = z.object({
 export const page = <T extends z.ZodType>(item: T) =>
   z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() });
 
+/** A JSON object as a body. A request without a body sends an empty object, so errors name the missing fields. */
+export const jsonBody = <Shape extends z.ZodRawShape>(shape: Shape) =>
+  z.preprocess((body) => body ?? {}, z.object(shape));
+
 export const timestamp = z.iso.datetime();
 
 /** Checked when it was written; reads do not check it again. */
@@ -40,3 +44,6 @@ export const anyJson = z.unknown().meta({ description: 'Any JSON value.' });
 
 /** The body of a response without one. */
 export const noContent = z.undefined();
+
+/** The bytes of a file, sent as a stream or a buffer. */
+export const fileBytes = z.unknown().meta({ description: 'The exact bytes of the file.' });

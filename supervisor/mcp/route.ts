@@ -1,43 +1,77 @@
 /** `/sessions/{id}/mcp`: the session as a Model Context Protocol server, over streamable HTTP. */
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { SessionParams, SessionServices } from '../sessions/session-services.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { callerOf } from '../../service/http/authentication.ts';
+import { noContent } from '../../service/http/schemas.ts';
+import { RELEASE } from '../../service/settings/release.ts';
+import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import type { Connection, McpConnections } from './connections.ts';
 
+const DETAILS =
+  'Streamable HTTP of the Model Context Protocol. Tools, commands (as prompts) and skills (as resources) of the session. A client sends `initialize` first and then the header Mcp-Session-Id of the answer.';
 /** Names the connection in requests and answers. */
 const CONNECTION_HEADER = 'mcp-session-id';
 /** The protocol's own answer for a connection that is gone: the client introduces itself anew. */
 const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not found' }, id: null };
 
-/** Installs the routes. */
-export function installMcp(app: FastifyInstance, services: SessionServices, version: string): void {
-  let loading: Promise<McpConnections> | null = null;
-  // The protocol's library costs a supervisor whom nobody asks for it some 20 MB and a slower start.
-  const load = async (): Promise<McpConnections> => {
-    const { McpConnections } = await import('./connections.ts');
-    return new McpConnections(services, version);
+const rpcMessage = z.unknown().meta({ description: 'JSON-RPC messages of the Model Context Protocol.' });
+const rpcError = { content: { 'application/json': { schema: rpcMessage } } };
+const response = {
+  200: { content: { 'application/json': { schema: rpcMessage }, 'text/event-stream': { schema: z.string() } } },
+  202: noContent,
+  400: rpcError,
+  404: rpcError,
+  406: rpcError,
+  409: rpcError,
+};
+const summaries = {
+  GET: 'Opens the stream of a connection',
+  POST: 'Sends messages to the session’s MCP server',
+  DELETE: 'Ends a connection',
+} as const;
+
+export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    let loading: Promise<McpConnections> | null = null;
+    // Loaded on demand: the protocol's library takes 20 MB and slows down the start.
+    const load = async (): Promise<McpConnections> => {
+      const { McpConnections } = await import('./connections.ts');
+      return new McpConnections(services, RELEASE);
+    };
+    app.addHook('preClose', async () => (await loading)?.close());
+    for (const [method, summary] of Object.entries(summaries)) {
+      app.route({
+        method,
+        url: '/sessions/:sessionId/mcp',
+        exposeHeadRoute: false,
+        schema: {
+          group: 'MCP',
+          summary,
+          details: DETAILS,
+          params: sessionParams,
+          ...(method === 'POST' ? { body: rpcMessage } : {}),
+          response,
+        },
+        handler: async (request, reply) => {
+          const session = await requireSession(services, callerOf(request), request.params);
+          loading ??= load();
+          const connections = await loading;
+          const named = request.headers[CONNECTION_HEADER];
+          const connection =
+            typeof named === 'string' ? connections.find(named, session) : await connections.begin(session);
+          if (!connection) return reply.code(404).send(GONE);
+          const isNew = connection.transport.sessionId === undefined;
+          const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
+          // A request that did not initialize the connection leaves none behind.
+          if (isNew && connection.transport.sessionId === undefined) await connection.close();
+          return send(reply, connection, answer);
+        },
+      });
+    }
   };
-  app.addHook('preClose', async () => (await loading)?.close());
-  app.route<{ Params: SessionParams }>({
-    method: ['GET', 'POST', 'DELETE'],
-    url: '/sessions/:sessionId/mcp',
-    exposeHeadRoute: false,
-    handler: async (request, reply) => {
-      const session = await services.sessions.get(request.accountId, request.params.sessionId);
-      loading ??= load();
-      const connections = await loading;
-      const named = request.headers[CONNECTION_HEADER];
-      const connection =
-        typeof named === 'string' ? connections.find(named, session) : await connections.begin(session);
-      if (!connection) return reply.code(404).send(GONE);
-      const isNew = connection.transport.sessionId === undefined;
-      const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
-      // Whoever did not introduce itself gets its refusal and leaves nothing behind.
-      if (isNew && connection.transport.sessionId === undefined) await connection.close();
-      return send(reply, connection, answer);
-    },
-  });
 }
 
 function asWebRequest(request: FastifyRequest): Request {

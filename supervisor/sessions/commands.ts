@@ -1,17 +1,11 @@
-/** `/sessions/{id}/commands`: commands of plugins, written as code or as a prompt. */
-import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+/** The commands of an account's plugins, written as code or as a prompt: lists and runs them. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { text } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
-import { readBody } from './input.ts';
 import { fillPrompt, type PromptText, promptCommands, readText } from './prompt-texts.ts';
-import type { SessionParams, SessionServices } from './session-services.ts';
-
-const commandBody = z.object({ input: text.default('') });
+import type { SessionServices } from './session-services.ts';
 
 interface Command {
   readonly plugin: InstalledPlugin;
@@ -59,28 +53,4 @@ export async function runCommand(
   const checked = surfaces.commands.result.safeParse(answer);
   if (checked.success) return checked.data.text;
   throw new Problem('plugin_failed', `${name} answered with no text.`);
-}
-
-/** Installs the routes. */
-export function installCommands(app: FastifyInstance, services: SessionServices): void {
-  app.get<{ Params: SessionParams }>('/sessions/:sessionId/commands', async (request) => {
-    const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { plugins } = await services.pluginsCache.get(session.accountId);
-    const items = listCommands(plugins).map(({ plugin, name, description, prompt }) => ({
-      name: fullName(plugin, name),
-      description,
-      kind: prompt ? 'prompt' : 'code',
-      installationId: plugin.installationId,
-      slug: plugin.slug,
-    }));
-    return { items, nextCursor: null };
-  });
-  app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/commands/:name', async (request) => {
-    const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const { plugins } = await services.pluginsCache.get(session.accountId);
-    const command = listCommands(plugins).find(({ plugin, name }) => fullName(plugin, name) === request.params.name);
-    if (!command) throw new Problem('not_found', 'There is no command of that name.');
-    const { input } = readBody(commandBody, request.body);
-    return { text: await runCommand(services, session, command, input) };
-  });
 }

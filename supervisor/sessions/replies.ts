@@ -1,40 +1,33 @@
-/** `POST /sessions/{id}/replies`: an agent's answer to a channel's conversation, kept before it is sent. */
+/** Replies of agents to a channel's conversation: stored in the transcript and the outbox before they are sent. */
 import { randomUUIDv7 } from 'node:crypto';
-import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { insertReply } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { runSessionHook } from './hooks.ts';
-import { readBody, storedId, storedText } from './input.ts';
-import type { SessionParams, SessionServices } from './session-services.ts';
+import type { SessionServices } from './session-services.ts';
 
-const newReply = z.object({
-  /** The runtime's own id: a repeated call sends nothing twice. */
-  id: storedId.optional(),
-  text: storedText(TEXT_MAX_CHARS),
-  attachments: attachments.default([]),
-});
-type NewReply = z.infer<typeof newReply>;
-
-/** Installs the route. */
-export function installReplies(app: FastifyInstance, services: SessionServices): void {
-  app.post<{ Params: SessionParams }>('/sessions/:sessionId/replies', async (request, reply) => {
-    const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const body = readBody(newReply, request.body);
-    const address = await findReplyAddress(services.pool, session.id);
-    if (!address) throw new Problem('no_channel', 'This session is no conversation of a connected channel.');
-    const id = body.id ?? randomUUIDv7();
-    if (!(await hasMessage(services.pool, session.id, id))) await send(services, session, address, { ...body, id });
-    return reply.code(202).send({ id });
-  });
+interface NewReply {
+  /** The runtime's own id. A reply with a known id is not sent again. */
+  readonly id?: string | undefined;
+  readonly text: string;
+  readonly attachments: z.infer<typeof attachments>;
 }
 
-/** Through `outboundMessage`, then into transcript and outbox in one transaction. */
+/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled` */
+export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
+  const address = await findReplyAddress(services.pool, session.id);
+  if (!address) throw new Problem('no_channel', 'This session is not a conversation of a connected channel.');
+  const id = reply.id ?? randomUUIDv7();
+  if (!(await hasMessage(services.pool, session.id, id))) await send(services, session, address, { ...reply, id });
+  return id;
+}
+
+/** Runs the hook `outboundMessage`, then writes transcript and outbox in one transaction. */
 async function send(
   services: SessionServices,
   session: Session,
@@ -50,7 +43,7 @@ async function send(
   const said = { ...message, text: message.text.replaceAll('\0', '').toWellFormed() };
   const { conversationKey, ...to } = address;
   await inTransaction(services.pool, async (tx) => {
-    // Two calls with one id at once: the second finds what the first has written.
+    // Of two concurrent calls with one id, the second finds what the first has written.
     if (!(await lockSession(tx, session.id)) || (await hasMessage(tx, session.id, id))) return;
     const data = { channelId: address.channelId, attachments: said.attachments };
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: said.text, data }]);

@@ -1,11 +1,12 @@
-/** What the routes of the session API stand on. */
+/** The services that the routes of the session API use. */
 import type { Pool } from 'pg';
+import { z } from 'zod';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import type { SessionRecord } from '../../sdk/session/api-types.ts';
 import type { RowStreams } from '../../service/http/row-streams.ts';
+import type { Caller } from '../../service/identity/caller.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
 import type { ArgumentChecks } from '../calls/argument-checks.ts';
 import type { ChainDeps } from '../calls/chain-runner.ts';
@@ -24,25 +25,22 @@ export interface SessionServices extends ChainDeps {
   readonly invoker: PluginInvoker;
   readonly argumentChecks: ArgumentChecks;
   readonly streams: RowStreams;
-  /** Told at each step; a test's may end the process there. */
+  /** Called at each step; a test may end the process there. */
   faultPoint(step: string): void;
   readonly inspections: Inspections;
-  /** Sees to it that a version serves; answers why it does not, or null. */
+  /** Starts the plugin's process if none runs. Resolves with why it does not start, or null. */
   wake(plugin: InstalledPlugin): Promise<string | null>;
-  /** Largest answer of a tool, as JSON. */
+  /** The largest result of a tool, as JSON. */
   readonly toolResultBytes: number;
 }
 
-/** The parameters of a route below a session. */
-export interface SessionParams {
-  readonly sessionId: string;
-}
-/** A session as the API shows it: clients know it by the same type. */
-export const toBody = ({ id, agentId, agentName, channelId, createdAt, clearedAt }: Session): SessionRecord => ({
-  id,
-  agentId,
-  agentName,
-  channelId,
-  createdAt,
-  clearedAt,
-});
+export const sessionParams = z.object({ sessionId: z.string() });
+/** Of a tool, command, skill or provider: its name in sessions, `<slug>__<name>`. */
+export const offerParams = sessionParams.extend({ name: z.string() });
+
+/** The caller's session that a request names. @throws Problem `not_found` */
+export const requireSession = (
+  { sessions }: Pick<SessionServices, 'sessions'>,
+  caller: Caller,
+  { sessionId }: z.infer<typeof sessionParams>,
+): Promise<Session> => sessions.get(caller.id, sessionId);

@@ -1,19 +1,12 @@
-/** `/sessions/{id}/tools`: the tools of the account's plugins, listed and called like built-in ones. */
-import { randomUUIDv7 } from 'node:crypto';
+/** The tools of an account's plugins: lists, finds and calls them. */
 import { closest } from 'fastest-levenshtein';
-import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { json } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
-import { readBody, storedId } from './input.ts';
-import type { SessionParams, SessionServices } from './session-services.ts';
+import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
-
-const toolBody = z.object({ callId: storedId.optional(), arguments: json.default({}) });
 
 export interface ToolItem {
   readonly name: string;
@@ -61,18 +54,4 @@ export async function callTool(
   if (result.kind === 'error') return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
   throw asFailure(fullName(plugin, tool), result);
-}
-
-/** Installs the routes. */
-export function installTools(app: FastifyInstance, services: SessionServices): void {
-  app.get<{ Params: SessionParams }>('/sessions/:sessionId/tools', async (request) => {
-    const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    return { items: listTools(await services.pluginsCache.get(session.accountId)), nextCursor: null };
-  });
-  app.post<{ Params: SessionParams & { name: string } }>('/sessions/:sessionId/tools/:name', async (request) => {
-    const session = await services.sessions.get(request.accountId, request.params.sessionId);
-    const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
-    const body = readBody(toolBody, request.body);
-    return callTool(services, session, tool, { callId: body.callId ?? randomUUIDv7(), arguments: body.arguments });
-  });
 }

@@ -1,5 +1,6 @@
-/** Holds every answer of a test against the OpenAPI document: its route, status, problem code and body must be declared. */
+/** Checks answers against an OpenAPI document: route, status, problem code, content type and body must be declared. */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { OpenApiDocument, Operation } from '../../service/http/openapi.ts';
 
 interface Declared {
@@ -46,9 +47,9 @@ export function checkAnswers(document: OpenApiDocument): AnswerCheck {
       const name = `${method} ${route.path} answered ${status}`;
       const answer = route.operation.responses[String(status)];
       if (!answer) return `${name}, which is not declared: ${JSON.stringify(body)}`;
-      const type = contentType.split(';', 1)[0] ?? '';
       if (!answer.content) return body === '' ? null : `${name} with a body`;
-      if (!answer.content[type]) return `${name} as ${type}`;
+      const type = [contentType.split(';', 1)[0] ?? '', '*/*'].find((one) => answer.content?.[one]);
+      if (type === undefined) return `${name} as ${contentType}`;
       const pointer = ['paths', route.path, method.toLowerCase(), 'responses', status, 'content', type, 'schema'];
       const ref = `bulkhead:document#/${pointer
         .map((part) => String(part).replaceAll('~', '~0').replaceAll('/', '~1'))
@@ -61,4 +62,25 @@ export function checkAnswers(document: OpenApiDocument): AnswerCheck {
         : `${name}: ${ajv.errorsText(validate.errors)}: ${JSON.stringify(body).slice(0, 500)}`;
     },
   };
+}
+
+/** Checks every answer of an application's `inject` from now on. An undeclared answer fails the test that got it. */
+export function checkInjected(app: FastifyInstance, answers: AnswerCheck): void {
+  const inject = app.inject.bind(app) as (options: InjectOptions) => ReturnType<FastifyInstance['inject']>;
+  const checked = async (options: InjectOptions) => {
+    const answer = await inject(options);
+    const contentType = String(answer.headers['content-type'] ?? '');
+    const fault = options.payloadAsStream
+      ? null
+      : answers.faultOf({
+          method: options.method ?? 'GET',
+          url: String(options.url ?? options.path),
+          status: answer.statusCode,
+          contentType,
+          body: contentType.includes('json') ? answer.json() : answer.body,
+        });
+    if (fault !== null) throw new Error(fault);
+    return answer;
+  };
+  app.inject = checked as typeof app.inject;
 }

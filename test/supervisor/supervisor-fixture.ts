@@ -16,6 +16,7 @@ import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
 import { childProgram, inspectedChildProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { type AnswerCheck, checkAnswers, checkInjected } from '../service/declared-answers.ts';
 
 export interface PluginSource {
   /** JavaScript, as the bundler would have made it. */
@@ -109,6 +110,7 @@ export async function startSupervisorFixture(
     ...options,
   });
   test.teardown(() => supervisor.stop());
+  checkInjected(supervisor.app, await sessionApiAnswers(supervisor.app));
   const fixture: SupervisorFixture = {
     ...storage,
     ...{ supervisor, app: supervisor.app },
@@ -120,6 +122,13 @@ export async function startSupervisorFixture(
     },
   };
   return fixture;
+}
+
+let answers: AnswerCheck | undefined;
+/** The session API's document is the same for all supervisors of a file. */
+async function sessionApiAnswers(app: FastifyInstance): Promise<AnswerCheck> {
+  answers ??= checkAnswers((await app.inject('/openapi.json')).json());
+  return answers;
 }
 
 type Base = Pick<SupervisorFixture, 'pool' | 'blobs' | 'keys' | 'sandbox'>;

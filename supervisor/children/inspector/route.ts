@@ -2,47 +2,67 @@
  * `POST /installations/{id}/inspector` opens the inspector of one's own draft for as long as the request lives: the answer
  * is a stream that names the address of the WebSocket, which needs no header because debuggers can send none.
  */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PassThrough } from 'node:stream';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { WebSocketServer } from 'ws';
+import { z } from 'zod';
+import { callerOf } from '../../../service/http/authentication.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
+import { idParams } from '../../../service/http/schemas.ts';
 import type { InspectionEvent } from './inspection.ts';
 import type { Inspections } from './inspections.ts';
 import { MESSAGE_MAX_BYTES } from './message-pipe.ts';
 
 const SOCKET_PATH = /^\/inspector\/([\w-]{43})$/;
+const DETAILS =
+  'Server-sent events: `open` with the path of a WebSocket that speaks the Chrome DevTools Protocol, then `attached`, `detached`, `moved` and, last, `closed` with the reason. The inspector closes with the request.';
 /** So that proxies keep the stream, milliseconds. */
 const KEEP_ALIVE_MS = 15_000;
 
 /** Which requests may change protocols: everything else is answered as if it had not asked. */
 export const isInspectorPath = ({ url }: IncomingMessage): boolean => SOCKET_PATH.test(url ?? '');
 
-/** Installs the route and, where somebody may use it, the WebSocket. */
-export function installInspector(app: FastifyInstance, inspections: Inspections): void {
-  app.post<{ Params: { id: string } }>('/installations/:id/inspector', async (request, reply) => {
-    const stream = new PassThrough();
-    const tell = (event: InspectionEvent): void => {
-      if (!stream.writableEnded) stream.write(asText(event));
-      if (event.type === 'closed') stream.end();
-    };
-    const inspection = await inspections.open(request.accountId, request.params.id, tell);
-    tell({ type: 'open', path: inspection.path });
-    const beat = setInterval(() => stream.write(':\n\n'), KEEP_ALIVE_MS).unref();
-    stream.once('close', () => {
-      clearInterval(beat);
-      inspection.end('its request ended');
-    });
-    return reply.headers(eventStreamHeaders).send(stream);
-  });
-  app.addHook('preClose', async () => inspections.close());
-  if (inspections.allowed) installSocket(app, inspections);
+/** Registers the route and, if the inspector is enabled, the WebSocket. */
+export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.post(
+      '/installations/:id/inspector',
+      {
+        schema: {
+          group: 'Drafts',
+          summary: 'Opens the inspector of a draft',
+          details: DETAILS,
+          problems: ['inspector_off', 'not_a_draft', 'inspector_open', 'not_running'],
+          params: idParams,
+          response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
+        },
+      },
+      async (request, reply) => {
+        const stream = new PassThrough();
+        const tell = (event: InspectionEvent): void => {
+          if (!stream.writableEnded) stream.write(asText(event));
+          if (event.type === 'closed') stream.end();
+        };
+        const inspection = await inspections.open(callerOf(request).id, request.params.id, tell);
+        tell({ type: 'open', path: inspection.path });
+        const beat = setInterval(() => stream.write(':\n\n'), KEEP_ALIVE_MS).unref();
+        stream.once('close', () => {
+          clearInterval(beat);
+          inspection.end('its request ended');
+        });
+        return reply.headers(eventStreamHeaders).send(stream as never);
+      },
+    );
+    app.addHook('preClose', async () => inspections.close());
+    if (inspections.allowed) installSocket(app.server, inspections);
+  };
 }
 
-function installSocket(app: FastifyInstance, inspections: Inspections): void {
+function installSocket(server: Server, inspections: Inspections): void {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_MAX_BYTES, perMessageDeflate: false });
-  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const inspection = inspections.find(SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '');
     socket.on('error', () => socket.destroy());
     if (!inspection) socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');

@@ -46,9 +46,9 @@ const wrong: Readonly<Record<string, RegExp>> = {
   throw: /first failed/,
   number: /first failed/,
   cancel: /first failed/,
-  nothing: /first answered with a blank summary/,
-  blank: /first answered with a blank summary/,
-  long: /first answered with more than 65536 characters/,
+  nothing: /first returned a blank summary/,
+  blank: /first returned a blank summary/,
+  long: /first returned more than 65536 characters/,
 };
 for (const [focus, notice] of Object.entries(wrong))
   t.test(`${focus}: the built-in one is used, and nobody else is asked`, async (t) => {

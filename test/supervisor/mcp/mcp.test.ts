@@ -181,6 +181,6 @@ t.test('what is no protocol is refused and leaves nothing', async (t) => {
   t.equal(await send({ hello: 1 }), 400);
   t.equal(await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, 'text/html'), 406);
   t.equal((await fixture.app.inject({ method: 'POST', url: path, payload: {} })).statusCode, 401);
-  t.equal((await fixture.app.inject({ method: 'PUT', url: path, headers: { authorization } })).statusCode, 404);
+  t.equal((await fixture.app.inject({ method: 'PUT', url: path, headers: { authorization } })).statusCode, 405);
   t.ok(installed.installationId);
 });

@@ -23,7 +23,7 @@ async function statuses(app: FastifyInstance, asked: readonly Asking[]): Promise
 }
 
 t.test('an address nobody knows', async (t) => {
-  const fixture = await startSupervisorFixture(t, { callers: { anonymous: 2 } });
+  const fixture = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 2 } });
   const from = '192.0.2.1';
   t.same(await statuses(fixture.app, [{ from, token: 'nonsense' }, { from }]), [401, 401], 'no token counts too');
   const refused = await ask(fixture.app, { from, token: 'nonsense' });
@@ -37,7 +37,7 @@ t.test('an address nobody knows', async (t) => {
 });
 
 t.test('who is signed in passes beside a flood from the same address, however many they are', async (t) => {
-  const fixture = await startSupervisorFixture(t, { callers: { anonymous: 3 } });
+  const fixture = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 3 } });
   const from = '192.0.2.1';
   const tokens = await Promise.all(Array.from({ length: 8 }, (_, index) => fixture.issuer.issue(`user-${index}`)));
   t.same(
@@ -63,9 +63,11 @@ t.test('who is signed in passes beside a flood from the same address, however ma
 
 t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
   const forged = ['198.51.100.1', '198.51.100.2', '198.51.100.3'].map((forwarded) => ({ from: '10.1.2.3', forwarded }));
-  const plain = await startSupervisorFixture(t, { callers: { anonymous: 2 } });
+  const plain = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 2 } });
   t.same(await statuses(plain.app, forged), [401, 401, 429], 'without the setting it changes nothing');
-  const trusting = await startSupervisorFixture(t, { callers: { anonymous: 2, trustProxy: ['10.0.0.0/8'] } });
+  const trusting = await startSupervisorFixture(t, {
+    sessionApi: { anonymousPerMinute: 2, trustProxy: ['10.0.0.0/8'] },
+  });
   t.same(await statuses(trusting.app, forged), [401, 401, 401], 'each caller is counted apart');
   const outside = forged.map(({ forwarded }) => ({ from: '192.0.2.1', forwarded }));
   t.same(await statuses(trusting.app, outside), [401, 401, 429], 'not from anybody else');

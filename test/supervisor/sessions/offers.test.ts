@@ -31,7 +31,8 @@ t.test('commands as code and as prompts', async (t) => {
   });
   t.same((await fixture.call('POST', `${at}/kit__plain`, { input: 'now' })).body, { text: 'Just do it\n\nnow' });
   t.match(await fixture.call('POST', `${at}/kit__broken`, {}), { status: 502, body: { code: 'plugin_failed' } });
-  t.match(await fixture.call('POST', `${at}/kit__none`, {}), { status: 404 });
+  const known = { request: { messages: [{ role: 'user', text: 'x' }] } };
+  t.match(await fixture.call('POST', `${at}/kit__none`, known), { status: 404 });
   t.match(await fixture.call('POST', `${at}/kit__hello`, { input: 3 }), { status: 400 });
 });
 
@@ -63,7 +64,8 @@ t.test('providers', async (t) => {
   });
   t.match(await ask('bad'), { status: 502 });
   t.match(await fixture.call('POST', `${at}/kit__acme`, { request: {} }), { status: 400 });
-  t.match(await fixture.call('POST', `${at}/kit__none`, {}), { status: 404 });
+  const known = { request: { messages: [{ role: 'user', text: 'x' }] } };
+  t.match(await fixture.call('POST', `${at}/kit__none`, known), { status: 404 });
 });
 
 t.test('transcripts: pages, ids that come twice, lists of sessions', async (t) => {

@@ -28,7 +28,7 @@ t.test('who is not signed in, and whose session it is', async (t) => {
     ['GET', '/skills'],
     ['GET', '/skills/a__b'],
     ['GET', '/providers'],
-    ['POST', '/providers/a__b', {}],
+    ['POST', '/providers/a__b', { request: { messages: [{ role: 'user', text: 'x' }] } }],
     ['POST', '/clear', {}],
   ];
   for (const [method, path, body] of paths) {

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { openSessionTail } from '../../../db/sessions/session-tail.ts';
 import { appendMessages } from '../../../db/sessions/sessions.ts';
-import { openSessionStreams } from '../../../supervisor/sessions/stream.ts';
+import { openSessionStreams } from '../../../supervisor/sessions/session-streams.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 

@@ -1,0 +1,74 @@
+/** `/sessions/{id}/commands`: lists and runs the commands of the account's plugins. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { text } from '../../sdk/contract/payloads.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { jsonBody, page } from '../../service/http/schemas.ts';
+import { fullName } from '../calls/surface-call.ts';
+import { listCommands, runCommand } from './commands.ts';
+import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
+
+const commandBody = jsonBody({ input: text.default('') });
+
+const commandResource = z
+  .strictObject({
+    name: z.string().describe('`<slug>__<command>`'),
+    description: z.string(),
+    kind: z.enum(['prompt', 'code']),
+    installationId: z.string(),
+    slug: z.string(),
+  })
+  .meta({ id: 'Command', description: 'A command of a plugin, written as code or as a prompt.' });
+
+const group = 'Commands';
+
+export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  const findCommands = async (accountId: string) => listCommands((await services.pluginsCache.get(accountId)).plugins);
+  return async (app) => {
+    app.get(
+      '/sessions/:sessionId/commands',
+      {
+        schema: {
+          group,
+          summary: 'The commands of the account’s plugins',
+          params: sessionParams,
+          response: { 200: page(commandResource) },
+        },
+      },
+      async (request) => {
+        const { accountId } = await requireSession(services, callerOf(request), request.params);
+        const items = (await findCommands(accountId)).map(({ plugin, name, description, prompt }) => ({
+          name: fullName(plugin, name),
+          description,
+          kind: prompt ? ('prompt' as const) : ('code' as const),
+          installationId: plugin.installationId,
+          slug: plugin.slug,
+        }));
+        return { items, nextCursor: null };
+      },
+    );
+
+    app.post(
+      '/sessions/:sessionId/commands/:name',
+      {
+        schema: {
+          group,
+          summary: 'Runs a command',
+          problems: ['cancelled', 'plugin_failed', 'plugin_timeout'],
+          params: offerParams,
+          body: commandBody,
+          response: { 200: z.strictObject({ text: z.string().describe('The text to show or to send.') }) },
+        },
+      },
+      async (request) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        const wanted = request.params.name;
+        const commands = await findCommands(session.accountId);
+        const command = commands.find(({ plugin, name }) => fullName(plugin, name) === wanted);
+        if (!command) throw new Problem('not_found', 'There is no command of that name.');
+        return { text: await runCommand(services, session, command, request.body.input) };
+      },
+    );
+  };
+}

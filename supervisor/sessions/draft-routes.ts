@@ -1,0 +1,114 @@
+/** `/installations/{id}/wake` and `…/fire`: authors try their own installed draft while they write it. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { json } from '../../sdk/contract/payloads.ts';
+import { type EventName, events } from '../../sdk/contract/protocol.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { parseInput } from '../../service/http/errors.ts';
+import { idParams, jsonBody } from '../../service/http/schemas.ts';
+import { stackOf } from '../calls/plugin-call.ts';
+import { eventCall } from '../delivery/event-call.ts';
+import { requireOwnDraft } from './own-draft.ts';
+import type { SessionServices } from './session-services.ts';
+
+const names = Object.keys(events) as [EventName, ...EventName[]];
+const eventBody = jsonBody({
+  event: z.enum(names, `must be one of ${names.join(', ')}`),
+  data: z.record(z.string(), json).default({}).describe('Replaces fields of the event’s example.'),
+});
+
+const firedEvent = z
+  .strictObject({
+    id: z.string(),
+    event: z.enum(names),
+    outcome: z.enum(['delivered', 'failed']),
+    error: z.string().nullable(),
+    ms: z.int(),
+  })
+  .meta({ id: 'FiredEvent', description: 'How a draft’s handler took an event.' });
+
+const group = 'Drafts';
+
+export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.post(
+      '/installations/:id/wake',
+      {
+        schema: {
+          group,
+          summary: 'Starts the draft that was saved last',
+          details: 'Answers when it can be called.',
+          problems: ['not_a_draft', 'not_running'],
+          params: idParams,
+          response: { 200: z.strictObject({ versionId: z.string(), ms: z.int() }) },
+        },
+      },
+      async (request) => {
+        const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
+        const started = performance.now();
+        const reason = await services.wake(plugin);
+        if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
+        return { versionId: plugin.versionId, ms: Math.round(performance.now() - started) };
+      },
+    );
+
+    app.post(
+      '/installations/:id/fire',
+      {
+        schema: {
+          group,
+          summary: 'Sends the draft an event, once',
+          problems: ['not_a_draft', 'not_running'],
+          params: idParams,
+          body: eventBody,
+          response: { 200: firedEvent },
+        },
+      },
+      async (request) => {
+        const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
+        const { event, data } = request.body;
+        if (!plugin.registrations.events.includes(event))
+          throw new Problem('not_found', `The draft has no handler events.${event}. It has ${handlersOf(plugin)}.`);
+        const { example, data: schema } = events[event];
+        return fire(services, plugin, event, parseInput(schema as z.ZodType<object>, { ...example, ...data }, 'data'));
+      },
+    );
+  };
+}
+
+const handlersOf = ({ registrations }: InstalledPlugin): string =>
+  registrations.events.map((name) => `events.${name}`).join(', ') || 'none at all';
+
+/** Makes one attempt and stores nothing: the author may try again. */
+async function fire(
+  { invoker, logs }: SessionServices,
+  plugin: InstalledPlugin,
+  event: EventName,
+  data: object,
+): Promise<z.infer<typeof firedEvent>> {
+  const id = randomUUIDv7();
+  const started = performance.now();
+  const { installationId, pluginId, versionId, semVer } = plugin;
+  const call = eventCall({
+    id,
+    type: event,
+    occurredAt: new Date().toISOString(),
+    attempt: 1,
+    installationId,
+    pluginId,
+    versionId,
+    semVer,
+    data,
+  });
+  const result = await invoker.invoke(plugin, call);
+  const ms = Math.round(performance.now() - started);
+  const error = 'message' in result ? result.message : null;
+  if (error !== null) {
+    const detail = { invocationId: call.invocationId, data: { eventId: id, ...stackOf(result) } };
+    logs.system(plugin, 'error', `events.${event}, fired by its author: ${error}`, detail);
+  }
+  return { id, event, outcome: error === null ? 'delivered' : 'failed', error, ms };
+}

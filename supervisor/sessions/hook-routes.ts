@@ -1,0 +1,117 @@
+/** `POST /sessions/{id}/hooks/{hook}` and `…/compaction`: a step of an agent's turn passes through the account's plugins. */
+import { closest } from 'fastest-levenshtein';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { trigger } from '../../sdk/contract/payloads.ts';
+import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { jsonBody } from '../../service/http/schemas.ts';
+import { type Fields, linkOutcomes } from '../calls/chain.ts';
+import { summarizeTranscript } from './compaction.ts';
+import { runSessionHook } from './hooks.ts';
+import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
+
+const PREFIX = 'middleware.';
+/** Metrics and traces count all hooks as one route. */
+const HOOK_PATH = '/sessions/:sessionId/hooks/:hook';
+/** The longest part of a misspelt name that is compared with the known ones. */
+const COMPARED_MAX_CHARS = 100;
+
+const names = (Object.keys(hooks) as HookName[])
+  .filter((name) => name.startsWith(PREFIX))
+  .map((name) => ({ name, short: name.slice(PREFIX.length) }));
+
+const hookResult = z
+  .strictObject({
+    action: z
+      .enum(['continue', 'cancel'])
+      .describe('cancel: a plugin cancelled the operation. Do not continue with it.'),
+    context: z.record(z.string(), z.unknown()).describe('The context with all changes of the chain.'),
+    reason: z.string().nullable(),
+    cancelledBy: z.string().nullable().describe('The slug of the plugin that cancelled the operation.'),
+    trace: z.array(
+      z.strictObject({
+        installationId: z.string(),
+        slug: z.string(),
+        ms: z.number(),
+        outcome: z.enum(linkOutcomes),
+        reason: z.string().optional().describe('Why the plugin was not called.'),
+      }),
+    ),
+  })
+  .meta({ id: 'HookResult', description: 'What the account’s plugins made of a hook’s context, link by link.' });
+
+const { messages, focus } = hooks['compaction.summarize'].context.shape;
+const compactionBody = jsonBody({
+  messages: messages.optional().describe('Default: the session’s transcript.'),
+  focus: focus.default(null),
+  trigger: trigger.default('system'),
+});
+const compactionResult = z
+  .strictObject({
+    summary: z.string().nullable().describe('Null if the source is `builtin`.'),
+    source: z.enum(['plugin', 'builtin']).describe('builtin: run the runtime’s own summarizer.'),
+    notice: z.string().nullable().describe('Why the plugin’s summary is not used.'),
+  })
+  .meta({ id: 'Compaction', description: 'The summary of a conversation.' });
+
+export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    for (const { name, short } of names) {
+      const { doc, context } = hooks[name];
+      app.post(
+        HOOK_PATH.replace(':hook', short),
+        {
+          config: { label: HOOK_PATH },
+          schema: {
+            group: 'Hooks',
+            summary: `Runs the hook ${short}`,
+            details: doc,
+            params: sessionParams,
+            body: jsonBody({ context: context as z.ZodType<Fields>, trigger: trigger.default('user') }),
+            response: { 200: hookResult },
+          },
+        },
+        async (request) => {
+          const caller = callerOf(request);
+          const known = services.sessions.peek(caller.id, request.params.sessionId);
+          const session = known ?? (await requireSession(services, caller, request.params));
+          const { trace, ...result } = await runSessionHook(
+            services,
+            session,
+            name,
+            request.body.context,
+            request.body.trigger,
+          );
+          return { ...result, trace: [...trace] };
+        },
+      );
+    }
+
+    app.post(HOOK_PATH, { schema: { hide: true, params: z.object({ hook: z.string() }) } }, async (request) => {
+      const nearest = closest(
+        request.params.hook.slice(0, COMPARED_MAX_CHARS),
+        names.map(({ short }) => short),
+      );
+      throw new Problem('not_found', `There is no hook of that name. Did you mean ${nearest}?`);
+    });
+
+    app.post(
+      '/sessions/:sessionId/compaction',
+      {
+        schema: {
+          group: 'Hooks',
+          summary: 'Has a plugin summarize a conversation',
+          params: sessionParams,
+          body: compactionBody,
+          response: { 200: compactionResult },
+        },
+      },
+      async (request) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        return summarizeTranscript(services, session, request.body);
+      },
+    );
+  };
+}

@@ -1,0 +1,31 @@
+/** `GET /media/{id}`: the bytes behind an attachment's `mediaId`, for the account's agent runtimes. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { findMedia } from '../../db/accounts/media.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { fileBytes } from '../../service/http/schemas.ts';
+import { asDownload } from './download.ts';
+import type { SessionServices } from './session-services.ts';
+
+export function mediaRoutes({ pool, blobs }: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/media/:mediaId',
+      {
+        schema: {
+          group: 'Media',
+          summary: 'The bytes of a media file',
+          params: z.object({ mediaId: z.string() }),
+          response: { 200: { content: { '*/*': { schema: fileBytes } } } },
+        },
+      },
+      async (request, reply) => {
+        const found = await findMedia(pool, callerOf(request).id, request.params.mediaId);
+        if (!found) throw new Problem('not_found', 'There is no such media file.');
+        const bytes = await blobs.read(found.sha256);
+        return asDownload(reply, { name: found.name ?? found.id, mediaType: found.mediaType }).send(bytes);
+      },
+    );
+  };
+}

@@ -1,0 +1,67 @@
+/** `/sessions/{id}/providers`: lists and asks the model providers of the account's plugins. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { completionRequest, model } from '../../sdk/contract/payloads.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
+import { askProvider, listProviders } from './providers.ts';
+import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
+
+const providerResource = z
+  .strictObject({
+    name: z.string().describe('`<slug>__<provider>`'),
+    models: z.array(model),
+    installationId: z.string(),
+    slug: z.string(),
+  })
+  .meta({ id: 'Provider', description: 'A model provider of a plugin.' });
+
+const completionResource = z
+  .strictObject({
+    text: z.string(),
+    json: anyJson.optional().describe('The answer that fits the schema of the request.'),
+    model: z.string(),
+    usage: z.strictObject({ inputTokens: z.int(), outputTokens: z.int() }),
+  })
+  .meta({ id: 'Completion', description: 'The answer of a model.' });
+
+const group = 'Providers';
+
+export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/sessions/:sessionId/providers',
+      {
+        schema: {
+          group,
+          summary: 'The model providers of the account’s plugins',
+          params: sessionParams,
+          response: { 200: page(providerResource) },
+        },
+      },
+      async (request) => {
+        const { accountId } = await requireSession(services, callerOf(request), request.params);
+        const { plugins } = await services.pluginsCache.get(accountId);
+        return { items: listProviders(plugins), nextCursor: null };
+      },
+    );
+
+    app.post(
+      '/sessions/:sessionId/providers/:name',
+      {
+        schema: {
+          group,
+          summary: 'Asks a model of a provider',
+          problems: ['invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
+          params: offerParams,
+          body: jsonBody({ request: completionRequest }),
+          response: { 200: completionResource },
+        },
+      },
+      async (request) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        return askProvider(services, session, request.params.name, request.body.request);
+      },
+    );
+  };
+}

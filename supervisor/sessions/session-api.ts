@@ -1,0 +1,112 @@
+/** The session API: what agent runtimes call. Built on the same kit as the REST interface. */
+import cors from '@fastify/cors';
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
+import { MIB } from '../../sdk/contract/limits.ts';
+import { createApplication, serveAccounts } from '../../service/http/application.ts';
+import { DOCUMENTATION_GROUP, documentationRoutes } from '../../service/http/documentation-routes.ts';
+import { documentRoutes } from '../../service/http/openapi.ts';
+import { limitAnonymous } from '../../service/http/rate-limits.ts';
+import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts';
+import { mcpRoutes } from '../mcp/route.ts';
+import { commandRoutes } from './command-routes.ts';
+import { draftRoutes } from './draft-routes.ts';
+import { hookRoutes } from './hook-routes.ts';
+import { mediaRoutes } from './media-routes.ts';
+import { providerRoutes } from './provider-routes.ts';
+import { sessionRoutes } from './session-routes.ts';
+import type { SessionServices } from './session-services.ts';
+import { skillRoutes } from './skill-routes.ts';
+import { toolRoutes } from './tool-routes.ts';
+import { transcriptRoutes } from './transcript-routes.ts';
+
+/** A compaction carries whole conversations. */
+const BODY_MAX_BYTES = 16 * MIB;
+/** An idle connection is kept for its next request. Milliseconds. */
+const KEEP_ALIVE_MS = 75_000;
+/** How long a browser remembers that it may call, seconds. */
+const PREFLIGHT_S = 600;
+const ANONYMOUS_PER_MINUTE = 600;
+
+/** Chapters of the OpenAPI document. */
+const GROUPS = {
+  Sessions: 'Conversations of agents and their transcripts.',
+  Hooks: 'The points of an agent’s turn at which plugins read, change or cancel something.',
+  Tools: 'What plugins offer the agent’s model to call.',
+  Commands: 'What plugins offer users to run in a session.',
+  Skills: 'Instructions of plugins that an agent reads when a task calls for them.',
+  Providers: 'Models of plugins.',
+  Media: 'Files behind the attachments of messages.',
+  MCP: 'A session as a server of the Model Context Protocol.',
+  Drafts: 'For authors: their own installed draft.',
+  ...DOCUMENTATION_GROUP,
+};
+
+export interface SessionApiOptions {
+  /** Address at which clients reach the session API, without a slash at the end. Default: none, for tests. */
+  readonly url?: string | undefined;
+  /** Address of the console and the guides. Pages of its origin may call the session API. Default: no page may. */
+  readonly consoleUrl?: string | undefined;
+  /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
+  readonly trustProxy?: readonly string[] | undefined;
+  /** Requests per minute of one address without a valid token. Default: 600. */
+  readonly anonymousPerMinute?: number | undefined;
+}
+
+/** Builds the application; the caller listens, injects and closes. */
+export async function buildSessionApi(
+  services: SessionServices,
+  logger: FastifyBaseLogger,
+  { url = '/', consoleUrl, trustProxy, anonymousPerMinute = ANONYMOUS_PER_MINUTE }: SessionApiOptions = {},
+): Promise<FastifyInstance> {
+  const app = createApplication({
+    logger,
+    trustProxy,
+    bodyMaxBytes: BODY_MAX_BYTES,
+    server: {
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      ...(services.inspections.allowed ? { http: { shouldUpgradeCallback: isInspectorPath } } : {}),
+    },
+    onResponse: services.metrics.sessionAnswered,
+  });
+  app.addHook('onSend', async ({ method }) => {
+    if (method !== 'GET') services.faultPoint('session.answering');
+  });
+  await documentRoutes(app, {
+    title: 'Bulkhead session API',
+    description: 'What agent runtimes call while an agent works: hooks, tools, commands, skills and models of plugins.',
+    prefix: '',
+    url,
+    guidesUrl: `${consoleUrl ?? ''}/docs`,
+    groups: GROUPS,
+    hasAccountLimits: false,
+  });
+  if (consoleUrl !== undefined) {
+    const { origin } = new URL(consoleUrl);
+    await app.register(cors, { origin, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
+  }
+  await app.register((scope) => accountScope(scope, services, anonymousPerMinute));
+  await app.register(async (scope) => {
+    limitAnonymous(scope, anonymousPerMinute);
+    await scope.register(documentationRoutes);
+  });
+  return app;
+}
+
+async function accountScope(
+  scope: FastifyInstance,
+  services: SessionServices,
+  anonymousPerMinute: number,
+): Promise<void> {
+  serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute });
+  await scope.register(sessionRoutes(services));
+  await scope.register(transcriptRoutes(services));
+  await scope.register(hookRoutes(services));
+  await scope.register(toolRoutes(services));
+  await scope.register(commandRoutes(services));
+  await scope.register(skillRoutes(services));
+  await scope.register(providerRoutes(services));
+  await scope.register(mediaRoutes(services));
+  await scope.register(mcpRoutes(services));
+  await scope.register(draftRoutes(services));
+  await scope.register(inspectorRoutes(services.inspections));
+}

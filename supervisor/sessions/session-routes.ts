@@ -1,0 +1,116 @@
+/** `/sessions`: starts, lists, clears and deletes sessions. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { pageSessions, type Session } from '../../db/sessions/sessions.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
+import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
+
+const AGENT_NAME_MAX_CHARS = 200;
+const REASON_MAX_CHARS = 1000;
+const BY_MAX_CHARS = 500;
+
+const newSession = jsonBody({
+  agentId: storedId.describe('The runtime’s id of the agent.'),
+  agentName: storedText(AGENT_NAME_MAX_CHARS).min(1).optional().describe('Default: the agent’s id.'),
+  channelId: storedId.nullable().default(null),
+});
+const clearBody = jsonBody({
+  reason: storedText(REASON_MAX_CHARS).default(''),
+  by: storedText(BY_MAX_CHARS).default('user'),
+});
+
+const sessionResource = z
+  .strictObject({
+    id: z.string(),
+    agentId: z.string(),
+    agentName: z.string(),
+    channelId: z.string().nullable(),
+    createdAt: timestamp,
+    clearedAt: timestamp.nullable(),
+  })
+  .meta({ id: 'Session', description: 'One conversation of one agent.' });
+
+const showSession = ({
+  id,
+  agentId,
+  agentName,
+  channelId,
+  createdAt,
+  clearedAt,
+}: Session): z.infer<typeof sessionResource> => ({ id, agentId, agentName, channelId, createdAt, clearedAt });
+
+const group = 'Sessions';
+
+export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.post(
+      '/sessions',
+      {
+        schema: {
+          group,
+          summary: 'Starts a session',
+          details: 'Plugins that registered `sessionStarted` get the event.',
+          body: newSession,
+          response: { 201: sessionResource },
+        },
+      },
+      async (request, reply) => {
+        const { agentId, agentName = agentId, channelId } = request.body;
+        const session = await startSession(services, callerOf(request).id, { agentId, agentName, channelId });
+        return reply.code(201).send(showSession(session));
+      },
+    );
+
+    app.get(
+      '/sessions',
+      {
+        schema: {
+          group,
+          summary: 'The account’s sessions, newest first',
+          querystring: pageQuery,
+          response: { 200: page(sessionResource) },
+        },
+      },
+      async (request) => {
+        const found = await pageSessions(services.pool, { accountId: callerOf(request).id, ...request.query });
+        return { items: found.items.map(showSession), nextCursor: found.nextCursor };
+      },
+    );
+
+    app.get(
+      '/sessions/:sessionId',
+      { schema: { group, summary: 'One session', params: sessionParams, response: { 200: sessionResource } } },
+      async (request) => showSession(await requireSession(services, callerOf(request), request.params)),
+    );
+
+    app.post(
+      '/sessions/:sessionId/clear',
+      {
+        schema: {
+          group,
+          summary: 'Removes the messages of a session',
+          details: 'Runs the hook `sessionClear` first: 409 `cancelled` if a plugin cancels it.',
+          problems: ['cancelled'],
+          params: sessionParams,
+          body: clearBody,
+          response: { 200: sessionResource },
+        },
+      },
+      async (request) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        return showSession(await clearTranscript(services, session, request.body));
+      },
+    );
+
+    app.delete(
+      '/sessions/:sessionId',
+      { schema: { group, summary: 'Deletes a session', params: sessionParams, response: { 204: noContent } } },
+      async (request, reply) => {
+        await removeSession(services, await requireSession(services, callerOf(request), request.params));
+        return reply.code(204).send();
+      },
+    );
+  };
+}

@@ -1,0 +1,131 @@
+/** `/sessions/{id}/skills`: lists and reads the skills of the account's plugins. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { callerOf } from '../../service/http/authentication.ts';
+import { fileBytes, jsonBody, page, storedText } from '../../service/http/schemas.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import { fullName } from '../calls/surface-call.ts';
+import { asDownload } from './download.ts';
+import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
+import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';
+import { findSkill, listSkills } from './skills.ts';
+
+/** No path of a package is longer. */
+const PATH_MAX_CHARS = 1_024;
+const path = storedText(PATH_MAX_CHARS).min(1);
+
+const skillFields = {
+  name: z.string().describe('`<slug>__<skill>`'),
+  description: z.string(),
+  installationId: z.string(),
+  slug: z.string(),
+};
+const resources = z
+  .array(z.strictObject({ path: z.string(), sizeBytes: z.int() }))
+  .describe('The other files of the skill.');
+const skillResource = z.strictObject(skillFields).meta({ id: 'Skill', description: 'A skill of a plugin.' });
+const skillDetail = z
+  .strictObject({ ...skillFields, text: z.string().nullable().describe('SKILL.md below its frontmatter.'), resources })
+  .meta({ id: 'SkillDetail', description: 'A skill with its text.' });
+const skillFile = z
+  .strictObject({
+    name: z.string(),
+    path: z.string(),
+    mediaType: z.string(),
+    sizeBytes: z.int(),
+    encoding: z.enum(['utf8', 'base64']).nullable(),
+    content: z.string().nullable().describe('Null if the file is larger than 1 MiB: download it from the url.'),
+    url: z.string().describe('Address of the exact bytes, relative to the session API.'),
+    resources,
+  })
+  .meta({ id: 'SkillFile', description: 'One file of a skill.' });
+
+const showSkill = ({ plugin, text }: Skill) => ({
+  name: fullName(plugin, text.name),
+  description: text.description,
+  installationId: plugin.installationId,
+  slug: plugin.slug,
+});
+
+const group = 'Skills';
+
+export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  const find = async (caller: Caller, params: z.infer<typeof offerParams>): Promise<Skill> =>
+    findSkill(services, await requireSession(services, caller, params), params.name);
+  return async (app) => {
+    app.get(
+      '/sessions/:sessionId/skills',
+      {
+        schema: {
+          group,
+          summary: 'The skills of the account’s plugins',
+          params: sessionParams,
+          response: { 200: page(skillResource) },
+        },
+      },
+      async (request) => {
+        const { accountId } = await requireSession(services, callerOf(request), request.params);
+        const { plugins } = await services.pluginsCache.get(accountId);
+        return { items: listSkills(plugins).map(showSkill), nextCursor: null };
+      },
+    );
+
+    app.get(
+      '/sessions/:sessionId/skills/:name',
+      { schema: { group, summary: 'A skill with its text', params: offerParams, response: { 200: skillDetail } } },
+      async (request) => {
+        const skill = await find(callerOf(request), request.params);
+        const [file, others] = await Promise.all([
+          readSkillFile(services, skill, SKILL_TEXT),
+          listResources(services, skill),
+        ]);
+        return { ...showSkill(skill), text: file.content, resources: others };
+      },
+    );
+
+    app.post(
+      '/sessions/:sessionId/skills/:name',
+      {
+        schema: {
+          group,
+          summary: 'Reads one file of a skill',
+          params: offerParams,
+          body: jsonBody({ path: path.default(SKILL_TEXT) }),
+          response: { 200: skillFile },
+        },
+      },
+      async (request) => {
+        const { sessionId, name } = request.params;
+        const skill = await find(callerOf(request), request.params);
+        const wanted = request.body.path;
+        const file = await readSkillFile(services, skill, wanted);
+        const url = `/sessions/${sessionId}/skills/${encodeURIComponent(name)}/files?${new URLSearchParams({ path: wanted })}`;
+        const others = wanted === SKILL_TEXT ? await listResources(services, skill) : [];
+        return { name: fullName(skill.plugin, skill.text.name), ...file, url, resources: others };
+      },
+    );
+
+    app.get(
+      '/sessions/:sessionId/skills/:name/files',
+      {
+        exposeHeadRoute: false,
+        schema: {
+          group,
+          summary: 'The exact bytes of a file of a skill',
+          params: offerParams,
+          querystring: z.object({ path }),
+          response: { 200: { content: { 'application/octet-stream': { schema: fileBytes } } } },
+        },
+      },
+      async (request, reply) => {
+        const skill = await find(callerOf(request), request.params);
+        const wanted = request.query.path;
+        const { sizeBytes, bytes } = await openSkillFile(services, skill, wanted);
+        const name = wanted.split('/').at(-1) ?? wanted;
+        return asDownload(reply, { name, mediaType: 'application/octet-stream' })
+          .header('content-length', sizeBytes)
+          .send(bytes);
+      },
+    );
+  };
+}

@@ -1,0 +1,80 @@
+/** `/sessions/{id}/tools`: lists and calls the tools of the account's plugins. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { json } from '../../sdk/contract/payloads.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
+import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
+import { callTool, findTool, listTools } from './tools.ts';
+
+const toolBody = jsonBody({
+  callId: storedId.optional().describe('An id of the runtime’s own, for the handler to recognize a repeated call.'),
+  arguments: json.default({}),
+});
+
+const toolResource = z
+  .strictObject({
+    name: z.string().describe('`<slug>__<tool>`'),
+    description: z.string(),
+    parameters: anyJson.describe('JSON Schema 2020-12 of the arguments.'),
+    installationId: z.string(),
+    slug: z.string(),
+  })
+  .meta({ id: 'Tool', description: 'A tool of a plugin.' });
+
+const toolResult = z
+  .strictObject({
+    content: z.array(
+      z.discriminatedUnion('type', [
+        z.strictObject({ type: z.literal('text'), text: z.string() }),
+        z.strictObject({ type: z.literal('image'), data: z.string(), mimeType: z.string() }),
+        z.strictObject({ type: z.literal('json'), json: anyJson }),
+      ]),
+    ),
+    isError: z.boolean(),
+  })
+  .meta({ id: 'ToolResult', description: 'The result of a tool, as a Model Context Protocol content list.' });
+
+const group = 'Tools';
+
+export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.get(
+      '/sessions/:sessionId/tools',
+      {
+        schema: {
+          group,
+          summary: 'The tools of the account’s plugins',
+          params: sessionParams,
+          response: { 200: page(toolResource) },
+        },
+      },
+      async (request) => {
+        const { accountId } = await requireSession(services, callerOf(request), request.params);
+        return { items: listTools(await services.pluginsCache.get(accountId)), nextCursor: null };
+      },
+    );
+
+    app.post(
+      '/sessions/:sessionId/tools/:name',
+      {
+        schema: {
+          group,
+          summary: 'Calls a tool',
+          details: 'A handler that throws answers with `isError`, so that the agent can read why.',
+          problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
+          params: offerParams,
+          body: toolBody,
+          response: { 200: toolResult },
+        },
+      },
+      async (request) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
+        const { callId = randomUUIDv7(), arguments: args } = request.body;
+        return callTool(services, session, tool, { callId, arguments: args });
+      },
+    );
+  };
+}

@@ -1,0 +1,147 @@
+/** `/sessions/{id}/messages`, `…/replies` and `/sessions/stream`: transcripts, read and written. */
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
+import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { attachments, json, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { callerOf } from '../../service/http/authentication.ts';
+import { eventStreamHeaders } from '../../service/http/row-streams.ts';
+import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import { sendReply } from './replies.ts';
+import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
+
+/** Messages added by one call. */
+const MESSAGES_MAX = 1_000;
+const OWN_ID = 'An id of the runtime’s own. A message with a known id is not added again. Default: a random id.';
+
+const newMessages = jsonBody({
+  messages: z
+    .array(
+      z.object({
+        id: storedId.optional().describe(OWN_ID),
+        role,
+        text: storedText(TEXT_MAX_CHARS),
+        data: z.record(z.string(), json).optional(),
+      }),
+    )
+    .min(1)
+    .max(MESSAGES_MAX),
+});
+const newReply = jsonBody({
+  id: storedId.optional().describe(OWN_ID),
+  text: storedText(TEXT_MAX_CHARS),
+  attachments: attachments.default([]),
+});
+const streamHeaders = z.looseObject({
+  'last-event-id': z
+    .string()
+    .refine((id) => id === '' || isMessagePosition(id), 'must be an id of this stream, or be left out')
+    .optional(),
+});
+
+const messageResource = z
+  .strictObject({
+    id: z.string(),
+    role,
+    text: z.string(),
+    at: timestamp,
+    data: z.record(z.string(), anyJson).optional(),
+  })
+  .meta({ id: 'Message', description: 'A message of a transcript. The role `notice`: by a plugin or by Bulkhead.' });
+
+const STREAM_DETAILS =
+  'Server-sent events of the types message and notice, in the order they were added to any session of the account, each with the session’s id and the message as JSON. Without Last-Event-ID it begins with the next message; with it, after the event of that id. A comment comes every 15 seconds. After 15 minutes the stream ends: come back with Last-Event-ID.';
+
+const group = 'Sessions';
+
+export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  const { pool, streams } = services;
+  return async (app) => {
+    app.addHook('preClose', async () => streams.close());
+
+    app.get(
+      '/sessions/stream',
+      {
+        // A HEAD request would open a stream that nobody reads.
+        exposeHeadRoute: false,
+        schema: {
+          group,
+          summary: 'Messages and notices as they are added',
+          details: STREAM_DETAILS,
+          headers: streamHeaders,
+          response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
+        },
+      },
+      async (request, reply) => {
+        const accountId = callerOf(request).id;
+        const after = request.headers['last-event-id'] || null;
+        const stream = await streams.open({
+          accountId,
+          key: accountId,
+          openTail: () => openSessionTail(pool, accountId, after),
+          isThere: async () => true,
+        });
+        return reply.headers(eventStreamHeaders).send(stream as never);
+      },
+    );
+
+    app.post(
+      '/sessions/:sessionId/messages',
+      {
+        schema: {
+          group,
+          summary: 'Adds messages to the transcript',
+          details: 'The transcript is what `host.session` and a compaction read. No hook runs.',
+          params: sessionParams,
+          body: newMessages,
+          response: { 200: z.strictObject({ items: z.array(messageResource) }) },
+        },
+      },
+      async (request) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        const items = await appendMessages(pool, session.id, request.body.messages);
+        // Another supervisor deleted the session after it was found.
+        if (items.length === 0) throw new Problem('not_found', 'There is no such session.');
+        return { items };
+      },
+    );
+
+    app.get(
+      '/sessions/:sessionId/messages',
+      {
+        schema: {
+          group,
+          summary: 'The transcript, oldest message first',
+          params: sessionParams,
+          querystring: pageQuery,
+          response: { 200: page(messageResource) },
+        },
+      },
+      async (request) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        return pageMessages(pool, { sessionId: session.id, ...request.query });
+      },
+    );
+
+    app.post(
+      '/sessions/:sessionId/replies',
+      {
+        schema: {
+          group,
+          summary: 'Sends an agent’s reply to the channel of the session',
+          details:
+            'Runs the hook `outboundMessage`, adds the reply to the transcript and delivers it through `channel.send`, with retries.',
+          problems: ['no_channel', 'cancelled'],
+          params: sessionParams,
+          body: newReply,
+          response: { 202: z.strictObject({ id: z.string() }) },
+        },
+      },
+      async (request, reply) => {
+        const session = await requireSession(services, callerOf(request), request.params);
+        return reply.code(202).send({ id: await sendReply(services, session, request.body) });
+      },
+    );
+  };
+}
