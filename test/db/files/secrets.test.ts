@@ -32,7 +32,7 @@ t.test('after a rotation old values open and new ones use the new key, in every 
   t.not(before.keyId, keyId);
   t.equal(await supervisor.open('i', 'n', before), 'old');
   t.equal(await supervisor.open('i', 'n', after), 'new', 'a key made meanwhile is picked up');
-  await t.rejects(supervisor.open('i', 'n', { ...after, keyId: 'unknown' }), /restore it from a backup/);
+  await t.rejects(supervisor.open('i', 'n', { ...after, keyId: 'unknown' }), /Restore it from a backup/);
 });
 
 t.test('keys are private files, and two first starts at once agree', async (t) => {
