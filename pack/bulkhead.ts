@@ -3,7 +3,7 @@
 import { enableCompileCache } from 'node:module';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
 import sdk from '../sdk/package.json' with { type: 'json' };
-import { localToolbox } from './local-toolbox.ts';
+import { localTools } from './local-tools.ts';
 
 // What a command loads when it starts is compiled once, and read back by the next one.
 enableCompileCache();
@@ -15,5 +15,5 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.
 
 process.exitCode = await runCommandLine(process.argv.slice(2), {
   ...{ stdin: process.stdin, stdout: process.stdout, stderr: process.stderr, env: process.env, folder: process.cwd() },
-  ...{ toolbox: localToolbox, signal: interrupted.signal, version: sdk.version },
+  ...{ localTools, signal: interrupted.signal, version: sdk.version },
 });

@@ -7,7 +7,7 @@ import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
 import * as bundling from '../api/package/bundler-worker.ts';
 import type { PackageSource } from '../api/package/reader.ts';
 import { openBlobs } from '../db/files/blobs.ts';
-import type { FolderFile } from '../sdk/cli/toolbox.ts';
+import type { FolderFile } from '../sdk/cli/local-tools.ts';
 import { writeZip } from '../sdk/cli/zip.ts';
 import { decodeText } from '../sdk/contract/text-bytes.ts';
 import type { Introspector } from './local-introspection.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { StagedBuild } from '../api/package/builder.ts';
-import type { CheckedPackage, CheckOutcome, FolderFile } from '../sdk/cli/toolbox.ts';
+import type { CheckedPackage, CheckOutcome, FolderFile } from '../sdk/cli/local-tools.ts';
 import { Problem } from '../sdk/contract/errors.ts';
 import { buildLocally } from './local-build.ts';
 import { startIntrospector } from './local-introspection.ts';

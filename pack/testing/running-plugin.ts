@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { closest } from 'fastest-levenshtein';
-import type { FolderFile } from '../../sdk/cli/toolbox.ts';
+import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { resolveSettings } from '../../sdk/contract/manifest.ts';

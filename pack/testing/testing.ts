@@ -1,8 +1,8 @@
 /** `@bulkhead/sdk/testing`, whose types are in sdk/testing/testing.ts: opens a package in a jailed process, without a service. */
 import { basename, resolve } from 'node:path';
-import { placed } from '../../sdk/cli/failure.ts';
-import { openFolder } from '../../sdk/cli/package-folder.ts';
-import type { FolderFile } from '../../sdk/cli/toolbox.ts';
+import { formatLocation } from '../../sdk/cli/failure.ts';
+import type { FolderFile } from '../../sdk/cli/local-tools.ts';
+import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { openPlugin as Declared, OpenPlugin, PluginOptions } from '../../sdk/testing/testing.ts';
@@ -15,7 +15,7 @@ import { ScriptedHost } from './scripted-host.ts';
 export { PluginError } from './plugin-error.ts';
 
 export const openPlugin: typeof Declared = async (folder: string, options: PluginOptions = {}): Promise<OpenPlugin> => {
-  const { slug, files } = await openFolder(process.cwd(), folder);
+  const { slug, files } = await readPackageFolder(process.cwd(), folder);
   const borrowed = await borrowSandbox();
   try {
     const built = await buildIn(borrowed, files, slug);
@@ -44,7 +44,7 @@ async function buildIn(
 
 /** Every fault on a line of its own, as a compiler says them. */
 const faultsOf = ({ message, errors = [] }: Problem): string =>
-  errors.length < 2 ? message : errors.map(placed).join('\n');
+  errors.length < 2 ? message : errors.map(formatLocation).join('\n');
 
 function grantsOf({ capabilities }: Manifest, { grants = capabilities }: PluginOptions): readonly string[] {
   const undeclared = grants.find((grant) => !capabilities.includes(grant));

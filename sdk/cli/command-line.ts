@@ -1,74 +1,71 @@
 /**
- * `bulkhead`, the author's command line.
+ * `bulkhead`, the command line for plugin authors.
  *
- * Shape: `commands/<name>.ts` exports one `Command` (command.ts) and is listed in table.ts; help, `--json`, completion
- * and docs follow from that row. A command gets a `Context` (context.ts: `output`, `rest()`, `sessions()`, `signal`,
- * `folder`, `toolbox`) and a `Given` (arguments and options). It says things with `output.say` (people only), streams
- * with `output.item(value, line)`, and returns what `--json` prints. It throws `CommandError` (failure.ts) or lets errors
- * of the clients through; here they become one sentence on standard error and an exit code.
+ * Each file in `commands/` exports one `Command`; help, `--json`, completion and docs are derived from it. Errors of
+ * commands become one message on standard error and an exit code here.
  */
 import type { Readable } from 'node:stream';
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';
-import { COMMON_OPTIONS, type Command, Given } from './command.ts';
+import { COMMON_OPTIONS, type Command, ParsedArgs } from './command.ts';
+import { commands } from './command-list.ts';
 import { Context } from './context.ts';
-import { exitCodes, type Failure, failureOf, placed } from './failure.ts';
-import { Output, type Sink } from './output.ts';
-import { commands } from './table.ts';
-import type { Toolbox } from './toolbox.ts';
+import { exitCodes, type Failure, formatLocation, INTERRUPTED, toFailure } from './failure.ts';
+import type { LocalTools } from './local-tools.ts';
+import { Output, type OutputStream } from './output.ts';
 
-export interface Surroundings {
-  /** Absent: nobody types. */
+interface CommandLineOptions {
+  /** Undefined where no one can type. */
   readonly stdin?: Readable | undefined;
-  readonly stdout: Sink;
-  readonly stderr: Sink;
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
-  readonly toolbox: Toolbox;
+  readonly localTools: LocalTools;
   readonly signal: AbortSignal;
   readonly version: string;
 }
 
 const EXIT_HELP = `
 Exit codes
-  0 done   1 refused or failed   2 typed wrongly   3 the package has faults
-  4 not signed in   5 the service is away   130 interrupted
+  0 done   1 refused or failed   2 invalid command line   3 invalid package
+  4 not signed in   5 service unavailable   130 interrupted
 
 Environment
-  BULKHEAD_URL     the service          (else that of the last login, else http://localhost:4000)
-  BULKHEAD_TOKEN   a token              (else the one kept by login)
-  NO_COLOR         no colours, also on a terminal`;
+  BULKHEAD_URL     address of the service  (default: the last login, or http://localhost:4000)
+  BULKHEAD_TOKEN   token                   (default: the one that login stored)
+  NO_COLOR         disables colours`;
 
 /**
  * Runs one command.
  *
- * @param argv what was typed after `bulkhead`
+ * @param argv the words after `bulkhead`
  * @returns the exit code
  */
-export async function runCommandLine(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+export async function runCommandLine(argv: readonly string[], options: CommandLineOptions): Promise<number> {
   const program = new Commander('bulkhead')
     .description('Write, check, publish and try plugins for Bulkhead.')
-    .version(surroundings.version)
-    // `publish --version 1.2.0` is no question for ours.
+    .version(options.version)
+    // Without this, `publish --version 1.2.0` prints the version of the command line.
     .enablePositionalOptions()
     .addHelpText('after', EXIT_HELP);
-  let code: number = exitCodes.ok;
+  let exitCode: number = exitCodes.ok;
   for (const command of commands) {
-    addCommand(program, command, surroundings, (ended) => {
-      code = ended;
+    addCommand(program, command, options, (code) => {
+      exitCode = code;
     });
   }
-  quiet(program, surroundings);
+  redirectOutput(program, options);
   try {
     await program.parseAsync(argv, { from: 'user' });
-    return code;
+    return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
     throw error;
   }
 }
 
-/** No `process.exit` inside: the tests run it in their own process. */
-function quiet(program: Commander, { stdout, stderr }: Surroundings): void {
+/** Keeps commander from calling `process.exit` and from writing to the process's own streams. */
+function redirectOutput(program: Commander, { stdout, stderr }: CommandLineOptions): void {
   for (const each of [program, ...program.commands]) {
     each.exitOverride();
     each.configureOutput({
@@ -76,60 +73,57 @@ function quiet(program: Commander, { stdout, stderr }: Surroundings): void {
       writeErr: (text) => void stderr.write(text),
       outputError: (text, write) => write(text.replace(/^error: /, '').replace(/\n?$/, '\n')),
     });
-    each.showHelpAfterError('Run it with --help to see how.');
+    each.showHelpAfterError('Run it with --help to see its options.');
   }
 }
 
 function addCommand(
   program: Commander,
   command: Command,
-  surroundings: Surroundings,
-  onEnd: (code: number) => void,
+  options: CommandLineOptions,
+  onEnd: (exitCode: number) => void,
 ): void {
   const sub = program.command(command.name).summary(command.summary).description(command.summary);
   for (const { name, doc } of command.args ?? []) sub.argument(name, doc);
-  for (const { flags, doc, many } of [...(command.options ?? []), ...COMMON_OPTIONS]) {
+  for (const { flags, doc, repeatable } of [...(command.options ?? []), ...COMMON_OPTIONS]) {
     const option = new CommanderOption(flags, doc);
-    sub.addOption(many ? option.argParser(collect) : option);
+    sub.addOption(repeatable ? option.argParser(appendValue) : option);
   }
   const examples = command.examples?.map((line) => `  bulkhead ${line}`) ?? [];
   if (examples.length > 0) sub.addHelpText('after', `\nExamples\n${examples.join('\n')}`);
-  sub.action(async (...all: unknown[]) => {
-    // Commander hands over the arguments, the options and itself.
-    const options = all.at(-2) as Record<string, unknown>;
-    const args = all
+  // Commander passes the positional arguments, the options and the command itself.
+  sub.action(async (...parameters: unknown[]) => {
+    const values = parameters.at(-2) as Record<string, unknown>;
+    const positional = parameters
       .slice(0, -2)
       .flat()
-      .filter((one): one is string => typeof one === 'string');
-    onEnd(await run(command, new Given(args, options), surroundings));
+      .filter((value): value is string => typeof value === 'string');
+    onEnd(await runCommand(command, new ParsedArgs(positional, values), options));
   });
 }
 
-const collect = (value: string, before: readonly string[] | undefined): string[] => [...(before ?? []), value];
+const appendValue = (value: string, previous: readonly string[] | undefined): string[] => [...(previous ?? []), value];
 
-async function run(command: Command, given: Given, surroundings: Surroundings): Promise<number> {
-  const output = new Output({ ...surroundings, json: given.flag('json') });
-  const context = new Context({ ...surroundings, output, url: given.text('url') });
+async function runCommand(command: Command, args: ParsedArgs, options: CommandLineOptions): Promise<number> {
+  const output = new Output({ ...options, json: args.flag('json') });
+  const context = new Context({ ...options, output, url: args.text('url') });
   try {
-    output.answer(await command.run(context, given));
+    output.printResult(await command.run(context, args));
     return exitCodes.ok;
   } catch (error) {
-    const url = await context.url().catch(() => '');
-    const failure = surroundings.signal.aborted ? INTERRUPTED : failureOf(error, url);
-    if (failure !== INTERRUPTED) tell(output, failure);
+    const url = await context.getUrl().catch(() => '');
+    const failure = options.signal.aborted ? INTERRUPTED : toFailure(error, url);
+    if (failure !== INTERRUPTED) printFailure(output, failure);
     return exitCodes[failure.exit];
   }
 }
 
-const INTERRUPTED: Failure = { code: 'interrupted', message: 'Interrupted.', exit: 'interrupted', errors: [] };
-
-function tell(output: Output, { code, message, errors, requestId }: Failure): void {
-  const named = requestId ? { requestId } : {};
-  output.answer({ error: { code, message, errors, ...named } });
+function printFailure(output: Output, { code, message, errors, requestId }: Failure): void {
+  output.printResult({ error: { code, message, errors, ...(requestId ? { requestId } : {}) } });
   if (output.json) return;
-  const mark = output.paint.red('error');
-  // The message of several faults is the first of them and a count; here each has its line.
-  if (errors.length > 1) for (const error of errors) output.note(`${mark} ${placed(error)}`);
-  else output.note(`${mark} ${message}`);
-  if (code === 'internal' && requestId) output.note(`Name request ${requestId} to whoever runs the service.`);
+  const label = output.paint.red('error');
+  // With several faults, `message` has only the first one and their number.
+  if (errors.length > 1) for (const error of errors) output.printNote(`${label} ${formatLocation(error)}`);
+  else output.printNote(`${label} ${message}`);
+  if (code === 'internal' && requestId) output.printNote(`Report request id ${requestId} to the operator.`);
 }

@@ -1,4 +1,4 @@
-/** What a command of `bulkhead` is: one file in `commands/` exports one of these, and `table.ts` lists it. */
+/** The interface of a `bulkhead` command. Each file in `commands/` exports one; `command-list.ts` lists them. */
 import type { Context } from './context.ts';
 
 export interface Argument {
@@ -10,8 +10,8 @@ export interface Option {
   /** As commander reads it: `-f, --follow`, `--policy <policy>`, `--no-list`. */
   readonly flags: string;
   readonly doc: string;
-  /** May be given again and again; `given.list` has all of them. */
-  readonly many?: boolean;
+  /** Whether the option can be repeated. `ParsedArgs.list` returns all values. */
+  readonly repeatable?: boolean;
 }
 export interface Command {
   readonly name: string;
@@ -19,40 +19,38 @@ export interface Command {
   readonly summary: string;
   readonly args?: readonly Argument[];
   readonly options?: readonly Option[];
-  /** Lines as one would type them, without `bulkhead`. */
+  /** Command lines without `bulkhead`. */
   readonly examples?: readonly string[];
   /**
-   * Does it. People read what it says through `context.output`; what it returns is printed with `--json`.
+   * Runs the command. Text for people goes to `context.output`; the returned value is printed with `--json`.
    *
-   * @throws CommandError and what REST and session client throw: `failure.ts` turns each into a sentence and an exit code
+   * @throws CommandError, or an error of the REST or session client; `failure.ts` maps it to a message and an exit code
    */
-  run(context: Context, given: Given): Promise<unknown>;
+  run(context: Context, args: ParsedArgs): Promise<unknown>;
 }
 
-/** What every command takes beside its own. */
+/** The options of every command. */
 export const COMMON_OPTIONS: readonly Option[] = [
-  { flags: '--url <address>', doc: 'the service to talk to' },
-  { flags: '--json', doc: 'answer in JSON, for programs' },
+  { flags: '--url <address>', doc: 'address of the service' },
+  { flags: '--json', doc: 'print JSON' },
 ];
 
-/** What was typed after the command's name. */
-export class Given {
-  /** By position; an argument that may be left out is missing here then. */
-  readonly args: readonly string[];
+/** The parsed arguments and options of a command. */
+export class ParsedArgs {
+  readonly positional: readonly string[];
   readonly #options: Readonly<Record<string, unknown>>;
 
-  constructor(args: readonly string[], options: Readonly<Record<string, unknown>>) {
-    this.args = args;
+  constructor(positional: readonly string[], options: Readonly<Record<string, unknown>>) {
+    this.positional = positional;
     this.#options = options;
   }
 
-  /** @param name in camel case: `--dry-run` is `dryRun` */
+  /** Returns the value of an option. @param name in camel case: `--dry-run` is `dryRun` */
   text(name: string): string | undefined {
     const value = this.#options[name];
     return typeof value === 'string' ? value : undefined;
   }
 
-  /** For `--no-list`, `list` is true unless that was given. */
   flag(name: string): boolean {
     return this.#options[name] === true;
   }

@@ -1,25 +1,24 @@
-/** What every command gets: where it was typed, whom it talks to, how it answers. */
+/** The environment of a command: output, working folder, accounts, and clients of the service. */
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
 import { Transport } from '../session/transport.ts';
-import { Accounts, serviceUrl } from './accounts.ts';
+import { Accounts, normalizeServiceUrl } from './accounts.ts';
 import { CommandError } from './failure.ts';
+import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
 import { Rest } from './rest.ts';
-import type { Toolbox } from './toolbox.ts';
 
-export interface ContextOptions {
+interface ContextOptions {
   readonly output: Output;
-  /** The working folder, absolute. */
+  /** Absolute path of the working folder. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly toolbox: Toolbox;
-  /** What is typed, or piped in. */
+  readonly localTools: LocalTools;
   readonly stdin?: Readable | undefined;
-  /** Aborts at Ctrl-C. */
+  /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
-  /** `--url` as it was typed. */
+  /** The value of `--url`. */
   readonly url: string | undefined;
   readonly version: string;
 }
@@ -28,7 +27,7 @@ export class Context {
   readonly output: Output;
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly toolbox: Toolbox;
+  readonly localTools: LocalTools;
   readonly signal: AbortSignal;
   readonly version: string;
   readonly accounts: Accounts;
@@ -40,7 +39,7 @@ export class Context {
     this.output = options.output;
     this.folder = options.folder;
     this.env = options.env;
-    this.toolbox = options.toolbox;
+    this.localTools = options.localTools;
     this.signal = options.signal;
     this.version = options.version;
     this.accounts = new Accounts(options.env);
@@ -48,8 +47,8 @@ export class Context {
     this.#stdin = options.stdin;
   }
 
-  /** The lines that are typed or piped in, until they end or the command does. */
-  async *lines(): AsyncGenerator<string> {
+  /** Yields the lines of standard input until it ends or the command is interrupted. */
+  async *readLines(): AsyncGenerator<string> {
     if (!this.#stdin) return;
     const input = createInterface({ input: this.#stdin, crlfDelay: Number.POSITIVE_INFINITY });
     const close = () => input.close();
@@ -62,48 +61,48 @@ export class Context {
     }
   }
 
-  /** The service that is talked to: `--url`, else `BULKHEAD_URL`, else the one of the last `login`. */
-  async url(): Promise<string> {
-    const given = this.#url ?? this.env.BULKHEAD_URL;
-    return given ? serviceUrl(given) : await this.accounts.current();
+  /** Returns the address of the service: `--url`, else `BULKHEAD_URL`, else the address of the last login. */
+  async getUrl(): Promise<string> {
+    const address = this.#url ?? this.env.BULKHEAD_URL;
+    return address ? normalizeServiceUrl(address) : await this.accounts.getCurrentUrl();
   }
 
-  /** The REST interface as the signed-in user: `BULKHEAD_TOKEN`, else the token kept by `login`. @throws CommandError */
-  async rest(): Promise<Rest> {
-    const url = await this.url();
+  /** Returns a REST client with `BULKHEAD_TOKEN` or the stored token. @throws CommandError */
+  async getRest(): Promise<Rest> {
+    const url = await this.getUrl();
     const token = this.env.BULKHEAD_TOKEN || (await this.accounts.find(url))?.token;
     if (!token) {
-      const message = `You are not signed in at ${url}: run \`bulkhead login\`.`;
+      const message = `You are not signed in at ${url}. Run \`bulkhead login\`.`;
       throw new CommandError('unauthenticated', message, { exit: 'notSignedIn' });
     }
     return new Rest({ url, token, signal: this.signal });
   }
 
-  /** The session API, whose address the service tells. @throws CommandError */
-  async sessions(): Promise<SessionClient> {
-    const { token } = await this.rest();
-    return connect({ url: await this.sessionUrl(), token, retryForMs: SESSION_RETRY_MS });
+  /** Returns a session API client. @throws CommandError */
+  async getSessions(): Promise<SessionClient> {
+    const { token } = await this.getRest();
+    return connect({ url: await this.getSessionUrl(), token, retryForMs: SESSION_RETRY_MS });
   }
 
-  /** Where the session API of the service is, asked once. @throws CommandError */
-  sessionUrl(): Promise<string> {
-    this.#sessionUrl ??= this.url().then((service) => this.#askSessionUrl(service));
+  /** Returns the address of the session API. The service is asked once. @throws CommandError */
+  getSessionUrl(): Promise<string> {
+    this.#sessionUrl ??= this.getUrl().then((service) => this.#fetchSessionUrl(service));
     return this.#sessionUrl;
   }
 
-  async #askSessionUrl(service: string): Promise<string> {
-    const asked = new Transport({ url: `${service}/api`, token: '', retryForMs: SESSION_RETRY_MS });
-    const { sessionApiUrl } = await asked.json<{ sessionApiUrl: string | null }>({
-      ...{ method: 'GET', path: '/sign-in', signal: this.signal },
+  async #fetchSessionUrl(service: string): Promise<string> {
+    const transport = new Transport({ url: `${service}/api`, token: '', retryForMs: SESSION_RETRY_MS });
+    const { sessionApiUrl } = await transport.json<{ sessionApiUrl: string | null }>({
+      method: 'GET',
+      path: '/sign-in',
+      signal: this.signal,
     });
     const url = this.env.BULKHEAD_SESSION_URL ?? sessionApiUrl;
     if (url) return url.replace(/\/+$/, '');
-    throw new CommandError(
-      'unavailable',
-      `${service} does not say where its session API is: set BULKHEAD_SESSION_URL.`,
-    );
+    const message = `${service} does not publish the address of its session API. Set BULKHEAD_SESSION_URL.`;
+    throw new CommandError('unavailable', message);
   }
 }
 
-/** A plugin may be starting behind it; longer than REST waits, and short enough to sit through. Milliseconds. */
+/** Longer than for REST, because a plugin may have to start first. Milliseconds. */
 const SESSION_RETRY_MS = 5_000;

@@ -1,30 +1,29 @@
-/** Every way a command ends that is not success: an exit code, one sentence, and what to do next. */
+/** Maps every error of a command to a code, a message and an exit code. */
 import type { ProblemLocation } from '../contract/errors.ts';
 import { BulkheadError, ConnectionLostError } from '../session/transport.ts';
-import { adviceFor } from './advice.ts';
 
-/** Documented in `bulkhead --help` and in docs/cli.md. */
+/** `bulkhead --help` and docs/cli.md list these. */
 export const exitCodes = {
   ok: 0,
-  /** Refused or failed, for a reason that the message says. */
+  /** The command was refused or failed. */
   failed: 1,
-  /** Typed wrongly. */
+  /** The command line is not valid. */
   usage: 2,
-  /** The package has faults. */
+  /** The package is not valid. */
   invalidPackage: 3,
-  /** Nobody is signed in, or the token is no longer good. */
+  /** There is no token, or it is not valid. */
   notSignedIn: 4,
-  /** The service cannot be reached, or asked to come back later. */
+  /** The service is unreachable or overloaded. */
   away: 5,
   /** Ctrl-C. */
   interrupted: 130,
 } as const;
-export type ExitName = keyof typeof exitCodes;
+type ExitName = keyof typeof exitCodes;
 
-/** A command's own refusal: `message` is one sentence that says what to do. */
+/** An error with a message for the user that says what to do. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
-  /** For programs, as `problems` in sdk/contract/errors.ts has them. */
+  /** For programs. The service's own codes are in sdk/contract/errors.ts. */
   readonly code: string;
   readonly exit: ExitName;
   readonly errors: readonly ProblemLocation[];
@@ -46,11 +45,12 @@ export interface Failure {
   readonly message: string;
   readonly exit: ExitName;
   readonly errors: readonly ProblemLocation[];
-  /** To name to an operator. */
+  /** Identifies the request in the service's log. */
   readonly requestId?: string | null;
 }
 
-/** Codes of network errors under `fetch`, after which nothing was there to answer. */
+export const INTERRUPTED: Failure = { code: 'interrupted', message: 'Interrupted.', exit: 'interrupted', errors: [] };
+
 const EXITS: Readonly<Record<string, ExitName>> = {
   unauthenticated: 'notSignedIn',
   invalid_package: 'invalidPackage',
@@ -59,38 +59,55 @@ const EXITS: Readonly<Record<string, ExitName>> = {
   bundler_busy: 'away',
   rate_limited: 'away',
 };
+/** What to type next. The service cannot say this, because it does not know the command. */
+const HINTS: Readonly<Record<string, string>> = {
+  slug_taken: 'Pass it with `--slug`.',
+  version_exists: 'Omit `--version` to use the next free number.',
+  unavailable: 'Try again in a few seconds.',
+  rate_limited: 'Try again in a minute.',
+  no_published_version: 'Run `bulkhead publish`.',
+  already_installed: 'Run `bulkhead status` to see it.',
+  no_draft: 'Run `bulkhead dev` in the folder of the package.',
+};
 
-/** @param url the service that was asked */
-export function failureOf(error: unknown, url: string): Failure {
+/** @param url address of the service */
+export function toFailure(error: unknown, url: string): Failure {
   if (error instanceof CommandError) return error;
   if (error instanceof BulkheadError) {
     const { code, requestId, errors } = error;
-    return { code, message: adviceFor(code, error.message, url), exit: EXITS[code] ?? 'failed', errors, requestId };
+    return { code, message: describeProblem(error, url), exit: EXITS[code] ?? 'failed', errors, requestId };
   }
   if (error instanceof ConnectionLostError) {
-    return {
-      code: 'connection_lost',
-      message: adviceFor('connection_lost', error.message, url),
-      exit: 'away',
-      errors: [],
-    };
+    const message = `${error.message} Run \`bulkhead status\` before you try again.`;
+    return { code: 'connection_lost', message, exit: 'away', errors: [] };
   }
-  if (isAway(error)) return { code: 'away', message: adviceFor('away', '', url), exit: 'away', errors: [] };
-  if (error instanceof Error && error.name === 'AbortError') {
-    return { code: 'interrupted', message: 'Interrupted.', exit: 'interrupted', errors: [] };
+  if (isUnreachable(error)) {
+    const message = `No service responds at ${url}. Start it with \`npm start\`, or pass its address with \`--url\`.`;
+    return { code: 'away', message, exit: 'away', errors: [] };
   }
-  const message = error instanceof Error ? error.message : String(error);
-  return { code: 'failed', message, exit: 'failed', errors: [] };
+  if (error instanceof Error && error.name === 'AbortError') return INTERRUPTED;
+  return {
+    code: 'failed',
+    message: error instanceof Error ? error.message : String(error),
+    exit: 'failed',
+    errors: [],
+  };
 }
 
-/** `fetch` says TypeError and puts the reason below. */
-function isAway(error: unknown): boolean {
+function describeProblem({ code, message }: BulkheadError, url: string): string {
+  if (code === 'unauthenticated') return `Your token for ${url} is not valid or has expired. Run \`bulkhead login\`.`;
+  const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
+  return hint === undefined ? message : `${message} ${hint}`;
+}
+
+/** `fetch` throws a TypeError with the network error as its cause. */
+function isUnreachable(error: unknown): boolean {
   if (!(error instanceof TypeError)) return false;
   return error.message === 'fetch failed' || (error.cause instanceof Error && 'code' in error.cause);
 }
 
-/** `index.ts:3:7: message`, as compilers say it and editors open it. */
-export function placed({ path, line, column, field, message }: ProblemLocation): string {
+/** Formats a fault as compilers do, so that editors can open it: `index.ts:3:7: message`. */
+export function formatLocation({ path, line, column, field, message }: ProblemLocation): string {
   const place = [path, line, column].filter((part) => part !== undefined).join(':');
   return [place, field, message].filter((part) => part !== undefined && part !== '').join(': ');
 }

@@ -1,61 +1,62 @@
-/** Which number the next version should have, by what changed for those who use it. Pure, but for the reading of semver. */
+/** Proposes the next version number from what changed for users of the plugin. */
 import { inc, rsort } from 'semver';
-import type { Discovered, Version } from './records.ts';
-import { surfaceOf } from './surface.ts';
+import { listDiscovered } from './discovered.ts';
+import type { Discovered, Version } from './rest-types.ts';
 
-export interface Changes {
+interface Changes {
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** Tools whose arguments changed so that what was right before may be wrong now. */
+  /** Tools that may reject arguments that were valid before. */
   readonly narrowed: readonly string[];
-  /** Capabilities that users are asked to grant. */
-  readonly asked: readonly string[];
+  /** New capabilities that users must grant. */
+  readonly requested: readonly string[];
 }
 export interface Proposal {
   readonly semVer: string;
   readonly changes: Changes;
-  /** Why this number, for people. */
+  /** The reason for the number, for people. */
   readonly because: string;
 }
-type Offer = Pick<Version, 'capabilities' | 'discovered'>;
+type Contents = Pick<Version, 'capabilities' | 'discovered'>;
 
 const FIRST = '1.0.0';
 
 /**
- * @param versions all that exist: a number is never used twice, a yanked one's neither
- * @param previous what people run now; null: nothing was published
+ * @param versions all versions, because even the number of a yanked one cannot be reused
+ * @param previous the latest version; null if nothing was published
  */
-export function proposeVersion(versions: readonly Version[], previous: Version | null, next: Offer): Proposal {
+export function proposeVersion(versions: readonly Version[], previous: Version | null, next: Contents): Proposal {
   const taken = versions.map(({ semVer }) => semVer);
   if (!previous) {
-    const changes = { added: surfaceOf(next.discovered), removed: [], narrowed: [], asked: [] };
-    return { semVer: free(taken.length === 0 ? FIRST : highest(taken), taken), changes, because: 'the first version' };
+    const changes = { added: listDiscovered(next.discovered), removed: [], narrowed: [], requested: [] };
+    const wanted = taken.length === 0 ? FIRST : findHighest(taken);
+    return { semVer: findFreeNumber(wanted, taken), changes, because: 'the first version' };
   }
-  const changes = changesBetween(previous, next);
-  const breaking = changes.removed.length + changes.narrowed.length > 0;
-  const wider = changes.added.length + changes.asked.length > 0;
-  const isYoung = previous.semVer.startsWith('0.');
-  // Before 1.0.0 what breaks raises the second number.
-  const step = breaking ? (isYoung ? 'minor' : 'major') : wider ? 'minor' : 'patch';
-  const semVer = free(inc(previous.semVer, step) ?? FIRST, taken);
-  return { semVer, changes, because: reason(changes) };
+  const changes = compareVersions(previous, next);
+  const semVer = findFreeNumber(inc(previous.semVer, chooseStep(changes, previous.semVer)) ?? FIRST, taken);
+  return { semVer, changes, because: describeChanges(changes) };
 }
 
-export function changesBetween(before: Offer, after: Offer): Changes {
-  const [old, now] = [surfaceOf(before.discovered), surfaceOf(after.discovered)];
+/** Before 1.0.0, a breaking change raises the minor number. */
+function chooseStep(changes: Changes, semVer: string): 'major' | 'minor' | 'patch' {
+  if (changes.removed.length + changes.narrowed.length > 0) return semVer.startsWith('0.') ? 'minor' : 'major';
+  return changes.added.length + changes.requested.length > 0 ? 'minor' : 'patch';
+}
+
+function compareVersions(before: Contents, after: Contents): Changes {
+  const [old, now] = [listDiscovered(before.discovered), listDiscovered(after.discovered)];
   return {
     added: now.filter((name) => !old.includes(name)),
     removed: old.filter((name) => !now.includes(name)),
-    narrowed: narrowedTools(before.discovered, after.discovered),
-    asked: after.capabilities.filter((name) => name.startsWith('host.') && !before.capabilities.includes(name)),
+    narrowed: findNarrowedTools(before.discovered, after.discovered),
+    requested: after.capabilities.filter((name) => name.startsWith('host.') && !before.capabilities.includes(name)),
   };
 }
 
-/** A change of a schema that only adds optional properties asks nothing of those who called the tool before. */
-function narrowedTools(before: Discovered, after: Discovered): string[] {
+function findNarrowedTools(before: Discovered, after: Discovered): string[] {
   return after.tools.flatMap(({ name, parameters }) => {
     const old = before.tools.find((tool) => tool.name === name);
-    return old && !accepts(parameters, old.parameters) ? [`tools.${name}`] : [];
+    return old && !isCompatible(parameters, old.parameters) ? [`tools.${name}`] : [];
   });
 }
 
@@ -64,7 +65,8 @@ interface ObjectSchema {
   readonly required?: readonly string[];
 }
 
-function accepts(now: unknown, before: unknown): boolean {
+/** Adding optional properties is compatible; every other change of a schema is treated as breaking. */
+function isCompatible(now: unknown, before: unknown): boolean {
   const { properties = {}, required = [], ...rest } = (now ?? {}) as ObjectSchema;
   const { properties: old = {}, required: needed = [], ...oldRest } = (before ?? {}) as ObjectSchema;
   const sameProperties = Object.entries(old).every(([name, schema]) =>
@@ -75,7 +77,7 @@ function accepts(now: unknown, before: unknown): boolean {
   );
 }
 
-/** Words for people and models, which no argument is checked against. */
+/** Removes descriptions, which do not affect validation. */
 const withoutText = (schema: unknown): unknown =>
   JSON.parse(
     JSON.stringify(schema ?? null, (key, value) =>
@@ -84,26 +86,26 @@ const withoutText = (schema: unknown): unknown =>
   );
 const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-function reason({ added, removed, narrowed, asked }: Changes): string {
+function describeChanges({ added, removed, narrowed, requested }: Changes): string {
   const parts = [
     ...(removed.length > 0 ? [`removes ${removed.join(', ')}`] : []),
     ...(narrowed.length > 0 ? [`changes the arguments of ${narrowed.join(', ')}`] : []),
     ...(added.length > 0 ? [`adds ${added.join(', ')}`] : []),
-    ...(asked.length > 0 ? [`asks for ${asked.join(', ')}`] : []),
+    ...(requested.length > 0 ? [`requests ${requested.join(', ')}`] : []),
   ];
-  return parts.length > 0 ? parts.join('; ') : 'changes nothing that others see';
+  return parts.length > 0 ? parts.join('; ') : 'no change for users';
 }
 
-const highest = (taken: readonly string[]): string => rsort([...taken])[0] ?? FIRST;
+const findHighest = (taken: readonly string[]): string => rsort([...taken])[0] ?? FIRST;
 
-function free(wanted: string, taken: readonly string[]): string {
+function findFreeNumber(wanted: string, taken: readonly string[]): string {
   let semVer = wanted;
   while (taken.includes(semVer)) semVer = inc(semVer, 'patch') ?? `${semVer}-1`;
   return semVer;
 }
 
-/** The version people run: the highest published one, a pre-release only where there is no other. */
-export function latestOf(versions: readonly Version[]): Version | null {
+/** Returns the highest published version; a pre-release only if there is no other. */
+export function findLatest(versions: readonly Version[]): Version | null {
   const published = versions.filter(({ status }) => status === 'published');
   const stable = published.filter(({ semVer }) => !semVer.includes('-'));
   const [latest] = rsort((stable.length > 0 ? stable : published).map(({ semVer }) => semVer));

@@ -1,28 +1,28 @@
-/** What the command line says and to whom: people, or with `--json` a program. */
+/** Prints text for people, or JSON for programs with `--json`. */
 import { createColors } from 'picocolors';
 
 export type Paint = ReturnType<typeof createColors>;
-/** The parts of a process's stream that are used. */
-export interface Sink {
+export interface OutputStream {
   write(text: string): unknown;
   readonly isTTY?: boolean | undefined;
-  readonly columns?: number | undefined;
 }
-export interface OutputOptions {
-  readonly stdout: Sink;
-  readonly stderr: Sink;
+interface OutputOptions {
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
   readonly json: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+const BAR_CHARS = 30;
+
 export class Output {
   readonly json: boolean;
-  /** Colours for `say`; on a terminal only, and never with `NO_COLOR`. */
+  /** Colours, on a terminal without `NO_COLOR` only. */
   readonly paint: Paint;
-  /** Whether a person sits there, whom one may ask and show progress. */
+  /** Whether a user can see progress and answer questions. */
   readonly isTerminal: boolean;
-  readonly #stdout: Sink;
-  readonly #stderr: Sink;
+  readonly #stdout: OutputStream;
+  readonly #stderr: OutputStream;
 
   constructor({ stdout, stderr, json, env }: OutputOptions) {
     this.json = json;
@@ -32,38 +32,37 @@ export class Output {
     this.paint = createColors(this.isTerminal && !env.NO_COLOR && env.TERM !== 'dumb');
   }
 
-  /** A line of the answer; left out with `--json`. */
-  say(line = ''): void {
+  /** Prints a line for people; nothing with `--json`. */
+  printLine(line = ''): void {
     if (!this.json) this.#stdout.write(`${line}\n`);
   }
 
-  /** A line about the work itself (what is waited for, a hint), on standard error, so that pipes carry answers only. */
-  note(line: string): void {
+  /** Prints a line about the command's progress to standard error. */
+  printNote(line: string): void {
     this.#stderr.write(`${line}\n`);
   }
 
-  /** One of many answers that come one after another: a line for people, one line of JSON each with `--json`. */
-  item(value: unknown, line: string): void {
+  /** Prints one item of a stream: a line for people, one line of JSON with `--json`. */
+  printItem(value: unknown, line: string): void {
     this.#stdout.write(this.json ? `${JSON.stringify(value)}\n` : `${line}\n`);
   }
 
-  /** The one answer of a command with `--json`; `undefined` says nothing. */
-  answer(value: unknown): void {
+  /** Prints the result of a command with `--json`. */
+  printResult(value: unknown): void {
     if (this.json && value !== undefined) this.#stdout.write(`${JSON.stringify(value, null, 2)}\n`);
   }
 
-  /** The answer itself, whatever was asked for: a script, a text to pipe. */
-  raw(text: string): void {
+  /** Writes text as it is, with and without `--json`. */
+  write(text: string): void {
     this.#stdout.write(text);
   }
 
-  /** A bar on a terminal's standard error; the same line again and again. `part` from 0 to 1. */
-  progress(what: string, part: number): void {
+  /** Updates a progress bar on standard error. @param fraction from 0 to 1 */
+  showProgress(label: string, fraction: number): void {
     if (!this.isTerminal || this.#stderr.isTTY !== true) return;
-    const full = Math.round(Math.min(1, part) * BAR_CHARS);
-    const bar = `${'█'.repeat(full)}${'░'.repeat(BAR_CHARS - full)}`;
-    this.#stderr.write(`\r${what} ${this.paint.cyan(bar)} ${Math.round(part * 100)} %${part >= 1 ? '\n' : ''}`);
+    const filled = Math.round(Math.min(1, fraction) * BAR_CHARS);
+    const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR_CHARS - filled)}`;
+    const end = fraction >= 1 ? '\n' : '';
+    this.#stderr.write(`\r${label} ${this.paint.cyan(bar)} ${Math.round(fraction * 100)} %${end}`);
   }
 }
-
-const BAR_CHARS = 30;

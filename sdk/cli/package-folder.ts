@@ -1,20 +1,20 @@
-/** The folder an author works in: which of its files are the package, and what the plugin is called. */
+/** Reads a package folder: its files and its slug. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { CommandError } from './failure.ts';
-import type { FolderFile } from './toolbox.ts';
+import type { FolderFile } from './local-tools.ts';
 
-/** What lies beside a package for the author's own tools. Names starting with a dot are left out as well. */
-const FOLDERS_LEFT_OUT = new Set(['node_modules', 'dist', 'coverage']);
-const FILES_LEFT_OUT =
+/** Files of the author's own tools, which are not part of the package. Names that start with a dot are excluded too. */
+const EXCLUDED_FOLDERS = new Set(['node_modules', 'dist', 'coverage']);
+const EXCLUDED_FILES =
   /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
-/** Deeper than a package may be. */
+/** Deeper than the service allows. */
 const DEPTH_MAX = 20;
 const SLUG_MAX_CHARS = 64;
 const SLUG = /^[a-z0-9]+(-[a-z0-9]+)*$/;
 
-export interface PackageFolder {
-  /** Absolute. */
+interface PackageFolder {
+  /** Absolute path. */
   readonly folder: string;
   readonly slug: string;
   /** Sorted by path. */
@@ -22,33 +22,29 @@ export interface PackageFolder {
 }
 
 /**
- * Finds the package of a folder.
+ * Lists the files of a package.
  *
- * @param slug as it was typed; else `bulkhead.slug` of package.json, else the folder's name
- * @throws CommandError: it is no folder, or no slug can be made of its name
+ * @param path of the folder, relative to `from`
+ * @param slug default: `bulkhead.slug` of package.json, else the folder's name
+ * @throws CommandError if there is no package
  */
-export async function openFolder(from: string, given: string | undefined, slug?: string): Promise<PackageFolder> {
-  const folder = resolve(from, given ?? '.');
+export async function readPackageFolder(from: string, path: string | undefined, slug?: string): Promise<PackageFolder> {
+  const folder = resolve(from, path ?? '.');
   const found = await stat(folder).catch(() => null);
   if (!found?.isDirectory()) {
-    throw new CommandError(
-      'usage',
-      `There is no folder ${given ?? folder}: name the one with readme.md and index.ts.`,
-      {
-        exit: 'usage',
-      },
-    );
+    const message = `There is no folder ${path ?? folder}. Pass the folder with readme.md and index.ts.`;
+    throw new CommandError('usage', message, { exit: 'usage' });
   }
   if (!(await isPackage(folder))) {
-    const message = `${folder} holds no package (no readme.md, no index.ts): go to its folder, or run \`bulkhead init\`.`;
+    const message = `${folder} has no readme.md and no index.ts. Pass the folder of a package, or run \`bulkhead init\`.`;
     throw new CommandError('no_package', message, { exit: 'usage' });
   }
   const files = await listFiles(folder, '', 0);
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
-  return { folder, slug: slug ?? (await slugHere(folder)), files };
+  return { folder, slug: slug ?? (await readSlug(folder)), files };
 }
 
-/** Whether it was meant to be one: what else is wrong with it is told by the check. */
+/** One of the two files is enough here: the check reports a missing one. */
 async function isPackage(folder: string): Promise<boolean> {
   const names = (await readdir(folder)).map((name) => name.toLowerCase());
   return names.includes('readme.md') || names.includes('index.ts');
@@ -60,33 +56,30 @@ async function listFiles(folder: string, below: string, depth: number): Promise<
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     if (entry.name.startsWith('.')) continue;
-    if (entry.isDirectory() && !FOLDERS_LEFT_OUT.has(entry.name))
+    if (entry.isDirectory() && !EXCLUDED_FOLDERS.has(entry.name)) {
       found.push(...(await listFiles(folder, path, depth + 1)));
-    // The author's tools keep their files at the top; inside assets/ a package.json is an asset.
-    else if (
-      entry.isFile() &&
-      !(below === '' || !below.startsWith('assets') ? FILES_LEFT_OUT.test(entry.name) : false)
-    ) {
-      found.push({ path, at: join(folder, path) });
     }
+    // Below assets/, a package.json is an asset.
+    const isExcluded = !below.startsWith('assets') && EXCLUDED_FILES.test(entry.name);
+    if (entry.isFile() && !isExcluded) found.push({ path, at: join(folder, path) });
   }
   return found;
 }
 
-/** The slug that package.json says, or one made of the folder's name. @throws CommandError where package.json is damaged */
-export async function slugHere(folder: string): Promise<string> {
+/** Returns the slug of package.json, or one made from the folder's name. @throws CommandError if package.json is not JSON */
+export async function readSlug(folder: string): Promise<string> {
   const text = await readFile(join(folder, 'package.json'), 'utf8').catch(() => '{}');
-  let said: unknown;
+  let slug: unknown;
   try {
-    said = (JSON.parse(text) as { bulkhead?: { slug?: unknown } } | null)?.bulkhead?.slug;
+    slug = (JSON.parse(text) as { bulkhead?: { slug?: unknown } } | null)?.bulkhead?.slug;
   } catch {
-    throw new CommandError('failed', `${join(folder, 'package.json')} is no JSON: mend it, or give \`--slug\`.`);
+    throw new CommandError('failed', `${join(folder, 'package.json')} is not valid JSON. Fix it, or pass \`--slug\`.`);
   }
-  return typeof said === 'string' ? said : slugFrom(basename(folder));
+  return typeof slug === 'string' ? slug : toSlug(basename(folder));
 }
 
 /** `My Plugin` → `my-plugin`. */
-export function slugFrom(name: string): string {
+export function toSlug(name: string): string {
   const slug = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
@@ -95,8 +88,8 @@ export function slugFrom(name: string): string {
   return slug === '' ? 'my-plugin' : slug;
 }
 
-/** Why a text is no slug, as the end of a sentence; null when it is one. */
-export function slugFault(slug: string): string | null {
+/** Returns why a slug is not valid, as the end of a sentence; null if it is valid. */
+export function findSlugFault(slug: string): string | null {
   if (slug.length > SLUG_MAX_CHARS) return `is longer than ${SLUG_MAX_CHARS} characters`;
-  return SLUG.test(slug) ? null : 'is no slug: use lower-case letters, digits and single hyphens, like my-plugin';
+  return SLUG.test(slug) ? null : 'is not a slug: use lower-case letters, digits and single hyphens, such as my-plugin';
 }

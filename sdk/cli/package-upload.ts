@@ -1,4 +1,4 @@
-/** A package on its way to the service: as text files where all are text and few, else as a zip; told how far it is. */
+/** Uploads a package: a small package of text files as JSON, any other as a zip. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
@@ -7,20 +7,20 @@ import { join } from 'node:path';
 import { MIB } from '../contract/limits.ts';
 import { decodeText } from '../contract/text-bytes.ts';
 import { CommandError } from './failure.ts';
-import type { Version } from './records.ts';
+import type { FolderFile } from './local-tools.ts';
 import type { Rest } from './rest.ts';
-import type { FolderFile } from './toolbox.ts';
+import type { Version } from './rest-types.ts';
 import { writeZip } from './zip.ts';
 
-/** The service takes lists of text up to 16 MiB; well below that a zip is quicker. Bytes. */
-const LIST_MAX_BYTES = 4 * MIB;
-/** What the service takes at most. Bytes. */
+/** The service accepts 16 MiB of JSON, but above this size a zip is faster. Bytes. */
+const JSON_MAX_BYTES = 4 * MIB;
+/** The limit of the service, bytes. */
 const ZIP_MAX_BYTES = 256 * MIB;
-const PIECE_BYTES = 64 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 
-/** The files as text; null where one of them is no text, or they are too many bytes for a list. */
-export async function readTexts(files: readonly FolderFile[]): Promise<{ path: string; contentText: string }[] | null> {
-  let left = LIST_MAX_BYTES;
+/** Returns the files as text; null if one is binary or they are too large for JSON. */
+async function readTexts(files: readonly FolderFile[]): Promise<{ path: string; contentText: string }[] | null> {
+  let left = JSON_MAX_BYTES;
   const texts: { path: string; contentText: string }[] = [];
   for (const { path, at } of files) {
     left -= (await stat(at)).size;
@@ -33,78 +33,76 @@ export async function readTexts(files: readonly FolderFile[]): Promise<{ path: s
 }
 
 /**
- * Publishes.
+ * Publishes a version.
  *
- * @param onProgress with the part that is sent, from 0 to 1
+ * @param onProgress called with the fraction that was sent
  * @throws CommandError and BulkheadError
  */
-export async function sendVersion(
+export async function uploadVersion(
   rest: Rest,
-  of: {
+  version: {
     readonly pluginId: string;
     readonly semVer: string;
     readonly files: readonly FolderFile[];
     readonly zip: boolean;
   },
-  onProgress: (part: number) => void,
+  onProgress: (fraction: number) => void,
 ): Promise<Version> {
-  const { pluginId, semVer, files } = of;
-  const texts = of.zip ? null : await readTexts(files);
+  const { pluginId, semVer, files } = version;
+  const texts = version.zip ? null : await readTexts(files);
   const path = `/plugins/${pluginId}/versions`;
   if (texts !== null) {
     const bytes = Buffer.from(JSON.stringify({ semVer, files: texts }));
-    return rest.upload(path, 'application/json', () => counted(pieces(bytes), bytes.byteLength, onProgress));
+    return rest.upload(path, 'application/json', () => trackProgress(splitBytes(bytes), bytes.byteLength, onProgress));
   }
   const scratch = await mkdtemp(join(tmpdir(), 'bulkhead-publish-'));
   try {
     const zip = join(scratch, 'package.zip');
     await writeZip(files, zip);
     const { size } = await stat(zip);
-    if (size > ZIP_MAX_BYTES) throw tooLarge(size);
+    if (size > ZIP_MAX_BYTES) {
+      const message = `The zip of the package has ${Math.ceil(size / MIB)} MB; the limit is ${ZIP_MAX_BYTES / MIB} MB. Remove large assets.`;
+      throw new CommandError('too_large', message, { exit: 'invalidPackage' });
+    }
     const boundary = randomBytes(16).toString('hex');
     return await rest.upload(`${path}/zip`, `multipart/form-data; boundary=${boundary}`, () =>
-      counted(multipart(zip, semVer, boundary), size, onProgress),
+      trackProgress(writeMultipart(zip, semVer, boundary), size, onProgress),
     );
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
 }
 
-function tooLarge(size: number): CommandError {
-  const message = `The package is a zip of ${Math.ceil(size / MIB)} MB, and 256 MB is the most: leave out what plugins do not need, such as large assets.`;
-  return new CommandError('too_large', message, { exit: 'invalidPackage' });
-}
-
-async function* multipart(zip: string, semVer: string, boundary: string): AsyncGenerator<Uint8Array> {
+async function* writeMultipart(zip: string, semVer: string, boundary: string): AsyncGenerator<Uint8Array> {
   const head = (name: string, more: string) =>
     `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n`;
   yield Buffer.from(`${head('semVer', '')}${semVer}\r\n`);
   yield Buffer.from(head('file', '; filename="package.zip"\r\ncontent-type: application/zip'));
-  yield* createReadStream(zip, { highWaterMark: PIECE_BYTES });
+  yield* createReadStream(zip, { highWaterMark: CHUNK_BYTES });
   yield Buffer.from(`\r\n--${boundary}--\r\n`);
 }
 
-async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes.byteLength; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
+async function* splitBytes(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.byteLength; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES);
 }
 
-/** A stream that says how much of it was taken. */
-function counted(
-  parts: AsyncGenerator<Uint8Array>,
+/** Reports how much of a stream was read. */
+function trackProgress(
+  chunks: AsyncGenerator<Uint8Array>,
   total: number,
-  onProgress: (part: number) => void,
+  onProgress: (fraction: number) => void,
 ): ReadableStream<Uint8Array> {
   let sent = 0;
   return new ReadableStream({
     async pull(controller) {
-      const { value, done } = await parts.next();
+      const { value, done } = await chunks.next();
       if (done) return controller.close();
       sent += value.byteLength;
       onProgress(Math.min(1, sent / total));
       controller.enqueue(value);
     },
     async cancel() {
-      await parts.return(undefined);
+      await chunks.return(undefined);
     },
   });
 }

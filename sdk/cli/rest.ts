@@ -1,20 +1,20 @@
-/** The REST interface as commands use it: JSON with the user's token; refusals are `BulkheadError`s. */
+/** A client of the REST interface. Refused requests throw `BulkheadError`. */
 import { Transport } from '../session/transport.ts';
 
-/** A service that restarts is back within it; one that is not there is told soon. Milliseconds. */
+/** Long enough for a restart, short enough to report an unreachable service soon. Milliseconds. */
 const RETRY_FOR_MS = 1_500;
-/** Somebody else's packages are being bundled before it. Milliseconds. */
+/** The bundler may be busy with other packages. Milliseconds. */
 const UPLOAD_RETRY_FOR_MS = 20_000;
-/** More than an account has of anything that is listed at once. */
-const PAGE = 1_000;
+/** The largest page of the REST interface. */
+const PAGE_SIZE = 1_000;
 
-export interface Page<Item> {
+interface Page<Item> {
   readonly items: readonly Item[];
   readonly nextCursor: string | null;
 }
 
 export class Rest {
-  /** Of the service, without `/api`. */
+  /** Address of the service, without `/api`. */
   readonly url: string;
   readonly token: string;
   readonly #transport: Transport;
@@ -45,26 +45,25 @@ export class Rest {
     return this.#transport.json({ method: 'DELETE', path, body, signal: this.#signal });
   }
 
-  /** An answer whose body is read by the caller, such as a stream of events. */
+  /** Returns a response with its body unread, such as an event stream. */
   open(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
     return this.#transport.open({ method: 'GET', path, headers, signal: this.#signal });
   }
 
-  /** Sends bytes, made anew where the service asks to come back. A busy bundler is waited for. */
+  /** Uploads bytes and waits while the bundler is busy. @param open called for every attempt */
   upload<Answer>(path: string, type: string, open: () => ReadableStream<Uint8Array>): Promise<Answer> {
     return this.#uploads.json({ method: 'POST', path, stream: { type, open }, signal: this.#signal });
   }
 
-  /** All rows of a list. */
-  async all<Item>(path: string): Promise<readonly Item[]> {
-    const found: Item[] = [];
-    const mark = path.includes('?') ? '&' : '?';
+  /** Returns all items of a paginated list. */
+  async getAll<Item>(path: string): Promise<readonly Item[]> {
+    const items: Item[] = [];
     for (let cursor: string | null = ''; cursor !== null; ) {
       const next: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
-      const page: Page<Item> = await this.get(`${path}${mark}limit=${PAGE}${next}`);
-      found.push(...page.items);
+      const page: Page<Item> = await this.get(`${path}?limit=${PAGE_SIZE}${next}`);
+      items.push(...page.items);
       cursor = page.nextCursor;
     }
-    return found;
+    return items;
   }
 }

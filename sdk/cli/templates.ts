@@ -1,10 +1,10 @@
-/** What `bulkhead init` writes: one small package of each kind, which passes `bulkhead check` as it is. */
+/** The templates of `bulkhead init`. Each passes `bulkhead check` unchanged. */
 
 export interface Template {
   readonly name: string;
-  /** One line for who chooses. */
+  /** One line for the list of templates. */
   readonly doc: string;
-  /** Lines of the frontmatter beside name and description. */
+  /** Lines of the frontmatter after name and description. */
   readonly frontmatter: string;
   readonly description: string;
   readonly code: string;
@@ -12,14 +12,15 @@ export interface Template {
 }
 
 const prompt: Template = {
-  ...{ name: 'prompt', doc: 'adds to the system prompt before every model call' },
+  name: 'prompt',
+  doc: 'adds to the system prompt before every model call',
   description: 'Tells every agent how to write.',
   frontmatter: `settings:
   style:
     label: Style
     default: Answer in one short sentence.
 `,
-  code: `// Runs before every model call. What it returns replaces the system prompt; returning nothing changes nothing.
+  code: `// Runs before every model call. The returned text replaces the system prompt; return nothing to change nothing.
 middleware.systemPrompt = (ctx) => {
   const { style } = ctx.settings;
   if (!style) return;
@@ -29,14 +30,15 @@ middleware.systemPrompt = (ctx) => {
 };
 
 const guard: Template = {
-  ...{ name: 'guard', doc: 'stops or changes messages on their way to an agent' },
-  description: 'Stops messages that hold a word you forbid.',
+  name: 'guard',
+  doc: 'cancels or changes messages to agents',
+  description: 'Cancels messages with a forbidden word.',
   frontmatter: `settings:
   forbidden:
     label: Forbidden word
     default: password
 `,
-  code: `// Runs on every message to an agent. Return only what changes; ctx.cancel stops the message, and the reason is shown.
+  code: `// Runs on every message to an agent. Return only the fields to change. ctx.cancel stops the message and shows the reason.
 middleware.inboundMessage = (ctx) => {
   const { forbidden } = ctx.settings;
   if (forbidden && ctx.message.text.includes(forbidden)) ctx.cancel(\`The word “\${forbidden}” is not allowed here.\`);
@@ -45,12 +47,13 @@ middleware.inboundMessage = (ctx) => {
 };
 
 const tool: Template = {
-  ...{ name: 'tool', doc: 'gives agents a tool' },
-  description: 'Counts the words of a text for agents.',
+  name: 'tool',
+  doc: 'adds a tool for agents',
+  description: 'Counts the words of a text.',
   frontmatter: '',
   code: `tools.count = {
   description: 'Counts the words of a text.',
-  // JSON Schema: arguments that do not fit never reach the handler.
+  // JSON Schema. Arguments are validated before the handler runs.
   parameters: {
     type: 'object',
     properties: { text: { type: 'string', description: 'The text whose words are counted' } },
@@ -67,8 +70,9 @@ const tool: Template = {
 };
 
 const channel: Template = {
-  ...{ name: 'channel', doc: 'takes a vendor’s webhooks as messages, and sends replies' },
-  description: 'Takes messages from a vendor’s webhook and sends replies back.',
+  name: 'channel',
+  doc: 'turns a vendor’s webhooks into messages and sends replies',
+  description: 'Receives messages from a vendor’s webhook and sends replies.',
   frontmatter: `capabilities: ["host.http:api.example.com"]
 secrets:
   webhookSecret:
@@ -78,7 +82,7 @@ secrets:
     label: API token
     required: true
 `,
-  code: `// The vendor was answered already: what happens here may take its time, and is tried again when it fails.
+  code: `// Runs after the vendor got its response. If it throws, the request is retried.
 channel.receive = async (request) => {
   const secret = await host.secrets.get('webhookSecret');
   if (!secret || request.headers['x-webhook-secret'] !== secret) {
@@ -95,14 +99,15 @@ channel.send = async ({ conversationKey, text }) => {
     headers: { authorization: \`Bearer \${await host.secrets.get('apiToken')}\`, 'content-type': 'application/json' },
     body: JSON.stringify({ chat: conversationKey, text }),
   });
-  // Thrown, the reply is tried again later.
-  if (answer.status >= 300) throw new Error(\`the vendor answered \${answer.status}\`);
+  // If this throws, the reply is retried later.
+  if (answer.status >= 300) throw new Error(\`The vendor responded with status \${answer.status}.\`);
 };
 `,
 };
 
 const provider: Template = {
-  ...{ name: 'provider', doc: 'adds models that agents and plugins can ask' },
+  name: 'provider',
+  doc: 'adds models for agents and plugins',
   description: 'Adds the models of a vendor.',
   frontmatter: `capabilities: ["host.http:api.example.com"]
 secrets:
@@ -119,7 +124,7 @@ secrets:
       headers: { authorization: \`Bearer \${await host.secrets.get('apiKey')}\`, 'content-type': 'application/json' },
       body: JSON.stringify({ model, system, messages }),
     });
-    if (answer.status !== 200) throw new Error(\`Acme answered \${answer.status}\`);
+    if (answer.status !== 200) throw new Error(\`Acme responded with status \${answer.status}.\`);
     const { text, tokens } = JSON.parse(answer.bodyText) as { text: string; tokens: { in: number; out: number } };
     return { text, model, usage: { inputTokens: tokens.in, outputTokens: tokens.out } };
   },
@@ -128,29 +133,30 @@ secrets:
 };
 
 const skillPack: Template = {
-  ...{ name: 'skill-pack', doc: 'teaches agents a craft, in words alone' },
-  description: 'Teaches agents how release notes are written.',
+  name: 'skill-pack',
+  doc: 'adds skills: instructions for agents, without code',
+  description: 'Teaches agents how to write release notes.',
   frontmatter: '',
-  code: '// Skills need no code. Every package has an index.ts, and a comment will do.\n',
+  code: '// Skills need no code, but every package needs an index.ts.\n',
   files: {
     'skills/release-notes/SKILL.md': `---
 name: release-notes
-description: Writes release notes. Use it when somebody asks what is new in a version.
+description: Writes release notes. Use it when a user asks what is new in a version.
 ---
 
 # Release notes
 
-1. Ask for the version and its changes if they were not given.
-2. Group them under Added, Changed and Fixed; leave out what users cannot notice.
-3. Write one sentence each, in the present tense.
+1. Ask for the version and its changes if they are missing.
+2. Group the changes under Added, Changed and Fixed. Omit changes that users do not notice.
+3. Write one sentence per change, in the present tense.
 `,
   },
 };
 
 export const templates: readonly Template[] = [prompt, guard, tool, channel, provider, skillPack];
 
-/** The files of a new package, by path. */
-export function filesOf(template: Template, name: string, slug: string): Record<string, string> {
+/** Returns the files of a new package by path. */
+export function renderTemplate(template: Template, name: string, slug: string): Record<string, string> {
   const quoted = JSON.stringify(name);
   return {
     'readme.md': `---

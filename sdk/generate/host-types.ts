@@ -66,7 +66,7 @@ function printDeclaredHost(): string[][] {
     const calls = isGiven(member) || member === 'http' ? [] : listCalls(member).filter(([, row]) => row.readable);
     return calls.length === 0 ? [] : [`${member}: ${calls.map(([method]) => `'${method}'`).join(' | ')};`];
   });
-  const given = ['log', 'settings', ...members.filter(isGiven)].map((name) => `'${name}'`).join(' | ');
+  const always = ['log', 'settings', ...members.filter(isGiven)].map((name) => `'${name}'`).join(' | ');
   return [
     printInterface(['The calls that `host.<member>:read` grants.'], 'ReadCalls', reads),
     [
@@ -77,7 +77,7 @@ function printDeclaredHost(): string[][] {
       ),
       'interface Package {}',
     ],
-    printGrantedTypes(given),
+    printGrantedTypes(always),
     [
       ...printDocComment('The part of `host` that these capabilities grant.'),
       'type GrantedHost<Granted extends string> = {',
@@ -90,9 +90,9 @@ function printDeclaredHost(): string[][] {
   ];
 }
 
-const printGrantedTypes = (given: string): string[] =>
+const printGrantedTypes = (always: string): string[] =>
   `type GrantedMember<Member extends string, Granted extends string> =
-  Member extends ${given} ? Member
+  Member extends ${always} ? Member
   : \`host.\${Member}\` extends Granted ? Member
   : \`host.\${Member}:read\` extends Granted ? Member
   : Member extends 'http' ? ([Extract<Granted, \`host.http:\${string}\`>] extends [never] ? never : Member)

@@ -1,12 +1,12 @@
-/** The mistakes an author makes on the way to a plugin, each as a folder and a command. */
+/** Common mistakes of plugin authors: a folder and a command for each. */
 
 export interface Mistake {
   /** A heading of docs/errors-authors.md. */
   readonly title: string;
   readonly args: readonly string[];
-  /** Files of the folder over those of a good package; null takes one away. */
+  /** Files that replace those of a valid package; null removes a file. */
   readonly files?: Readonly<Record<string, string | null>>;
-  /** Who types it: `ann` owns the plugin “weather”, `bob` nothing, `nobody` is not signed in. */
+  /** `ann` owns the plugin “weather”, `bob` owns nothing, `nobody` is not signed in. */
   readonly as?: 'ann' | 'bob' | 'nobody' | 'expired';
   readonly exit: number;
 }
@@ -28,57 +28,67 @@ const CHANGED = { 'index.ts': `${INDEX}// changed\n` };
 
 export const mistakes: readonly Mistake[] = [
   { title: 'Not signed in', args: ['publish'], as: 'nobody', exit: 4 },
-  { title: 'The sign-in ran out', args: ['publish'], as: 'expired', exit: 4 },
-  { title: 'The service is away', args: ['status', '--url', 'http://localhost:1'], exit: 5 },
-  { title: 'No package here', args: ['check'], files: { 'readme.md': null, 'index.ts': null }, exit: 2 },
-  { title: 'The readme is missing', args: ['check'], files: { 'readme.md': null }, exit: 3 },
-  { title: 'The readme has no frontmatter', args: ['check'], files: { 'readme.md': '# Weather\n' }, exit: 3 },
+  { title: 'The token has expired', args: ['publish'], as: 'expired', exit: 4 },
+  { title: 'The service is unreachable', args: ['status', '--url', 'http://localhost:1'], exit: 5 },
+  { title: 'The folder has no package', args: ['check'], files: { 'readme.md': null, 'index.ts': null }, exit: 2 },
+  { title: 'readme.md is missing', args: ['check'], files: { 'readme.md': null }, exit: 3 },
+  { title: 'readme.md has no frontmatter', args: ['check'], files: { 'readme.md': '# Weather\n' }, exit: 3 },
   {
-    ...{ title: 'A field of the frontmatter is misspelt', args: ['check'], exit: 3 },
+    title: 'A frontmatter field is misspelt',
+    args: ['check'],
+    exit: 3,
     files: { 'readme.md': README.replace('description', 'descripton') },
   },
   { title: 'A capability is misspelt', args: ['check'], files: { 'readme.md': declaring('host.lm') }, exit: 3 },
   {
-    ...{ title: 'A capability is used and not declared', args: ['check'], exit: 0 },
+    title: 'A capability is used but not declared',
+    args: ['check'],
+    exit: 0,
     files: { 'index.ts': INDEX.replace('=> `', "=> host.storage.set('last', place) && `") },
   },
   {
-    ...{ title: 'A hook is misspelt', args: ['check'], exit: 3 },
+    title: 'A hook is misspelt',
+    args: ['check'],
+    exit: 3,
     files: { 'index.ts': 'middleware.systemPromt = (ctx) => ctx.systemPrompt;\n' },
   },
   { title: 'A group is misspelt', args: ['check'], files: { 'index.ts': INDEX.replace('tools', 'tool') }, exit: 3 },
   {
-    title: 'A schema is wrong',
+    title: 'A JSON Schema is not valid',
     args: ['check'],
     files: { 'index.ts': INDEX.replace("'object'", "'objekt'") },
     exit: 3,
   },
-  { title: 'The code has a slip', args: ['check'], files: { 'index.ts': INDEX.replace('};\n', '') }, exit: 3 },
+  { title: 'The code has a syntax error', args: ['check'], files: { 'index.ts': INDEX.replace('};\n', '') }, exit: 3 },
   {
-    title: 'A package of npm is imported',
+    title: 'An npm package is imported',
     args: ['check'],
     files: { 'index.ts': `import 'lodash';\n${INDEX}` },
     exit: 3,
   },
   {
-    ...{ title: 'A file of its own is imported by a wrong name', args: ['check'], exit: 3 },
+    title: 'An import has a wrong path',
+    args: ['check'],
+    exit: 3,
     files: { 'index.ts': `import './plases.ts';\n${INDEX}`, 'places.ts': 'export {};\n' },
   },
-  { title: 'Something of Node is used', args: ['check'], files: { 'index.ts': `process.cwd();\n${INDEX}` }, exit: 3 },
+  { title: 'A Node API is used', args: ['check'], files: { 'index.ts': `process.cwd();\n${INDEX}` }, exit: 3 },
   { title: 'Nothing is registered', args: ['check'], files: { 'index.ts': '// later\n' }, exit: 3 },
   {
-    ...{ title: 'The bundle is too big', args: ['check'], exit: 3 },
+    title: 'The bundle is too large',
+    args: ['check'],
+    exit: 3,
     files: { 'index.ts': `const much = '${'x'.repeat(4_000_000)}';\nhost.log(much);\n${INDEX}` },
   },
   { title: 'The slug is taken', args: ['publish', '--yes'], as: 'bob', exit: 1 },
-  { title: 'The version exists', args: ['publish', '--version', '1.0.0'], files: CHANGED, exit: 1 },
-  { title: 'The number is no version', args: ['publish', '--version', 'v2'], files: CHANGED, exit: 3 },
-  { title: 'Nothing changed', args: ['publish'], exit: 1 },
+  { title: 'The version already exists', args: ['publish', '--version', '1.0.0'], files: CHANGED, exit: 1 },
+  { title: 'The version number is not valid', args: ['publish', '--version', 'v2'], files: CHANGED, exit: 3 },
+  { title: 'Nothing has changed', args: ['publish'], exit: 1 },
   { title: 'The last version is yanked', args: ['yank', '1.0.0'], exit: 1 },
-  { title: 'A version that is not there is yanked', args: ['yank', '9.0.0'], exit: 1 },
-  { title: 'Installed twice', args: ['install', 'weather', '--yes'], exit: 1 },
-  { title: 'A plugin that is not there is installed', args: ['install', 'wether'], exit: 1 },
-  { title: 'A draft is installed before one is saved', args: ['install', 'weather', '--draft'], exit: 1 },
-  { title: 'No update waits', args: ['accept', 'weather'], exit: 1 },
+  { title: 'An unknown version is yanked', args: ['yank', '9.0.0'], exit: 1 },
+  { title: 'The plugin is already installed', args: ['install', 'weather', '--yes'], exit: 1 },
+  { title: 'An unknown plugin is installed', args: ['install', 'wether'], exit: 1 },
+  { title: 'A draft is installed before it is saved', args: ['install', 'weather', '--draft'], exit: 1 },
+  { title: 'There is no update to accept', args: ['accept', 'weather'], exit: 1 },
   { title: 'An unknown command', args: ['publsh'], exit: 2 },
 ];

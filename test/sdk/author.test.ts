@@ -94,7 +94,7 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
 });
 
-t.test('configure asks for what is missing, accept shows what is asked', async (t) => {
+t.test('configure names what is missing, accept shows the requested capabilities', async (t) => {
   const channel = { in: 'inbox' };
   await author.bulkhead(['init', 'inbox', '--template', 'channel']);
   t.match(await author.bulkhead(['publish'], channel), { code: 0 });
@@ -105,14 +105,14 @@ t.test('configure asks for what is missing, accept shows what is asked', async (
     env,
   });
   t.match(set, { code: 0, stdout: 'inbox is ready\n' }, set.stderr);
-  t.match(await author.bulkhead(['accept', 'inbox']), { code: 1, stderr: /No update of “inbox” waits/ });
+  t.match(await author.bulkhead(['accept', 'inbox']), { code: 1, stderr: /“inbox” has no update/ });
 });
 
-t.test('an update that asks for more is shown, and accepted by one word', async (t) => {
+t.test('accept shows an update that requests more access, and accepts it', async (t) => {
   const source = join(author.folder, 'word-count/index.ts');
   await writeFile(source, `${await readFile(source, 'utf8')}\nevents.sessionStarted = () => {};\n`);
   const next = await author.bulkhead(['publish', '--json'], here);
   t.match(answer(next).version, { semVer: '1.1.0' }, 'what it may do grew');
   const accepted = await author.bulkhead(['accept', 'word-count']);
-  t.match(accepted, { code: 0, stdout: /1\.1\.0 asks for events\.sessionStarted[\s\S]*runs 1\.1\.0/ }, accepted.stderr);
+  t.match(accepted, { code: 0, stdout: /1\.1\.0 requests events\.sessionStarted[\s\S]*runs 1\.1\.0/ }, accepted.stderr);
 });

@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
-import { localToolbox } from '../../pack/local-toolbox.ts';
+import { localTools } from '../../pack/local-tools.ts';
+import { commands } from '../../sdk/cli/command-list.ts';
 import { exitCodes } from '../../sdk/cli/failure.ts';
 import { proposeVersion } from '../../sdk/cli/next-version.ts';
-import type { Version } from '../../sdk/cli/records.ts';
-import { commands } from '../../sdk/cli/table.ts';
-import { filesOf, templates } from '../../sdk/cli/templates.ts';
+import type { Version } from '../../sdk/cli/rest-types.ts';
+import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { bulkhead } from './typed.ts';
 
@@ -20,11 +20,11 @@ t.test('every template passes the check', async (t) => {
   const home = await temporaryFolder(t);
   for (const template of templates) {
     const folder = join(home, template.name);
-    for (const [path, text] of Object.entries(filesOf(template, 'A “name”: with # signs', template.name))) {
+    for (const [path, text] of Object.entries(renderTemplate(template, 'A “name”: with # signs', template.name))) {
       await mkdir(join(folder, path, '..'), { recursive: true });
       await writeFile(join(folder, path), text);
     }
-    const { code, stdout, stderr } = await bulkhead(['check', '--json'], { folder, toolbox: localToolbox });
+    const { code, stdout, stderr } = await bulkhead(['check', '--json'], { folder, localTools });
     t.equal(code, 0, `${template.name} ${stderr}`);
     t.same(JSON.parse(stdout).warnings, [], template.name);
   }
@@ -41,7 +41,7 @@ t.test('init writes over nothing', async (t) => {
   await writeFile(join(folder, 'index.ts'), '// mine');
   t.match(await bulkhead(['init'], { folder }), {
     code: 1,
-    stderr: /index\.ts is there already|readme\.md is there already/,
+    stderr: /(index\.ts|readme\.md) already exists/,
   });
   t.equal(await readFile(join(folder, 'index.ts'), 'utf8'), '// mine');
 });
@@ -53,10 +53,10 @@ t.test('skills of a folder become a package, over nothing that is there', async 
   await writeFile(join(skill, 'SKILL.md'), '---\nname: hello\ndescription: Says hello\n---\nSay hello.\n');
   const made = await bulkhead(['import-skills', 'skills', 'mine', '--json'], { folder });
   t.match(JSON.parse(made.stdout), { folder: join(folder, 'mine'), skills: ['hello'], notes: [] });
-  const checked = await bulkhead(['check', '--json'], { folder: join(folder, 'mine'), toolbox: localToolbox });
+  const checked = await bulkhead(['check', '--json'], { folder: join(folder, 'mine'), localTools });
   t.equal(checked.code, 0, checked.stderr);
   t.match(await bulkhead(['import-skills', 'skills', 'mine'], { folder }), { code: 1, stderr: /mine is not empty/ });
-  t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is no folder/ });
+  t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is not a folder/ });
 });
 
 t.test('the next number follows from what changed', async (t) => {

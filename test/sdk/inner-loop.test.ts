@@ -49,7 +49,7 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
     for (const line of lines) if (/^\{.*\}$/.test(line)) items.push(JSON.parse(line));
   };
   const code = runCommandLine([...argv, '--json'], {
-    ...{ stdin, env, folder, version: '0.0.0', signal: stop.signal, toolbox: { check: () => Promise.reject() } },
+    ...{ stdin, env, folder, version: '0.0.0', signal: stop.signal, localTools: { check: () => Promise.reject() } },
     ...{ stdout: { write }, stderr: { write: (text: string) => void faults.push(text) } },
   });
   let at = 0;
@@ -79,7 +79,7 @@ await mkdir(folder);
 await writeFile(join(folder, 'readme.md'), readme);
 const save = (text: string) => writeFile(join(folder, 'index.ts'), text);
 
-t.test('dev: a save is live within a second, faults are placed, and everything can be tried', async (t) => {
+t.test('dev: a save is live within a second, faults are formatLocation, and everything can be tried', async (t) => {
   await save(source(0));
   const dev = start(t, ['dev', '--inspect', '--inspect-port', '0'], folder);
   await dev.next(({ saved }) => saved === 'adder');

@@ -32,7 +32,8 @@ async function complaints(name: string, files: Readonly<Record<string, string>>)
   for (const [path, text] of Object.entries(files)) await writeFile(join(folder, path), text);
   return run(join(root, 'node_modules/.bin/tsc'), ['-p', folder], { cwd: author }).then(
     () => '',
-    (error: { stdout: string }) => error.stdout,
+    // A compiler that does not start has empty output; it must not pass as “no complaints”.
+    (error: { stdout: string; message: string }) => error.stdout || error.message,
   );
 }
 
@@ -187,7 +188,8 @@ t.test('the types of the session client and an adapter work with TypeScript 5.9 
       const script = join(root, 'node_modules', compiler, 'bin/tsc');
       const said = await run(process.execPath, [script, '-p', folder]).then(
         () => '',
-        (error: { stdout: string }) => error.stdout,
+        // A compiler that does not start has empty output; it must not pass as “no complaints”.
+        (error: { stdout: string; message: string }) => error.stdout || error.message,
       );
       t.equal(said, '', `${compiler}, ${moduleResolution}`);
     }

@@ -1,24 +1,24 @@
 /** `bulkhead` run in this process, as if it had been typed. */
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
-import type { Toolbox } from '../../sdk/cli/toolbox.ts';
+import type { LocalTools } from '../../sdk/cli/local-tools.ts';
 import type { Said } from './author.ts';
 
 export interface Typed {
   readonly folder?: string;
   readonly env?: Readonly<Record<string, string>>;
-  readonly toolbox?: Toolbox;
+  readonly localTools?: LocalTools;
 }
-const noTools: Toolbox = { check: () => Promise.reject(new Error('nothing is checked here')) };
+const noTools: LocalTools = { check: () => Promise.reject(new Error('nothing is checked here')) };
 
 export async function bulkhead(
   args: readonly string[],
-  { folder = '/', env = {}, toolbox = noTools }: Typed = {},
+  { folder = '/', env = {}, localTools = noTools }: Typed = {},
 ): Promise<Said> {
   let [stdout, stderr] = ['', ''];
   const code = await runCommandLine(args, {
     ...{
       folder,
-      toolbox,
+      localTools,
       env: { HOME: '/nonexistent', ...env },
       version: '0.0.0',
       signal: new AbortController().signal,

@@ -1,26 +1,27 @@
-/** `bulkhead accept`: consents to an update that asks for more access. */
-import { agree } from '../asking.ts';
+/** `bulkhead accept`: accepts an update that requests more access. */
+
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
-import { requireInstallation } from '../own-plugins.ts';
-import type { Installation } from '../records.ts';
+import { requireInstallation } from '../lookup.ts';
+import type { Installation } from '../rest-types.ts';
+import { askToConfirm } from '../terminal-prompts.ts';
 
 export const accept: Command = {
   name: 'accept',
-  summary: 'Accept an update that asks for more access',
-  args: [{ name: '<plugin>', doc: 'its slug, or the installation’s id' }],
-  options: [{ flags: '-y, --yes', doc: 'do not ask' }],
-  async run(context, given) {
+  summary: 'Accept an update that requests more access',
+  args: [{ name: '<plugin>', doc: 'slug of the plugin, or id of the installation' }],
+  options: [{ flags: '-y, --yes', doc: 'do not ask for confirmation' }],
+  async run(context, args) {
     const { output } = context;
-    const rest = await context.rest();
-    const { id, slug, pendingUpdate } = await requireInstallation(rest, given.args[0] ?? '');
-    if (!pendingUpdate) throw new CommandError('not_pending', `No update of “${slug}” waits for your consent.`);
-    output.say(`${slug} ${pendingUpdate.semVer} asks for ${pendingUpdate.added.join(', ')}`);
-    await agree(context, given, 'Accept it?', 'Nothing was accepted.');
-    // The version that was shown: one published since is not accepted with it.
+    const rest = await context.getRest();
+    const { id, slug, pendingUpdate } = await requireInstallation(rest, args.positional[0] ?? '');
+    if (!pendingUpdate) throw new CommandError('not_pending', `“${slug}” has no update that needs your consent.`);
+    output.printLine(`${slug} ${pendingUpdate.semVer} requests ${pendingUpdate.added.join(', ')}`);
+    await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');
+    // Names the version that was shown, so that a later one is not accepted with it.
     const body = { versionId: pendingUpdate.versionId };
-    const now = await rest.post<Installation>(`/installations/${id}/accept-update`, body);
-    output.say(`${slug} runs ${now.currentSemVer}.`);
-    return now;
+    const updated = await rest.post<Installation>(`/installations/${id}/accept-update`, body);
+    output.printLine(`${slug} now runs ${updated.currentSemVer}.`);
+    return updated;
   },
 };

@@ -1,29 +1,30 @@
-/** `bulkhead check`: everything a publish checks, without a service. */
+/** `bulkhead check`: runs all checks of a publish on this machine. */
 import type { Command } from '../command.ts';
+import { formatDiscovered } from '../discovered.ts';
 import { CommandError } from '../failure.ts';
-import { openFolder } from '../package-folder.ts';
-import type { Discovered } from '../records.ts';
-import { surfaceLines } from '../surface.ts';
+import { readPackageFolder } from '../package-folder.ts';
+import type { Discovered } from '../rest-types.ts';
 
 export const check: Command = {
   name: 'check',
-  summary: 'Check a package as a publish would, without a service',
-  args: [{ name: '[folder]', doc: 'the folder with readme.md and index.ts; else this one' }],
-  options: [{ flags: '--slug <slug>', doc: 'the plugin’s slug; else that of package.json or the folder’s name' }],
+  summary: 'Run all checks of a publish, without a service',
+  args: [{ name: '[folder]', doc: 'folder with readme.md and index.ts (default: the current folder)' }],
+  options: [{ flags: '--slug <slug>', doc: 'slug of the plugin (default: from package.json or the folder’s name)' }],
   examples: ['check', 'check plugins/weather --json'],
-  async run({ folder, output, toolbox }, given) {
+  async run({ folder, output, localTools }, args) {
     const startedAt = performance.now();
-    const { slug, files } = await openFolder(folder, given.args[0], given.text('slug'));
-    const outcome = await toolbox.check(files, slug);
+    const { slug, files } = await readPackageFolder(folder, args.positional[0], args.text('slug'));
+    const outcome = await localTools.check(files, slug);
     const ms = Math.round(performance.now() - startedAt);
     if (!outcome.ok) {
       const { code, message, errors } = outcome;
       throw new CommandError(code, message, { exit: 'invalidPackage', errors });
     }
     const { found } = outcome;
-    for (const line of surfaceLines(found.discovered as unknown as Discovered, found.capabilities)) output.say(line);
-    for (const warning of found.warnings) output.say(`${output.paint.yellow('warning')} ${warning}`);
-    output.say(
+    for (const line of formatDiscovered(found.discovered as unknown as Discovered, found.capabilities))
+      output.printLine(line);
+    for (const warning of found.warnings) output.printLine(`${output.paint.yellow('warning')} ${warning}`);
+    output.printLine(
       `${output.paint.green('ok')} ${found.name}: ${files.length} files, ${found.sizeBytes} bytes, checked in ${ms} ms`,
     );
     return { ok: true, slug, ...found, files: files.map(({ path }) => path), ms };

@@ -1,27 +1,27 @@
-/** `bulkhead import-skills`: a folder of Agent Skills, or an Agent Plugin, as a package of one's own. */
+/** `bulkhead import-skills`: converts a folder of Agent Skills or an Agent Plugin into a package. */
 import { basename, relative, resolve } from 'node:path';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
-import { slugFrom } from '../package-folder.ts';
+import { toSlug } from '../package-folder.ts';
 import { ImportError, readSkillFolder, writeSkillPackage } from '../skill-import.ts';
 
 export const importSkills: Command = {
   name: 'import-skills',
-  summary: 'Make a package of a folder of Agent Skills, or of an Agent Plugin',
+  summary: 'Convert a folder of Agent Skills or an Agent Plugin into a package',
   args: [
-    { name: '<folder>', doc: 'of skills, of one skill, or of an Agent Plugin' },
-    { name: '[into]', doc: 'where the package goes: a new folder. Else one of its name in this one' },
+    { name: '<folder>', doc: 'folder of skills, of one skill, or of an Agent Plugin' },
+    { name: '[into]', doc: 'new folder for the package (default: named after the skills)' },
   ],
   examples: ['import-skills ~/skills', 'import-skills ./team-skills team-plugin'],
-  async run({ folder: here, output }, { args: [from = '.', into] }) {
+  async run({ folder: here, output }, { positional: [from = '.', into] }) {
     try {
       const found = await readSkillFolder(resolve(here, from));
-      const target = resolve(here, into ?? slugFrom(basename(found.name)));
+      const target = resolve(here, into ?? toSlug(basename(found.name)));
       await writeSkillPackage(found, target);
       const place = relative(here, target) || '.';
-      for (const note of found.notes) output.note(note);
-      output.say(`Wrote ${found.files.length} files to ${place}/, with the skills ${found.skills.join(', ')}.`);
-      output.say(`Next: cd ${place}, then bulkhead check, then bulkhead publish`);
+      for (const note of found.notes) output.printNote(note);
+      output.printLine(`Wrote ${found.files.length} files to ${place}/ with the skills ${found.skills.join(', ')}.`);
+      output.printLine(`Next: cd ${place}, then bulkhead check, then bulkhead publish`);
       return { folder: target, name: found.name, skills: found.skills, notes: found.notes };
     } catch (error) {
       if (error instanceof ImportError) throw new CommandError('failed', error.message);

@@ -1,11 +1,12 @@
-/** `bulkhead install`: installs a plugin for the signed-in account, after showing what it can reach. */
-import { agree } from '../asking.ts';
-import type { Command, Given } from '../command.ts';
+/** `bulkhead install`: shows what a plugin can access and installs it. */
+
+import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { requirePlugin, requireVersion } from '../own-plugins.ts';
-import type { CatalogEntry, Installation } from '../records.ts';
+import { requirePlugin, requireVersion } from '../lookup.ts';
 import type { Rest } from '../rest.ts';
+import type { CatalogEntry, Installation } from '../rest-types.ts';
+import { askToConfirm } from '../terminal-prompts.ts';
 
 interface Policy {
   readonly versionPolicy: Installation['versionPolicy'];
@@ -14,70 +15,65 @@ interface Policy {
 
 export const install: Command = {
   name: 'install',
-  summary: 'Install a plugin, and consent to what it can reach',
-  args: [{ name: '<slug>', doc: 'as in the catalog' }],
+  summary: 'Install a plugin after showing what it can access',
+  args: [{ name: '<slug>', doc: 'slug of the plugin in the catalog' }],
   options: [
-    { flags: '--draft', doc: 'follow the draft of your own plugin, as `bulkhead dev` saves it' },
-    { flags: '--pin <semver>', doc: 'stay on this version of your own plugin' },
-    { flags: '-y, --yes', doc: 'do not ask' },
+    { flags: '--draft', doc: 'run the draft of your own plugin' },
+    { flags: '--pin <semver>', doc: 'pin this version of your own plugin' },
+    { flags: '-y, --yes', doc: 'do not ask for confirmation' },
   ],
   examples: ['install weather', 'install my-plugin --draft'],
-  async run(context, given) {
-    const slug = given.args[0] ?? '';
-    const rest = await context.rest();
-    const entry = given.flag('draft') ? null : await shown(context, given, rest, slug);
-    const policy = await policyOf(given, rest, slug);
+  async run(context, args) {
+    const slug = args.positional[0] ?? '';
+    const rest = await context.getRest();
+    const entry = args.flag('draft') ? null : await showAndConfirm(context, args, rest, slug);
+    const policy = await readPolicy(args, rest, slug);
     const versionId = policy.versionPolicy === 'Latest' ? entry?.latest?.versionId : undefined;
-    const made =
-      (entry && (await leaveDraft(rest, entry, policy))) ??
+    const installation =
+      (entry && (await switchFromDraft(rest, entry, policy))) ??
       (await rest.post<Installation>('/installations', { slug, ...policy, ...(versionId && { versionId }) }));
     const { output } = context;
-    output.say(
-      `${output.paint.green('installed')} ${slug} ${made.currentSemVer ?? 'draft'}, ${made.status.replaceAll('_', ' ')}`,
-    );
-    if (made.status === 'needs_configuration') {
-      output.say(`${made.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
+    const status = installation.status.replaceAll('_', ' ');
+    output.printLine(`${output.paint.green('installed')} ${slug} ${installation.currentSemVer ?? 'draft'}, ${status}`);
+    if (installation.status === 'needs_configuration') {
+      output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
     }
-    return made;
+    return installation;
   },
 };
 
-async function policyOf(given: Given, rest: Rest, slug: string): Promise<Policy> {
-  if (given.flag('draft')) return { versionPolicy: 'Draft' };
-  const pin = given.text('pin');
+async function readPolicy(args: ParsedArgs, rest: Rest, slug: string): Promise<Policy> {
+  if (args.flag('draft')) return { versionPolicy: 'Draft' };
+  const pin = args.text('pin');
   if (pin === undefined) return { versionPolicy: 'Latest' };
   const version = requireVersion(await requirePlugin(rest, slug), pin);
   return { versionPolicy: 'Pinned', pinnedVersionId: version.id };
 }
 
-/**
- * What `bulkhead dev` installed follows published versions from now on. @returns null where it is installed otherwise, or
- * not at all
- */
-async function leaveDraft(rest: Rest, { installationId, latest }: CatalogEntry, policy: Policy) {
+/** Moves an installation from the draft to published versions. @returns null if there is none that runs the draft */
+async function switchFromDraft(rest: Rest, { installationId, latest }: CatalogEntry, policy: Policy) {
   if (installationId === null) return null;
   const path = `/installations/${installationId}`;
   if ((await rest.get<Installation>(path)).versionPolicy !== 'Draft') return null;
-  const moved = await rest.patch<Installation>(path, policy);
-  const asked = moved.pendingUpdate?.versionId;
-  // Accepted is what was shown, and nothing that was published since.
-  if (asked === undefined || asked !== (policy.pinnedVersionId ?? latest?.versionId)) return moved;
-  return await rest.post<Installation>(`${path}/accept-update`, { versionId: asked });
+  const updated = await rest.patch<Installation>(path, policy);
+  const pendingId = updated.pendingUpdate?.versionId;
+  // Accepts only the version that was shown, not one published since.
+  if (pendingId === undefined || pendingId !== (policy.pinnedVersionId ?? latest?.versionId)) return updated;
+  return await rest.post<Installation>(`${path}/accept-update`, { versionId: pendingId });
 }
 
-/** Shows what it can reach and asks. @returns what was shown: a later publish cannot ride on this consent */
-async function shown(context: Context, given: Given, rest: Rest, slug: string): Promise<CatalogEntry> {
+/** Shows what the plugin can access and asks for consent. @returns the entry that the user consented to */
+async function showAndConfirm(context: Context, args: ParsedArgs, rest: Rest, slug: string): Promise<CatalogEntry> {
   const entry = await rest.get<CatalogEntry>(`/marketplace/${encodeURIComponent(slug)}`).catch((error: unknown) => {
     if ((error as { code?: string }).code !== 'not_found') throw error;
-    throw new CommandError(
-      'not_found',
-      `There is no plugin “${slug}” in the catalog of ${rest.url}: look for its slug there.`,
-    );
+    const message = `There is no plugin “${slug}” in the catalog of ${rest.url}. Look up its slug in the catalog.`;
+    throw new CommandError('not_found', message);
   });
   const { output } = context;
-  if (entry.reach.length > 0) output.say(`${entry.displayName} can do this:`);
-  for (const { sentence, risk } of entry.reach)
-    output.say(`  ${sentence}${risk === 'high' ? ` ${output.paint.red('(high risk)')}` : ''}`);
-  await agree(context, given, `Install ${entry.displayName}?`, 'Nothing was installed.');
+  if (entry.reach.length > 0) output.printLine(`${entry.displayName}:`);
+  for (const { sentence, risk } of entry.reach) {
+    output.printLine(`  ${sentence}${risk === 'high' ? ` ${output.paint.red('(high risk)')}` : ''}`);
+  }
+  await askToConfirm(context, args, `Install ${entry.displayName}?`, 'Nothing was installed.');
   return entry;
 }

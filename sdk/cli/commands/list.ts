@@ -1,18 +1,18 @@
-/** `bulkhead list`: shows the plugin in the catalog. */
+/** `bulkhead list`: lists a plugin in the catalog. */
 import type { Command } from '../command.ts';
-import { requirePlugin } from '../own-plugins.ts';
-import { slugHere } from '../package-folder.ts';
-import type { Plugin } from '../records.ts';
+import { requirePlugin } from '../lookup.ts';
+import { readSlug } from '../package-folder.ts';
+import type { Plugin } from '../rest-types.ts';
 
 export const list: Command = {
   name: 'list',
-  summary: 'List a plugin in the catalog, for everybody',
-  args: [{ name: '[slug]', doc: 'the plugin; else the one of this folder' }],
-  async run(context, given) {
-    const rest = await context.rest();
-    const { id } = await requirePlugin(rest, given.args[0] ?? (await slugHere(context.folder)));
+  summary: 'List a plugin in the catalog for all users',
+  args: [{ name: '[slug]', doc: 'slug of the plugin (default: from the current folder)' }],
+  async run(context, args) {
+    const rest = await context.getRest();
+    const { id } = await requirePlugin(rest, args.positional[0] ?? (await readSlug(context.folder)));
     const plugin = await rest.post<Plugin>(`/plugins/${id}/listing`);
-    context.output.say(`${plugin.slug} is in the catalog: bulkhead install ${plugin.slug}`);
+    context.output.printLine(`${plugin.slug} is in the catalog. Install it with: bulkhead install ${plugin.slug}`);
     return plugin;
   },
 };

@@ -1,13 +1,13 @@
-/** `bulkhead logout`: forgets the kept token. */
+/** `bulkhead logout`: removes the stored token. */
 import type { Command } from '../command.ts';
 
 export const logout: Command = {
   name: 'logout',
-  summary: 'Forget the token kept for a service',
+  summary: 'Remove the stored token of a service',
   async run(context) {
-    const url = await context.url();
-    const forgotten = await context.accounts.forget(url);
-    context.output.say(forgotten ? `Signed out of ${url}.` : `Nobody was signed in at ${url}.`);
+    const url = await context.getUrl();
+    const forgotten = await context.accounts.remove(url);
+    context.output.printLine(forgotten ? `Signed out of ${url}.` : `You were not signed in at ${url}.`);
     return { url, forgotten };
   },
 };

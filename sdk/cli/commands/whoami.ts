@@ -1,14 +1,14 @@
-/** `bulkhead whoami`: who commands act as, and where. */
+/** `bulkhead whoami`: prints the account and the service. */
 import type { Command } from '../command.ts';
-import type { Me } from '../records.ts';
+import type { Me } from '../rest-types.ts';
 
 export const whoami: Command = {
   name: 'whoami',
-  summary: 'Show who you are signed in as, and where',
+  summary: 'Show your account and the service',
   async run(context) {
-    const rest = await context.rest();
+    const rest = await context.getRest();
     const { id, name } = await rest.get<Me>('/me');
-    context.output.say(`${name} at ${rest.url}`);
+    context.output.printLine(`${name} at ${rest.url}`);
     return { id, name, url: rest.url };
   },
 };

@@ -1,21 +1,21 @@
-/** `bulkhead yank`: takes a version back. */
+/** `bulkhead yank`: withdraws a version. */
 import type { Command } from '../command.ts';
-import { requirePlugin, requireVersion } from '../own-plugins.ts';
-import { slugHere } from '../package-folder.ts';
-import type { Version } from '../records.ts';
+import { requirePlugin, requireVersion } from '../lookup.ts';
+import { readSlug } from '../package-folder.ts';
+import type { Version } from '../rest-types.ts';
 
 export const yank: Command = {
   name: 'yank',
-  summary: 'Take a version back; who follows the latest moves to the one before',
+  summary: 'Withdraw a version; installations that follow it move to the previous one',
   args: [{ name: '<version>', doc: 'such as 1.2.0' }],
-  options: [{ flags: '--slug <slug>', doc: 'the plugin; else the one of this folder' }],
+  options: [{ flags: '--slug <slug>', doc: 'slug of the plugin (default: from the current folder)' }],
   examples: ['yank 1.2.0', 'yank 1.2.0 --slug weather'],
-  async run(context, given) {
-    const rest = await context.rest();
-    const plugin = await requirePlugin(rest, given.text('slug') ?? (await slugHere(context.folder)));
-    const { id } = requireVersion(plugin, given.args[0] ?? '');
+  async run(context, args) {
+    const rest = await context.getRest();
+    const plugin = await requirePlugin(rest, args.text('slug') ?? (await readSlug(context.folder)));
+    const { id } = requireVersion(plugin, args.positional[0] ?? '');
     const version = await rest.post<Version>(`/plugins/${plugin.id}/versions/${id}/yank`);
-    context.output.say(`${plugin.slug} ${version.semVer} is yanked. Its number stays taken.`);
+    context.output.printLine(`${plugin.slug} ${version.semVer} is yanked. Its number cannot be reused.`);
     return version;
   },
 };

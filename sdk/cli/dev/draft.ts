@@ -1,107 +1,111 @@
-/** The draft that an author's folder is: made and installed for its author when it is first saved, saved again from then on. */
+/** Saves a package folder as the author's draft, and installs the draft for its author. */
 import { readFile } from 'node:fs/promises';
 import { decodeText } from '../../contract/text-bytes.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { findPlugin } from '../own-plugins.ts';
-import { openFolder } from '../package-folder.ts';
-import type { Installation } from '../records.ts';
+import type { FolderFile } from '../local-tools.ts';
+import { findPlugin } from '../lookup.ts';
+import { readPackageFolder } from '../package-folder.ts';
 import type { Rest } from '../rest.ts';
-import type { FolderFile } from '../toolbox.ts';
-import { Trials } from '../trials.ts';
+import type { Installation } from '../rest-types.ts';
+import { TestSession } from '../test-session.ts';
 
-export interface Saved {
+interface SaveResult {
   readonly warnings: readonly string[];
-  /** Files that are no text: a draft has none of them. */
-  readonly leftOut: readonly string[];
-  /** From the beginning of the save until the service had built and kept it, and until it served. Milliseconds. */
+  /** Binary files, which a draft cannot have. */
+  readonly skipped: readonly string[];
+  /** Until the service had built and stored the draft, milliseconds. */
   readonly savedMs: number;
+  /** Until the draft was running, milliseconds. */
   readonly liveMs: number;
 }
 
 export class Draft {
   readonly slug: string;
-  readonly trials: Trials;
-  readonly #folder: string;
+  readonly folder: string;
+  readonly testSession: TestSession;
+
   readonly #rest: Rest;
   readonly #pluginId: string;
   readonly #installed = Promise.withResolvers<string>();
   #installation: Installation | null = null;
 
-  private constructor(of: { folder: string; slug: string; rest: Rest; pluginId: string; trials: Trials }) {
-    this.slug = of.slug;
-    this.trials = of.trials;
-    this.#folder = of.folder;
-    this.#rest = of.rest;
-    this.#pluginId = of.pluginId;
+  private constructor(options: {
+    folder: string;
+    slug: string;
+    rest: Rest;
+    pluginId: string;
+    testSession: TestSession;
+  }) {
+    this.slug = options.slug;
+    this.folder = options.folder;
+    this.testSession = options.testSession;
+    this.#rest = options.rest;
+    this.#pluginId = options.pluginId;
   }
 
-  /** @throws CommandError and BulkheadError: there is no package, the slug is somebody else's */
-  static async open(context: Context, given: string | undefined, named: string | undefined): Promise<Draft> {
-    const { folder, slug } = await openFolder(context.folder, given, named);
-    const rest = await context.rest();
+  /** @throws CommandError if there is no package, BulkheadError if the slug is taken */
+  static async open(context: Context, path: string | undefined, givenSlug: string | undefined): Promise<Draft> {
+    const { folder, slug } = await readPackageFolder(context.folder, path, givenSlug);
+    const rest = await context.getRest();
     const plugin =
       (await findPlugin(rest, slug)) ?? (await rest.post<{ id: string }>('/plugins', { slug, displayName: slug }));
-    return new Draft({ folder, slug, rest, pluginId: plugin.id, trials: await Trials.open(context) });
+    return new Draft({ folder, slug, rest, pluginId: plugin.id, testSession: await TestSession.open(context) });
   }
 
-  get folder(): string {
-    return this.#folder;
-  }
-
-  /** Of its own installation; null before it was saved. */
+  /** Null before the first save. */
   get installationId(): string | null {
     return this.#installation?.id ?? null;
   }
 
-  /** The id of its installation, as soon as there is one. @throws the signal's reason */
-  installed(signal: AbortSignal): Promise<string> {
-    const { promise: gone, reject } = Promise.withResolvers<never>();
-    gone.catch(() => undefined);
+  /** Waits for the first save and returns the id of the installation. @throws the signal's reason */
+  waitForInstallation(signal: AbortSignal): Promise<string> {
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
+    aborted.catch(() => undefined);
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    return Promise.race([this.#installed.promise, gone]);
+    return Promise.race([this.#installed.promise, aborted]);
   }
 
-  /** Saves what lies in the folder. Resolves when that serves. @throws BulkheadError with the places of faults */
-  async save(): Promise<Saved> {
+  /** Saves the folder and waits until the draft runs. @throws BulkheadError with the location of each fault */
+  async save(): Promise<SaveResult> {
     const startedAt = performance.now();
-    const { files } = await openFolder(this.#folder, undefined, this.slug);
-    const { texts, leftOut } = await readTexts(files);
+    const { files } = await readPackageFolder(this.folder, undefined, this.slug);
+    const { texts, skipped } = await readTexts(files);
     const { warnings } = await this.#rest.post<{ warnings: readonly string[] }>(`/plugins/${this.#pluginId}/draft`, {
       files: texts,
     });
     const savedMs = performance.now() - startedAt;
     this.#installation ??= await this.#install();
     this.#installed.resolve(this.#installation.id);
-    await this.trials.wake(this.#installation.id);
-    return { warnings, leftOut, savedMs, liveMs: performance.now() - startedAt };
+    await this.testSession.waitForDraft(this.#installation.id);
+    return { warnings, skipped, savedMs, liveMs: performance.now() - startedAt };
   }
 
-  /** An installation that follows the draft: there is one, or one is moved or made. */
+  /** Finds, moves or creates an installation that follows the draft. */
   async #install(): Promise<Installation> {
-    const all = await this.#rest.all<Installation>('/installations');
+    const all = await this.#rest.getAll<Installation>('/installations');
     const known = all.find(({ slug }) => slug === this.slug);
-    const policy = { versionPolicy: 'Draft' };
-    if (!known)
-      return this.#ready(await this.#rest.post<Installation>('/installations', { slug: this.slug, ...policy }));
-    if (known.versionPolicy === 'Draft') return this.#ready(known);
-    return this.#ready(await this.#rest.patch<Installation>(`/installations/${known.id}`, policy));
-  }
-
-  #ready(installation: Installation): Installation {
+    const installation = await this.#followDraft(known);
     if (installation.status !== 'needs_configuration') return installation;
     const reason = installation.statusReason ?? 'A setting or secret is missing.';
-    throw new CommandError('not_running', `${reason} Run \`bulkhead configure ${this.slug}\`, and save again.`);
+    throw new CommandError('not_running', `${reason} Run \`bulkhead configure ${this.slug}\`, then save again.`);
+  }
+
+  async #followDraft(known: Installation | undefined): Promise<Installation> {
+    if (known?.versionPolicy === 'Draft') return known;
+    const versionPolicy = 'Draft';
+    if (known) return this.#rest.patch<Installation>(`/installations/${known.id}`, { versionPolicy });
+    return this.#rest.post<Installation>('/installations', { slug: this.slug, versionPolicy });
   }
 }
 
 async function readTexts(files: readonly FolderFile[]) {
   const texts: { path: string; contentText: string }[] = [];
-  const leftOut: string[] = [];
+  const skipped: string[] = [];
   for (const { path, at } of files) {
     const contentText = decodeText(await readFile(at));
-    if (contentText === null) leftOut.push(path);
+    if (contentText === null) skipped.push(path);
     else texts.push({ path, contentText });
   }
-  return { texts, leftOut };
+  return { texts, skipped };
 }

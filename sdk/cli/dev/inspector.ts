@@ -1,6 +1,6 @@
 /**
- * The draft's inspector, where debuggers of this machine look for one: `node inspect`, editors and browsers find it at
- * 127.0.0.1 as they find a local Node, and everything they say goes to the service.
+ * Serves the draft's inspector on 127.0.0.1, so that `node inspect`, editors and browsers find it like a local Node
+ * process. The WebSocket is forwarded to the service.
  */
 import { randomUUID } from 'node:crypto';
 import {
@@ -18,31 +18,32 @@ import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import type { Draft } from './draft.ts';
 
-/** Names that a browser cannot be made to believe are somebody else's: the rest may be a page that rebinds its name. */
+/** Other host names are refused as a defence against DNS rebinding. */
 const LOCAL_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 const PAUSE_MS = 1_000;
 
-/** Keeps it open until the signal. @throws CommandError: the port is taken, or the service refuses */
+/** Serves the inspector until the signal aborts. @throws CommandError if the port is taken or the service refuses */
 export async function openInspector(context: Context, draft: Draft, port: number): Promise<void> {
   const { signal, output } = context;
-  const base = await context.sessionUrl();
+  const base = await context.getSessionUrl();
   const id = randomUUID();
   let target: string | null = null;
-  const server = serveTargets({ id, title: `${draft.slug} (draft)`, target: () => target });
-  const opened = await listen(server, port);
+  const server = createInspectorServer({ id, title: `${draft.slug} (draft)`, getUrl: () => target });
+  const boundPort = await listen(server, port);
   try {
     for (;;) {
-      for await (const { type, data } of draft.trials.inspect(await draft.installed(signal))) {
-        const said = JSON.parse(data || '{}') as { path?: string; reason?: string };
-        if (type === 'open' && said.path) {
-          target = `${base}${said.path}`;
-          const address = `ws://127.0.0.1:${opened}/${id}`;
-          output.item(
-            { inspector: address },
-            `inspector ${address} (chrome://inspect, node inspect 127.0.0.1:${opened})`,
-          );
+      for await (const { type, data } of draft.testSession.inspect(await draft.waitForInstallation(signal))) {
+        const event = JSON.parse(data || '{}') as { path?: string; reason?: string };
+        if (type === 'open' && event.path) {
+          target = `${base}${event.path}`;
+          const address = `ws://127.0.0.1:${boundPort}/${id}`;
+          const line = `inspector ${address} (chrome://inspect, node inspect 127.0.0.1:${boundPort})`;
+          output.printItem({ inspector: address }, line);
         } else if (type !== 'open') {
-          output.item({ inspector: type, ...said }, `inspector ${type}${said.reason ? `: ${said.reason}` : ''}`);
+          output.printItem(
+            { inspector: type, ...event },
+            `inspector ${type}${event.reason ? `: ${event.reason}` : ''}`,
+          );
         }
       }
       target = null;
@@ -57,27 +58,27 @@ export async function openInspector(context: Context, draft: Draft, port: number
 async function listen(server: Server, port: number): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', () =>
-      reject(new CommandError('failed', `The port ${port} is taken: choose another one with --inspect-port.`)),
+      reject(new CommandError('failed', `Port ${port} is in use. Choose another one with --inspect-port.`)),
     );
     server.listen(port, '127.0.0.1', resolve);
   });
   return (server.address() as AddressInfo).port;
 }
 
-interface Target {
+interface InspectorTarget {
   readonly id: string;
   readonly title: string;
-  /** Of the service; null while there is none. */
-  target(): string | null;
+  /** Address of the service's WebSocket; null while the inspector is closed. */
+  getUrl(): string | null;
 }
 
-/** The discovery that Node has, and one WebSocket that is passed on as it is. */
-function serveTargets(of: Target): Server {
-  const server = createServer((request, reply) => answer(of, request, reply));
+/** Serves Node's discovery endpoints and forwards one WebSocket. */
+function createInspectorServer(target: InspectorTarget): Server {
+  const server = createServer((request, response) => sendDiscovery(target, request, response));
   server.on('upgrade', (request, socket: Duplex, head) => {
-    const target = of.target();
-    const isMeant = request.url === `/${of.id}` && isLocal(request);
-    if (isMeant && target !== null) passOn(target, request, socket, head);
+    const url = target.getUrl();
+    const isKnown = request.url === `/${target.id}` && isLocal(request);
+    if (isKnown && url !== null) forwardWebSocket(url, request, socket, head);
     else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
   });
   return server;
@@ -85,45 +86,46 @@ function serveTargets(of: Target): Server {
 
 const isLocal = ({ headers }: IncomingMessage): boolean => LOCAL_HOST.test(headers.host ?? '');
 
-function answer({ id, title }: Target, request: IncomingMessage, reply: ServerResponse): void {
-  const { host } = request.headers;
-  const ws = `${host}/${id}`;
-  const answers: Readonly<Record<string, unknown>> = {
+function sendDiscovery({ id, title }: InspectorTarget, request: IncomingMessage, response: ServerResponse): void {
+  const socketAddress = `${request.headers.host}/${id}`;
+  const targets = [
+    {
+      id,
+      title,
+      type: 'node',
+      description: 'a draft in Bulkhead',
+      url: 'file://',
+      faviconUrl: '',
+      devtoolsFrontendUrl: `devtools://devtools/bundled/js_app.html?experiments=true&v8only=true&ws=${socketAddress}`,
+      webSocketDebuggerUrl: `ws://${socketAddress}`,
+    },
+  ];
+  const documents: Readonly<Record<string, unknown>> = {
     '/json/version': { Browser: 'bulkhead', 'Protocol-Version': '1.3' },
-    ...Object.fromEntries(
-      ['/json', '/json/list'].map((path) => [
-        path,
-        [
-          {
-            ...{ id, title, type: 'node', description: 'a draft in Bulkhead', url: 'file://', faviconUrl: '' },
-            devtoolsFrontendUrl: `devtools://devtools/bundled/js_app.html?experiments=true&v8only=true&ws=${ws}`,
-            webSocketDebuggerUrl: `ws://${ws}`,
-          },
-        ],
-      ]),
-    ),
+    '/json': targets,
+    '/json/list': targets,
   };
-  const found = isLocal(request) ? answers[(request.url ?? '').replace(/\/$/, '')] : undefined;
-  reply.writeHead(found ? 200 : 404, { 'content-type': 'application/json; charset=UTF-8', connection: 'close' });
-  reply.end(JSON.stringify(found ?? {}));
+  const found = isLocal(request) ? documents[(request.url ?? '').replace(/\/$/, '')] : undefined;
+  response.writeHead(found ? 200 : 404, { 'content-type': 'application/json; charset=UTF-8', connection: 'close' });
+  response.end(JSON.stringify(found ?? {}));
 }
 
-/** Only what makes it a WebSocket goes with it: the address itself says who may. */
+/** The only headers that are forwarded. The address itself authorizes the connection. */
 const HANDSHAKE = ['connection', 'upgrade', 'sec-websocket-key', 'sec-websocket-version'];
 
-function passOn(target: string, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+function forwardWebSocket(url: string, request: IncomingMessage, socket: Duplex, head: Buffer): void {
   const headers = Object.fromEntries(HANDSHAKE.map((name) => [name, request.headers[name] ?? '']));
-  const ask = target.startsWith('https:') ? secureRequest : plainRequest;
-  const upstream = ask(target, { headers });
-  upstream.on('upgrade', ({ rawHeaders }, far: Duplex, farHead: Buffer) => {
-    const lines = rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${rawHeaders[at + 1]}`] : []));
+  const send = url.startsWith('https:') ? secureRequest : plainRequest;
+  const upstream = send(url, { headers });
+  upstream.on('upgrade', ({ rawHeaders }, upstreamSocket: Duplex, upstreamHead: Buffer) => {
+    const lines = rawHeaders.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${rawHeaders[index + 1]}`] : []));
     socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`);
-    socket.write(farHead);
-    far.write(head);
-    socket.pipe(far).pipe(socket);
-    far.on('error', () => socket.destroy());
-    socket.on('error', () => far.destroy());
-    socket.on('close', () => far.destroy());
+    socket.write(upstreamHead);
+    upstreamSocket.write(head);
+    socket.pipe(upstreamSocket).pipe(socket);
+    upstreamSocket.on('error', () => socket.destroy());
+    socket.on('error', () => upstreamSocket.destroy());
+    socket.on('close', () => upstreamSocket.destroy());
   });
   upstream.on('response', (response) => {
     response.resume();

@@ -101,28 +101,28 @@ t.test('a folder of skills, one skill and an agent plugin become packages that a
     const zip = upload(await zipOf(Object.fromEntries(contents)), '1.0.0');
     const published = await ann.send({ method: 'POST', url: `/api/plugins/${made.body.id}/versions/zip`, ...zip });
     t.match(published, { status: 201, body: { discovered: { skills: [{ name: 'bread' }] } } }, name);
-    await t.rejects(writeSkillPackage(found, target), { message: /is not empty: name a new folder/ });
+    await t.rejects(writeSkillPackage(found, target), { message: /is not empty\. Pass a new folder/ });
   }
   const one = join(await write(t, { 'bread/SKILL.md': SKILL }), 'bread');
   t.same((await readSkillFolder(one)).skills, ['bread']);
 });
 
-t.test('what is hostile or no skill is refused in one sentence', async (t) => {
+t.test('a hostile folder or one without skills is refused with one sentence', async (t) => {
   const refuse = async (folder: string, message: RegExp) =>
     t.rejects(readSkillFolder(folder), { message, constructor: ImportError } as never);
-  await refuse(await write(t, { 'x.md': 'x' }), /holds no skill: a skill is a folder with a SKILL\.md/);
+  await refuse(await write(t, { 'x.md': 'x' }), /has no skills\. A skill is a folder with a SKILL\.md/);
   await refuse(await write(t, { 'Bread Skill/SKILL.md': SKILL }), /lower-case letters, digits and single hyphens/);
   await refuse(
     await write(t, { 'plugin.json': '[', 'skills/bread/SKILL.md': SKILL }),
-    /plugin\.json is no JSON object/,
+    /plugin\.json is not a JSON object/,
   );
-  await refuse(join(await temporaryFolder(t), 'none'), /is no folder/);
+  await refuse(join(await temporaryFolder(t), 'none'), /is not a folder/);
   const linked = await write(t, { 'bread/SKILL.md': SKILL });
   await symlink('/etc/passwd', join(linked, 'bread/passwd'));
-  await refuse(linked, /is a link or a device/);
+  await refuse(linked, /is a symbolic link or a device/);
   const whole = await write(t, { 'bread/SKILL.md': SKILL });
   await symlink(join(whole, 'bread'), join(whole, 'rye'));
-  await refuse(whole, /is a link; only files and folders/);
+  await refuse(whole, /is a symbolic link\. Replace it/);
   const deep = await write(t, { [`bread/${'a/'.repeat(13)}x`]: 'x', 'bread/SKILL.md': SKILL });
-  await refuse(deep, /lies too deep/);
+  await refuse(deep, /is too deep/);
 });

@@ -1,16 +1,16 @@
-/** Watches a folder: one signal for all the writes of one save. */
+/** Watches a folder and reports all writes of one save together. */
 import { basename, relative } from 'node:path';
 
-/** Editors write a file in several steps, and several files at once. Milliseconds. */
-const SETTLE_MS = 40;
-const LEFT_OUT = /(^|\/)(node_modules|dist|coverage|\.[^/]+)(\/|$)/;
+/** Editors write a file in several steps, so changes are debounced. Milliseconds. */
+const DEBOUNCE_MS = 40;
+const EXCLUDED = /(^|\/)(node_modules|dist|coverage|\.[^/]+)(\/|$)/;
 
 /**
- * Calls `changed` whenever something in the folder was written, and not again before that call has resolved.
+ * Calls `onChange` after every change in the folder, one call at a time. Resolves when the watcher is ready.
  *
- * @returns resolves when it watches; its value ends it
+ * @returns a function that stops the watcher
  */
-export async function watchFolder(folder: string, changed: () => Promise<void>): Promise<() => Promise<void>> {
+export async function watchFolder(folder: string, onChange: () => Promise<void>): Promise<() => Promise<void>> {
   const { watch } = await import('chokidar');
   let timer: NodeJS.Timeout | null = null;
   let running: Promise<void> | null = null;
@@ -21,7 +21,7 @@ export async function watchFolder(folder: string, changed: () => Promise<void>):
       again = true;
       return;
     }
-    running = changed().finally(() => {
+    running = onChange().finally(() => {
       running = null;
       if (again) {
         again = false;
@@ -31,11 +31,11 @@ export async function watchFolder(folder: string, changed: () => Promise<void>):
   };
   const watcher = watch(folder, {
     ignoreInitial: true,
-    ignored: (path) => basename(path) !== '' && LEFT_OUT.test(relative(folder, path).replaceAll('\\', '/')),
+    ignored: (path) => basename(path) !== '' && EXCLUDED.test(relative(folder, path).replaceAll('\\', '/')),
   });
   watcher.on('all', () => {
     if (timer) clearTimeout(timer);
-    timer = setTimeout(run, SETTLE_MS);
+    timer = setTimeout(run, DEBOUNCE_MS);
   });
   await new Promise<void>((resolve, reject) => {
     watcher.once('ready', resolve);

@@ -1,4 +1,4 @@
-/** What the REST interface answers, as far as commands read it. The OpenAPI document of a service has the rest. */
+/** The fields of REST responses that commands read. */
 
 export interface Me {
   readonly id: string;

@@ -1,9 +1,9 @@
-/** All commands, in the order of `bulkhead --help`. A new one is a file in `commands/` and a line here. */
+/** All commands in the order of `bulkhead --help`. */
 import type { Command } from './command.ts';
 import { accept } from './commands/accept.ts';
 import { call } from './commands/call.ts';
 import { check } from './commands/check.ts';
-import { completionOf } from './commands/completion.ts';
+import { createCompletionCommand } from './commands/completion.ts';
 import { configure } from './commands/configure.ts';
 import { delist } from './commands/delist.ts';
 import { dev } from './commands/dev.ts';
@@ -23,9 +23,25 @@ import { whoami } from './commands/whoami.ts';
 import { yank } from './commands/yank.ts';
 
 export const commands: readonly Command[] = [
-  ...[init, importSkills, check, dev, publish, list, delist, yank],
-  ...[install, configure, accept, status],
-  ...[logs, call, fire, replay, mcp],
-  ...[login, logout, whoami],
-  completionOf(() => commands),
+  init,
+  importSkills,
+  check,
+  dev,
+  publish,
+  list,
+  delist,
+  yank,
+  install,
+  configure,
+  accept,
+  status,
+  logs,
+  call,
+  fire,
+  replay,
+  mcp,
+  login,
+  logout,
+  whoami,
+  createCompletionCommand(() => commands),
 ];

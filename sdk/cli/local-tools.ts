@@ -1,14 +1,14 @@
 /**
- * What commands need of the host's own code. It is handed in (`pack/bulkhead.ts` does it), because the SDK imports nothing
- * of the host, and a check on the author's machine has to be the very code that the service runs.
+ * The interface to code of the service that runs on the author's machine. `pack/local-tools.ts` implements it, because the
+ * SDK must not import the service.
  */
 import type { ProblemLocation } from '../contract/errors.ts';
 
-/** A file of a package, where it lies on the author's disk. */
+/** A file of a package on the author's disk. */
 export interface FolderFile {
-  /** Inside the package, `/` between names. */
+  /** Path in the package, with `/`. */
   readonly path: string;
-  /** Absolute. */
+  /** Absolute path on disk. */
   readonly at: string;
 }
 export interface CheckedPackage {
@@ -16,14 +16,14 @@ export interface CheckedPackage {
   readonly description: string;
   readonly sourceSha256: string;
   readonly sizeBytes: number;
-  /** All of them, declared and registered. */
+  /** Declared and registered capabilities. */
   readonly capabilities: readonly string[];
   readonly discovered: Readonly<Record<string, unknown>>;
   readonly warnings: readonly string[];
 }
 export type CheckOutcome =
   | { readonly ok: true; readonly found: CheckedPackage }
-  /** `code` and `message` are those that a publish would answer with. */
+  /** `code` and `message` are those of a publish. */
   | {
       readonly ok: false;
       readonly code: string;
@@ -31,7 +31,7 @@ export type CheckOutcome =
       readonly errors: readonly ProblemLocation[];
     };
 
-export interface Toolbox {
-  /** Does all that a publish does before it keeps anything. */
+export interface LocalTools {
+  /** Runs all checks of a publish. */
   check(files: readonly FolderFile[], slug: string): Promise<CheckOutcome>;
 }

@@ -1,0 +1,27 @@
+/** Lists and formats what a version offers and needs. */
+import type { Discovered } from './rest-types.ts';
+
+/** Lists everything that a version offers, such as `tools.roll`, `middleware.systemPrompt` or `channel.receive`. */
+export function listDiscovered(discovered: Discovered): string[] {
+  const withPrefix = (group: string, rows: readonly { readonly name: string }[]) =>
+    rows.map(({ name }) => `${group}.${name}`);
+  const { channel } = discovered;
+  return [
+    ...discovered.middleware,
+    ...discovered.lifecycle.map((name) => (name.startsWith('events.') ? name : `events.${name}`)),
+    ...withPrefix('tools', discovered.tools),
+    ...withPrefix('commands', discovered.commands),
+    ...withPrefix('skills', discovered.skills),
+    ...withPrefix('providers', discovered.providers),
+    ...(channel ? Object.entries(channel).flatMap(([name, has]) => (has ? [`channel.${name}`] : [])) : []),
+  ].sort();
+}
+
+/** Formats two lines, such as `offers  tools.roll` and `needs   host.llm`. */
+export function formatDiscovered(discovered: Discovered, capabilities: readonly string[]): string[] {
+  const needs = capabilities.filter((name) => name.startsWith('host.'));
+  return [
+    `offers  ${listDiscovered(discovered).join(', ')}`,
+    ...(needs.length > 0 ? [`needs   ${needs.join(', ')}`] : []),
+  ];
+}

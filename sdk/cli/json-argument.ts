@@ -1,0 +1,17 @@
+/** Parses JSON arguments of the command line. */
+import { CommandError } from './failure.ts';
+
+/** @param text a JSON object; undefined or blank for `{}` @param example shown in the error @throws CommandError */
+export function parseJsonObject(text: string | undefined, example: string): Readonly<Record<string, unknown>> {
+  if (text === undefined || text.trim() === '') return {};
+  const message = `“${text}” is not a JSON object. Example: '${example}'.`;
+  const fault = new CommandError('usage', message, { exit: 'usage' });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw fault;
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw fault;
+  return value as Record<string, unknown>;
+}

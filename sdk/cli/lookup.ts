@@ -1,0 +1,36 @@
+/** Finds the user's own plugins, versions and installations by slug or id. */
+import { CommandError } from './failure.ts';
+import type { Rest } from './rest.ts';
+import type { Installation, Plugin, PluginDetail, Version } from './rest-types.ts';
+
+/** Returns the user's plugin with its versions; null if there is none. */
+export async function findPlugin(rest: Rest, slug: string): Promise<PluginDetail | null> {
+  const own = (await rest.getAll<Plugin>('/plugins')).find((plugin) => plugin.slug === slug);
+  return own ? rest.get<PluginDetail>(`/plugins/${own.id}`) : null;
+}
+
+/** @throws CommandError if there is none */
+export async function requirePlugin(rest: Rest, slug: string): Promise<PluginDetail> {
+  const plugin = await findPlugin(rest, slug);
+  if (plugin) return plugin;
+  const message = `You have no plugin “${slug}” at ${rest.url}. Publish it first, or pass another slug.`;
+  throw new CommandError('not_found', message);
+}
+
+/** @throws CommandError if there is none */
+export function requireVersion(plugin: PluginDetail, semVer: string): Version {
+  const found = plugin.versions.find((version) => version.semVer === semVer);
+  if (found) return found;
+  const known = plugin.versions.map((version) => version.semVer).join(', ');
+  const hint = known === '' ? 'It has no published version.' : `Its versions are ${known}.`;
+  throw new CommandError('not_found', `“${plugin.slug}” has no version ${semVer}. ${hint}`);
+}
+
+/** @param slugOrId the plugin's slug or the installation's id @throws CommandError if there is none */
+export async function requireInstallation(rest: Rest, slugOrId: string): Promise<Installation> {
+  const all = await rest.getAll<Installation>('/installations');
+  const found = all.find(({ slug, id }) => slug === slugOrId || id === slugOrId);
+  if (found) return found;
+  const message = `“${slugOrId}” is not installed at ${rest.url}. Run \`bulkhead install ${slugOrId}\`.`;
+  throw new CommandError('not_found', message);
+}

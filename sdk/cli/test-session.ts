@@ -1,0 +1,98 @@
+/** Runs tools, commands, hooks and events of an installation in a temporary session. */
+import { type EventName, events, type HookName, hooks } from '../contract/protocol.ts';
+import type { Session } from '../session/client.ts';
+import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
+import { Transport } from '../session/transport.ts';
+import type { Context } from './context.ts';
+import { CommandError } from './failure.ts';
+
+const AGENT = { agentId: 'bulkhead-cli', agentName: 'bulkhead command line' };
+
+interface FiredEvent {
+  readonly id: string;
+  readonly event: string;
+  readonly outcome: 'delivered' | 'failed';
+  readonly error: string | null;
+  readonly ms: number;
+}
+
+export class TestSession {
+  readonly #context: Context;
+  readonly #transport: Transport;
+  #session: Session | null = null;
+
+  private constructor(context: Context, transport: Transport) {
+    this.#context = context;
+    this.#transport = transport;
+  }
+
+  static async open(context: Context): Promise<TestSession> {
+    const { token } = await context.getRest();
+    return new TestSession(context, new Transport({ url: await context.getSessionUrl(), token }));
+  }
+
+  /** Waits until the last saved draft runs. @throws BulkheadError `not_running` with the reason */
+  async waitForDraft(installationId: string): Promise<void> {
+    await this.#post(`/installations/${installationId}/wake`, undefined, true);
+  }
+
+  /** Sends an event to a draft. @throws CommandError if there is no such event */
+  fireEvent(installationId: string, event: string, data: object): Promise<FiredEvent> {
+    const name = event.replace(/^events\./, '');
+    if (!Object.hasOwn(events, name)) throw createUnknownNameError('event', event, Object.keys(events));
+    return this.#post(`/installations/${installationId}/fire`, { event: name as EventName, data });
+  }
+
+  /** Opens the draft's inspector and yields its events. The inspector closes when the caller stops reading. */
+  async *inspect(installationId: string): AsyncGenerator<ServerSentEvent> {
+    const path = `/installations/${installationId}/inspector`;
+    const response = await this.#transport.open({ method: 'POST', path, signal: this.#context.signal });
+    for await (const event of readEvents(response.body)) {
+      if (event.data !== '') yield event;
+    }
+  }
+
+  /** @param name with or without the prefix `<slug>__` */
+  async callTool(slug: string, name: string, args: object): Promise<unknown> {
+    return (await this.getSession()).callTool(toFullName(slug, name), args, { signal: this.#context.signal });
+  }
+
+  /** @param name with or without the prefix `<slug>__` */
+  async runCommand(slug: string, name: string, input: string): Promise<unknown> {
+    return (await this.getSession()).runCommand(toFullName(slug, name), input, { signal: this.#context.signal });
+  }
+
+  /** Runs a hook of all installed plugins. Omitted context fields come from the hook's example. */
+  async runHook(name: string, context: object): Promise<unknown> {
+    const full = Object.keys(hooks).find((known) => known === name || known === `middleware.${name}`);
+    if (full === undefined) throw createUnknownNameError('hook', name, Object.keys(hooks));
+    const { example } = hooks[full as keyof typeof hooks];
+    const short = full.replace(/^middleware\./, '') as HookName;
+    return (await this.getSession()).hook(short as never, { ...example.context, ...context } as never, {
+      signal: this.#context.signal,
+    });
+  }
+
+  /** Returns the temporary session, which starts on first use. */
+  async getSession(): Promise<Session> {
+    this.#session ??= await (await this.#context.getSessions()).start(AGENT, { signal: this.#context.signal });
+    return this.#session;
+  }
+
+  /** Deletes the temporary session. */
+  async close(): Promise<void> {
+    await this.#session?.delete().catch(() => undefined);
+    this.#session = null;
+  }
+
+  #post<Answer>(path: string, body?: unknown, repeatable = false): Promise<Answer> {
+    return this.#transport.json({ method: 'POST', path, body, repeatable, signal: this.#context.signal });
+  }
+}
+
+export const toFullName = (slug: string, name: string): string => (name.includes('__') ? name : `${slug}__${name}`);
+
+function createUnknownNameError(kind: string, name: string, known: readonly string[]): CommandError {
+  const message = `There is no ${kind} “${name}”. Known: ${known.join(', ')}.`;
+  return new CommandError('usage', message, { exit: 'usage' });
+}
