@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compress, keepBuilt, sourcesHash } from './built-folder.ts';
+import { buildIfStale, compress, hashSources } from './built-folder.ts';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
 /** Everything that goes into a build: the sources, the SDK's types that the editor shows, the packages' versions. */
@@ -13,7 +13,7 @@ const NOT_SOURCES = ['node_modules/**', 'dist/**', '.build-*/**'];
 /** The first browsers with `light-dark()`, of 2024: its replacement for older ones needs a colour scheme in the same file. */
 const CSS_TARGET = ['chrome123', 'firefox120', 'safari17.5'];
 
-await keepBuilt(join(root, 'dist'), sourcesHash(root, SOURCES, NOT_SOURCES), async (outDir) => {
+await buildIfStale(join(root, 'dist'), hashSources(root, SOURCES, NOT_SOURCES), async (outDir) => {
   await buildInto(outDir);
   // Files of the console never change under their names.
   compress(outDir, 'assets/*.{js,css,ttf}');

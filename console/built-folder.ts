@@ -18,7 +18,11 @@ const MARK = '.sources';
  * @param sources a hash of all that goes into it
  * @param make fills an empty folder
  */
-export async function keepBuilt(dist: string, sources: string, make: (outDir: string) => Promise<void>): Promise<void> {
+export async function buildIfStale(
+  dist: string,
+  sources: string,
+  make: (outDir: string) => Promise<void>,
+): Promise<void> {
   if (isBuilt(dist, sources)) return;
   const outDir = mkdtempSync(join(dirname(dist), '.build-'));
   try {
@@ -51,7 +55,7 @@ function takeOver(outDir: string, dist: string, sources: string): void {
 }
 
 /** Of the files' names and contents. */
-export function sourcesHash(root: string, globs: readonly string[], exclude: readonly string[] = []): string {
+export function hashSources(root: string, globs: readonly string[], exclude: readonly string[] = []): string {
   const hash = createHash('sha256');
   const files = globSync([...globs], { cwd: root, exclude: [...exclude] });
   for (const file of files.sort()) hash.update(`${file}\0`).update(readFileSync(join(root, file)));

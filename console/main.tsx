@@ -12,19 +12,19 @@ import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
-import { queries } from './rest/queries.ts';
+import { queryClient } from './rest/query-client.ts';
 import { router } from './router.tsx';
-import { takeTokenFromAddress } from './sign-in/token.ts';
+import { readTokenFromAddress } from './sign-in/token.ts';
 import { theme, variables } from './style/theme.ts';
 
-takeTokenFromAddress();
+readTokenFromAddress();
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has no #root');
 createRoot(root).render(
   <StrictMode>
     <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto">
       <Notifications position="bottom-right" />
-      <QueryClientProvider client={queries}>
+      <QueryClientProvider client={queryClient}>
         <RouterProvider router={router} />
       </QueryClientProvider>
     </MantineProvider>

@@ -7,13 +7,13 @@ import {
   Navigate,
   type RouteComponent,
 } from '@tanstack/react-router';
-import { type Tab, tabOf } from './installations/tabs.ts';
-import { type OperatorTab, operatorTabOf } from './operator/tabs.ts';
-import { Frame } from './shell/frame.tsx';
+import { parseTab, type Tab } from './installations/tabs.ts';
+import { type OperatorTab, parseOperatorTab } from './operator/tabs.ts';
+import { AppFrame } from './shell/app-frame.tsx';
+import { ErrorAlert } from './shell/error-alert.tsx';
 import { NotFound } from './shell/not-found.tsx';
-import { PageFailure } from './shell/page-failure.tsx';
 
-const top = createRootRoute({ component: Frame, notFoundComponent: NotFound, errorComponent: PageFailure });
+const top = createRootRoute({ component: AppFrame, notFoundComponent: NotFound, errorComponent: ErrorAlert });
 
 function page<const Path extends string>(path: Path, component: RouteComponent) {
   return createRoute({ getParentRoute: () => top, path, component });
@@ -39,7 +39,7 @@ const routes = [
   createRoute({
     getParentRoute: () => top,
     path: '/installations/$id',
-    validateSearch: ({ tab }: Record<string, unknown>): { tab?: Tab } => ({ tab: tabOf(tab) }),
+    validateSearch: ({ tab }: Record<string, unknown>): { tab?: Tab } => ({ tab: parseTab(tab) }),
     component: lazyRouteComponent(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
   }),
   page(
@@ -57,7 +57,7 @@ const routes = [
   createRoute({
     getParentRoute: () => top,
     path: '/operator',
-    validateSearch: ({ tab }: Record<string, unknown>): { tab?: OperatorTab } => ({ tab: operatorTabOf(tab) }),
+    validateSearch: ({ tab }: Record<string, unknown>): { tab?: OperatorTab } => ({ tab: parseOperatorTab(tab) }),
     component: lazyRouteComponent(() => import('./operator/operator-page.tsx'), 'OperatorPage'),
   }),
   page(

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { keepBuilt, sourcesHash } from '../console/built-folder.ts';
+import { buildIfStale, hashSources } from '../console/built-folder.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const SOURCES = [
@@ -24,7 +24,7 @@ const SOURCES = [
 
 // The builder's packages are loaded only if there is something to build.
 if (process.argv.includes('--check')) await checkLinks();
-else await keepBuilt(join(root, 'docs/dist'), sourcesHash(root, SOURCES), buildSite);
+else await buildIfStale(join(root, 'docs/dist'), hashSources(root, SOURCES), buildSite);
 
 async function buildSite(outDir: string): Promise<void> {
   const { writeSite } = await import('./site/write-site.ts');

@@ -2,15 +2,15 @@
 import { Button, NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
 import { AttemptState } from '../channels/attempt-state.tsx';
-import { useAction } from '../rest/action.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Mono } from '../shell/mono.tsx';
-import { Pages } from '../shell/pages.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { useAction } from '../rest/use-action.ts';
+import { DataTable } from '../shell/data-table.tsx';
+import { Monospace } from '../shell/monospace.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type Event = components['schemas']['Event'];
 type State = Event['state'];
@@ -28,20 +28,20 @@ export function EventsView({ installationId }: { readonly installationId: string
         onChange={(event) => setState(event.currentTarget.value as State | '')}
         data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'skipped', 'dead']}
       />
-      <Pages
+      <PagedList
         of={['events', installationId, state]}
         read={(cursor) => readPage(installationId, state, cursor)}
         every={FOLLOW_MS}
         none="Nothing here. Events are sent to plugins that listen to them."
       >
         {(items) => <EventTable items={items} installationId={installationId} />}
-      </Pages>
+      </PagedList>
     </Stack>
   );
 }
 
 const readPage = (id: string, state: State | '', cursor: string | undefined) =>
-  bodyOf(
+  readBody(
     rest.GET('/installations/{id}/events', {
       params: {
         path: { id },
@@ -59,15 +59,15 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
   const rows = items.map((event) => ({
     key: event.id,
     cells: [
-      <Moment key="at" at={event.occurredAt} />,
-      <Mono key="type">{event.type}</Mono>,
+      <Timestamp key="at" at={event.occurredAt} />,
+      <Monospace key="type">{event.type}</Monospace>,
       <AttemptState key="state" {...event} />,
       event.attempts,
-      <Mono key="data">{visibleText(JSON.stringify(event.data))}</Mono>,
+      <Monospace key="data">{escapeText(JSON.stringify(event.data))}</Monospace>,
       <Button key="again" size="xs" variant="default" onClick={() => replay.mutate(event.id)}>
         Replay
       </Button>,
     ],
   }));
-  return <HeadedTable label="Events" titles={TITLES} rows={rows} numeric={['Attempts']} />;
+  return <DataTable label="Events" titles={TITLES} rows={rows} numeric={['Attempts']} />;
 }

@@ -1,13 +1,13 @@
 /** What the plugin reached through `host`, and what it was denied. */
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Mono } from '../shell/mono.tsx';
-import { Pages } from '../shell/pages.tsx';
-import { StateMark } from '../shell/state-mark.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { DataTable } from '../shell/data-table.tsx';
+import { Monospace } from '../shell/monospace.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
+import { StatusDot } from '../shell/status-dot.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type HostCall = components['schemas']['AuditEntry'];
 const PAGE = 100;
@@ -16,33 +16,33 @@ const TONES = { ok: 'good', denied: 'bad', failed: 'bad', timeout: 'fair', cance
 
 export function HostCallsView({ installationId }: { readonly installationId: string }) {
   return (
-    <Pages
+    <PagedList
       of={['audit', installationId]}
       read={(cursor) => readPage(installationId, cursor)}
       every={FOLLOW_MS}
       none="It has called nothing yet. Every call it makes through host is written down here for 30 days."
     >
-      {(items) => <HeadedTable label="Host calls" titles={TITLES} rows={items.map(rowOf)} numeric={['Took']} />}
-    </Pages>
+      {(items) => <DataTable label="Host calls" titles={TITLES} rows={items.map(rowOf)} numeric={['Took']} />}
+    </PagedList>
   );
 }
 
 function rowOf({ id, at, member, outcome, durationMs, sessionId, detail }: HostCall) {
   const cells = [
-    <Moment key="at" at={at} />,
-    <Mono key="call">{member}</Mono>,
-    <StateMark key="outcome" tone={TONES[outcome]}>
+    <Timestamp key="at" at={at} />,
+    <Monospace key="call">{member}</Monospace>,
+    <StatusDot key="outcome" tone={TONES[outcome]}>
       {outcome}
-    </StateMark>,
+    </StatusDot>,
     `${Math.round(durationMs)} ms`,
-    <Mono key="session">{sessionId ?? '–'}</Mono>,
-    detail === null ? '–' : visibleText(detail),
+    <Monospace key="session">{sessionId ?? '–'}</Monospace>,
+    detail === null ? '–' : escapeText(detail),
   ];
   return { key: id, cells };
 }
 
 const readPage = (id: string, cursor: string | undefined) =>
-  bodyOf(
+  readBody(
     rest.GET('/installations/{id}/audit', {
       params: { path: { id }, query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } },
     }),

@@ -2,15 +2,15 @@
 import { Group, Skeleton, Stack, Text } from '@mantine/core';
 import { IconSparkles } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { Facts } from '../shell/facts.tsx';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Nothing } from '../shell/nothing.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { Part } from '../shell/part.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { DataTable } from '../shell/data-table.tsx';
+import { DescriptionList } from '../shell/description-list.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { Section } from '../shell/section.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type Spent = components['schemas']['Usage']['total'];
 const COUNT = new Intl.NumberFormat();
@@ -20,15 +20,17 @@ const COST = new Intl.NumberFormat(undefined, { maximumFractionDigits: 4 });
 export function UsageView({ installationId }: { readonly installationId: string }) {
   const found = useQuery({
     queryKey: ['installations', installationId, 'usage'],
-    queryFn: () => bodyOf(rest.GET('/installations/{id}/usage', { params: { path: { id: installationId } } })),
+    queryFn: () => readBody(rest.GET('/installations/{id}/usage', { params: { path: { id: installationId } } })),
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
   const { total, today, models, days } = found.data;
   if (days.length === 0)
     return (
-      <Nothing icon={IconSparkles}>It has asked no model yet. What it spends through host.llm is summed here.</Nothing>
+      <EmptyState icon={IconSparkles}>
+        It has asked no model yet. What it spends through host.llm is summed here.
+      </EmptyState>
     );
   return (
     <Stack>
@@ -47,8 +49,8 @@ export function UsageView({ installationId }: { readonly installationId: string 
 
 function Sum({ title, spent }: { readonly title: string; readonly spent: Spent }) {
   return (
-    <Part title={title}>
-      <Facts
+    <Section title={title}>
+      <DescriptionList
         rows={[
           ['Answers', COUNT.format(spent.answers)],
           ['Tokens in', COUNT.format(spent.inputTokens)],
@@ -56,7 +58,7 @@ function Sum({ title, spent }: { readonly title: string; readonly spent: Spent }
           ['Cost', COST.format(spent.cost)],
         ]}
       />
-    </Part>
+    </Section>
   );
 }
 
@@ -64,7 +66,7 @@ function SpentTable({ name, rows }: { readonly name: string; readonly rows: read
   const shown = rows.map((row) => ({
     key: row.name,
     cells: [
-      visibleText(row.name),
+      escapeText(row.name),
       COUNT.format(row.answers),
       COUNT.format(row.inputTokens),
       COUNT.format(row.outputTokens),
@@ -72,5 +74,5 @@ function SpentTable({ name, rows }: { readonly name: string; readonly rows: read
     ],
   }));
   const titles = [name, 'Answers', 'Tokens in', 'Tokens out', 'Cost'];
-  return <HeadedTable label={`By ${name.toLowerCase()}`} titles={titles} rows={shown} numeric={titles.slice(1)} />;
+  return <DataTable label={`By ${name.toLowerCase()}`} titles={titles} rows={shown} numeric={titles.slice(1)} />;
 }

@@ -1,36 +1,36 @@
 /** One agent in full. */
 import { Skeleton, Stack, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { bodyOf, rest } from '../rest/client.ts';
-import { Facts } from '../shell/facts.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { Payload } from '../shell/payload.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { readBody, rest } from '../rest/client.ts';
+import { DescriptionList } from '../shell/description-list.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 export function AgentDetail({ id }: { readonly id: string }) {
   const found = useQuery({
     queryKey: ['agents', id],
-    queryFn: () => bodyOf(rest.GET('/agents/{id}', { params: { path: { id } } })),
+    queryFn: () => readBody(rest.GET('/agents/{id}', { params: { path: { id } } })),
   });
-  if (found.error) return <PageFailure error={found.error} />;
+  if (found.error) return <ErrorAlert error={found.error} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const { name, instructions, model, slug, createdAt, updatedAt } = found.data;
   return (
     <Stack>
-      <Facts
+      <DescriptionList
         rows={[
-          ['Name', visibleText(name)],
+          ['Name', escapeText(name)],
           ['Made by', slug ?? 'a plugin that is gone'],
-          ['Model', model === null ? 'whichever' : visibleText(model)],
-          ['Made', <Moment key="made" at={createdAt} />],
-          ['Changed', <Moment key="changed" at={updatedAt} />],
+          ['Model', model === null ? 'whichever' : escapeText(model)],
+          ['Made', <Timestamp key="made" at={createdAt} />],
+          ['Changed', <Timestamp key="changed" at={updatedAt} />],
         ]}
       />
       <Title order={3} fz="sm">
         Instructions
       </Title>
-      <Payload>{visibleText(instructions) || 'none'}</Payload>
+      <PreformattedText>{escapeText(instructions) || 'none'}</PreformattedText>
     </Stack>
   );
 }

@@ -2,15 +2,15 @@
 import { Button, Card, Group, Stack, Text } from '@mantine/core';
 import { IconRobot } from '@tabler/icons-react';
 import { useState } from 'react';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { Dialog } from '../shell/dialog.tsx';
-import { Nothing } from '../shell/nothing.tsx';
-import { PageHead } from '../shell/page-head.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { Pages } from '../shell/pages.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { PagedList } from '../shell/paged-list.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { AgentDetail } from './agent-detail.tsx';
 import { RemoveAgent } from './remove-agent.tsx';
 
@@ -21,18 +21,18 @@ export function AgentsPage() {
   const [opened, setOpened] = useState<string | null>(null);
   return (
     <Stack>
-      <PageHead
+      <PageHeader
         title="Agents"
         said="Plugins that may use host.agents keep agents in your account. Only their maker changes them."
       />
-      <Pages
+      <PagedList
         of={['agents']}
         read={readPage}
         every={FOLLOW_MS}
-        none={<Nothing icon={IconRobot}>No plugin keeps an agent in your account.</Nothing>}
+        none={<EmptyState icon={IconRobot}>No plugin keeps an agent in your account.</EmptyState>}
       >
         {(items) => items.map((agent) => <AgentCard key={agent.id} agent={agent} onOpen={() => setOpened(agent.id)} />)}
-      </Pages>
+      </PagedList>
       <Dialog title="Agent" opened={opened !== null} onClose={() => setOpened(null)}>
         {opened === null ? null : <AgentDetail id={opened} />}
       </Dialog>
@@ -41,7 +41,7 @@ export function AgentsPage() {
 }
 
 const readPage = (cursor: string | undefined) =>
-  bodyOf(rest.GET('/agents', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
+  readBody(rest.GET('/agents', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
 
 function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: () => void }) {
   return (
@@ -52,15 +52,15 @@ function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: 
         </span>
         <Stack gap={2} flex={1} miw={0}>
           <Text fw={600} className="foreign">
-            {visibleText(agent.name)}
+            {escapeText(agent.name)}
           </Text>
           <Text size="sm" c="dimmed" lineClamp={2} className="foreign">
-            {visibleText(agent.instructions) || 'It has no instructions.'}
+            {escapeText(agent.instructions) || 'It has no instructions.'}
           </Text>
           <MadeBy agent={agent} />
         </Stack>
         <Group gap="xs">
-          <Button size="xs" variant="default" aria-label={`Open ${visibleText(agent.name)}`} onClick={onOpen}>
+          <Button size="xs" variant="default" aria-label={`Open ${escapeText(agent.name)}`} onClick={onOpen}>
             Open
           </Button>
           <RemoveAgent agent={agent} />

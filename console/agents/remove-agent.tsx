@@ -1,10 +1,10 @@
 /** Removing an agent, after it was said what goes with it. */
 import { Text } from '@mantine/core';
-import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type Agent = Pick<components['schemas']['Agent'], 'id' | 'name' | 'slug'>;
 
@@ -16,7 +16,7 @@ export function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Age
   return (
     <ConfirmButton
       label="Remove"
-      title={`Remove ${visibleText(name)}`}
+      title={`Remove ${escapeText(name)}`}
       onConfirm={() => remove.mutate()}
       button={{ size: 'xs' }}
     >

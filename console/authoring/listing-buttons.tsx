@@ -2,10 +2,10 @@
 import { Button, Group, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 import type { Plugin } from './plugin-page.tsx';
 
 export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
@@ -26,7 +26,7 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
       {plugin.visibility === 'listed' ? (
         <ConfirmButton
           label="Take out of the catalog"
-          title={`Take ${visibleText(plugin.displayName)} out of the catalog`}
+          title={`Take ${escapeText(plugin.displayName)} out of the catalog`}
           onConfirm={() => delist.mutate()}
           button={{ size: 'xs' }}
         >
@@ -45,7 +45,7 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
       )}
       <ConfirmButton
         label="Delete"
-        title={`Delete ${visibleText(plugin.displayName)}`}
+        title={`Delete ${escapeText(plugin.displayName)}`}
         onConfirm={() => remove.mutate()}
         button={{ size: 'xs' }}
       >

@@ -3,15 +3,15 @@ import { Code, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { DiscoveredList } from '../catalog/discovered-list.tsx';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { Moment } from '../shell/moment.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { Part } from '../shell/part.tsx';
-import { PluginHead } from '../shell/plugin-head.tsx';
-import { StateMark } from '../shell/state-mark.tsx';
+import { PluginHeader } from '../shell/plugin-header.tsx';
+import { Section } from '../shell/section.tsx';
+import { StatusDot } from '../shell/status-dot.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
 import { ListingButtons } from './listing-buttons.tsx';
 import { PublishForm } from './publish-form.tsx';
 import { VersionTable } from './version-table.tsx';
@@ -22,30 +22,30 @@ export function PluginPage() {
   const { id } = useParams({ from: '/plugins/$id' });
   const found = useQuery({
     queryKey: ['plugins', id],
-    queryFn: () => bodyOf(rest.GET('/plugins/{id}', { params: { path: { id } } })),
+    queryFn: () => readBody(rest.GET('/plugins/{id}', { params: { path: { id } } })),
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error && !found.data) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   const plugin = found.data;
   return (
     <Stack>
       <Head plugin={plugin} />
-      <Part title="Publish">
+      <Section title="Publish">
         <PublishForm pluginId={plugin.id} />
-      </Part>
+      </Section>
       {plugin.draft ? (
-        <Part title="Draft">
+        <Section title="Draft">
           <Text size="sm">
-            Saved <Moment at={plugin.draft.savedAt} />, source <Code>{plugin.draft.sourceSha256.slice(0, 12)}</Code>.
+            Saved <Timestamp at={plugin.draft.savedAt} />, source <Code>{plugin.draft.sourceSha256.slice(0, 12)}</Code>.
             Installations of yours that follow the draft run it.
           </Text>
           <DiscoveredList discovered={plugin.draft.discovered} />
-        </Part>
+        </Section>
       ) : null}
-      <Part title="Versions">
+      <Section title="Versions">
         <VersionTable plugin={plugin} />
-      </Part>
+      </Section>
     </Stack>
   );
 }
@@ -53,9 +53,9 @@ export function PluginPage() {
 function Head({ plugin }: { readonly plugin: Plugin }) {
   const { id, slug, visibility } = plugin;
   return (
-    <PluginHead of={plugin} actions={<ListingButtons plugin={plugin} />}>
+    <PluginHeader of={plugin} actions={<ListingButtons plugin={plugin} />}>
       <Group gap="sm" mt={4} style={{ rowGap: 2 }}>
-        <StateMark tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StateMark>
+        <StatusDot tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StatusDot>
         <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
           As the catalog shows it
         </PageLink>
@@ -63,6 +63,6 @@ function Head({ plugin }: { readonly plugin: Plugin }) {
           Edit its files
         </PageLink>
       </Group>
-    </PluginHead>
+    </PluginHeader>
   );
 }

@@ -3,38 +3,38 @@ import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core
 import { IconPackage } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
-import { useAction } from '../rest/action.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
-import { Mono } from '../shell/mono.tsx';
-import { Nothing } from '../shell/nothing.tsx';
-import { PageHead } from '../shell/page-head.tsx';
+import { useAction } from '../rest/use-action.ts';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { Monospace } from '../shell/monospace.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { Pages } from '../shell/pages.tsx';
-import { Part } from '../shell/part.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
-import { StateMark } from '../shell/state-mark.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { Section } from '../shell/section.tsx';
+import { StatusDot } from '../shell/status-dot.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 const PAGE = 100;
 const NONE = (
-  <Nothing icon={IconPackage}>
+  <EmptyState icon={IconPackage}>
     You have made no plugin yet. Give the first one a name; then drop its folder to publish it, or write it in the
     editor.
-  </Nothing>
+  </EmptyState>
 );
 
 export function PluginsPage() {
   return (
     <Stack gap="lg">
-      <PageHead
+      <PageHeader
         title="My plugins"
         said="What you write: publish it, list it in the catalog, or try its draft at once."
       />
       <Grid gap="md">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="xs">
-            <Pages of={['plugins']} read={readPage} none={NONE}>
+            <PagedList of={['plugins']} read={readPage} none={NONE}>
               {(items) => (
                 <Stack gap="xs">
                   {items.map((plugin) => (
@@ -42,13 +42,13 @@ export function PluginsPage() {
                   ))}
                 </Stack>
               )}
-            </Pages>
+            </PagedList>
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 5 }}>
-          <Part title="New plugin">
+          <Section title="New plugin">
             <NewPlugin />
-          </Part>
+          </Section>
         </Grid.Col>
       </Grid>
     </Stack>
@@ -56,7 +56,7 @@ export function PluginsPage() {
 }
 
 const readPage = (cursor: string | undefined) =>
-  bodyOf(rest.GET('/plugins', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
+  readBody(rest.GET('/plugins', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
 
 function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin'] }) {
   const { id, slug, displayName, description, visibility, blockedReason } = plugin;
@@ -70,18 +70,18 @@ function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin
               {...{ to: '/plugins/$id', params: { id }, fw: 600, c: 'var(--mantine-color-text)' }}
               className="foreign entry-link"
             >
-              {visibleText(displayName)}
+              {escapeText(displayName)}
             </PageLink>
             <Text span c="dimmed">
-              <Mono>{slug}</Mono>
+              <Monospace>{slug}</Monospace>
             </Text>
           </Group>
           <Text size="sm" c="dimmed" lineClamp={2} className="foreign">
-            {visibleText(description)}
+            {escapeText(description)}
           </Text>
         </Stack>
-        {blockedReason ? <StateMark tone="bad">blocked</StateMark> : null}
-        <StateMark tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StateMark>
+        {blockedReason ? <StatusDot tone="bad">blocked</StatusDot> : null}
+        <StatusDot tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StatusDot>
       </Group>
     </Card>
   );
@@ -93,7 +93,7 @@ function NewPlugin() {
   const [description, setDescription] = useState('');
   const navigate = useNavigate();
   const create = useAction<void, void>(async () => {
-    const { id } = await bodyOf(rest.POST('/plugins', { body: { slug, displayName, description } }));
+    const { id } = await readBody(rest.POST('/plugins', { body: { slug, displayName, description } }));
     await navigate({ to: '/plugins/$id', params: { id } });
   }, 'The plugin is made');
   const onSubmit = (event: FormEvent) => {

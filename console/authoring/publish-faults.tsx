@@ -1,28 +1,28 @@
 /** Why a package was refused: each fault with its file and line. */
 import { Alert, Anchor, Code, List, Text } from '@mantine/core';
-import { type Fault, faultsOf } from '../editor/faults.ts';
-import { sentenceOf } from '../rest/problem.ts';
-import { visibleText } from '../style/visible-text.ts';
+import { type Fault, getFaults } from '../editor/faults.ts';
+import { getErrorMessage } from '../rest/problem.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 
 /** Goes to where a fault is. */
 export type OnPlace = (place: { readonly path: string; readonly line: number; readonly column: number }) => void;
 
 export function PublishFaults({ error, onPlace }: { readonly error: Error; readonly onPlace?: OnPlace }) {
-  const faults = faultsOf(error);
-  const sentence = sentenceOf(error);
+  const faults = getFaults(error);
+  const sentence = getErrorMessage(error);
   // One fault is the sentence, but for the way to its place.
   const isSaidBelow = faults.length === 1 && sentence.endsWith(faults[0]?.message ?? '');
   return (
     <Alert color="red" role="alert" title="Not accepted">
       {!isSaidBelow && (
         <Text size="sm" className="foreign">
-          {visibleText(sentence)}
+          {escapeText(sentence)}
         </Text>
       )}
       <List size="sm">
         {faults.map((fault) => (
           <List.Item key={`${placeOf(fault)} ${fault.message}`} className="foreign">
-            <FaultPlace fault={fault} onPlace={onPlace} /> {visibleText(fault.message)}
+            <FaultPlace fault={fault} onPlace={onPlace} /> {escapeText(fault.message)}
           </List.Item>
         ))}
       </List>
@@ -31,7 +31,7 @@ export function PublishFaults({ error, onPlace }: { readonly error: Error; reado
 }
 
 const placeOf = ({ path, field, line, column }: Fault): string =>
-  visibleText([path ?? field, line, column].filter((part) => part !== undefined).join(':'));
+  escapeText([path ?? field, line, column].filter((part) => part !== undefined).join(':'));
 
 function FaultPlace({ fault, onPlace }: { readonly fault: Fault; readonly onPlace: OnPlace | undefined }) {
   const said = placeOf(fault);

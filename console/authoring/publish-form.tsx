@@ -3,22 +3,22 @@ import { Button, FileButton, Group, Stack, Text } from '@mantine/core';
 import { IconPackageImport } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, useState } from 'react';
-import { sizeOf } from '../style/size.ts';
-import { filesOfDrop } from './dropped-folder.ts';
+import { formatBytes } from '../style/format-bytes.ts';
+import { readDroppedFiles } from './dropped-files.ts';
 import { type Dropped, readDropped } from './package-files.ts';
+import { PublishButtons } from './publish-buttons.tsx';
 import { PublishFaults } from './publish-faults.tsx';
-import { SendButtons } from './send-buttons.tsx';
-import { useSending } from './use-sending.ts';
+import { usePublishing } from './use-publishing.ts';
 
 export function PublishForm({ pluginId }: { readonly pluginId: string }) {
   const [dropped, setDropped] = useState<Dropped | null>(null);
-  const sending = useSending({ pluginId, dropped });
+  const publishing = usePublishing({ pluginId, dropped });
   const read = useMutation({ mutationFn: readDropped, onSuccess: setDropped });
   return (
     <Stack>
       <DropPlace onFiles={(files) => read.mutate(files)} dropped={dropped} />
       {read.error ? <PublishFaults error={read.error} /> : null}
-      <SendButtons sending={sending} />
+      <PublishButtons publishing={publishing} />
     </Stack>
   );
 }
@@ -31,7 +31,7 @@ interface DropProps {
 function DropPlace({ onFiles, dropped }: DropProps) {
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
-    void filesOfDrop(event.dataTransfer).then(onFiles);
+    void readDroppedFiles(event.dataTransfer).then(onFiles);
   };
   return (
     <section className="drop-here" aria-label="Package" onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
@@ -66,6 +66,6 @@ function DropPlace({ onFiles, dropped }: DropProps) {
 }
 
 function saidOf(dropped: Dropped): string {
-  if ('zip' in dropped) return `${dropped.zip.name}, ${sizeOf(dropped.zip.size)}`;
+  if ('zip' in dropped) return `${dropped.zip.name}, ${formatBytes(dropped.zip.size)}`;
   return dropped.files.map(({ path }) => path).join(', ');
 }

@@ -3,11 +3,11 @@
 import { Button, Group, NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { bodyOf, rest } from '../rest/client.ts';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { Payload } from '../shell/payload.tsx';
-import { saveFile } from '../shell/saved-file.ts';
-import { visibleText } from '../style/visible-text.ts';
+import { readBody, rest } from '../rest/client.ts';
+import { downloadFile } from '../shell/download-file.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 interface Shown {
   readonly pluginId: string;
@@ -19,10 +19,10 @@ export function VersionFiles({ pluginId, versionId }: Shown) {
   const found = useQuery({
     queryKey: ['plugins', pluginId, 'files', versionId],
     queryFn: () =>
-      bodyOf(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path: { id: pluginId, versionId } } })),
+      readBody(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path: { id: pluginId, versionId } } })),
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (found.error) return <PageFailure error={found.error} />;
+  if (found.error) return <ErrorAlert error={found.error} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const file = found.data.items.find((one) => one.path === path) ?? found.data.items[0];
   return (
@@ -36,7 +36,7 @@ export function VersionFiles({ pluginId, versionId }: Shown) {
       {file?.contentText == null ? (
         <Text size="sm">{file?.sizeBytes ?? 0} bytes that are no text.</Text>
       ) : (
-        <Payload>{visibleText(file.contentText)}</Payload>
+        <PreformattedText>{escapeText(file.contentText)}</PreformattedText>
       )}
       <AgentPlugin pluginId={pluginId} versionId={versionId} />
     </Stack>
@@ -49,8 +49,8 @@ function AgentPlugin({ pluginId, versionId }: Shown) {
     mutationFn: async () => {
       const params = { path: { id: pluginId, versionId } };
       const path = '/plugins/{id}/versions/{versionId}/agent-plugin';
-      const archive = await bodyOf(rest.GET(path, { params, parseAs: 'blob' }));
-      saveFile(`agent-plugin-${versionId}.zip`, archive);
+      const archive = await readBody(rest.GET(path, { params, parseAs: 'blob' }));
+      downloadFile(`agent-plugin-${versionId}.zip`, archive);
     },
   });
   return (
@@ -58,7 +58,7 @@ function AgentPlugin({ pluginId, versionId }: Shown) {
       <Button variant="default" loading={save.isPending} onClick={() => save.mutate()}>
         Save as agent plugin
       </Button>
-      {save.error && <PageFailure error={save.error} />}
+      {save.error && <ErrorAlert error={save.error} />}
     </Group>
   );
 }

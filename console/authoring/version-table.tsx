@@ -1,15 +1,15 @@
 /** The versions of a plugin with their hashes, the newest first. */
 import { Button, Code, Group, Text } from '@mantine/core';
 import { useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Mono } from '../shell/mono.tsx';
-import { StateMark } from '../shell/state-mark.tsx';
-import { sizeOf } from '../style/size.ts';
+import { Monospace } from '../shell/monospace.tsx';
+import { StatusDot } from '../shell/status-dot.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { formatBytes } from '../style/format-bytes.ts';
 import type { Plugin } from './plugin-page.tsx';
 import { VersionFiles } from './version-files.tsx';
 
@@ -23,16 +23,16 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   const rows = plugin.versions.map((version) => ({
     key: version.id,
     cells: [
-      <Mono key="version">{version.semVer}</Mono>,
-      <StateMark key="status" tone={version.status === 'published' ? 'good' : 'quiet'}>
+      <Monospace key="version">{version.semVer}</Monospace>,
+      <StatusDot key="status" tone={version.status === 'published' ? 'good' : 'quiet'}>
         {version.status}
-      </StateMark>,
-      <Moment key="published" at={version.createdAt} />,
+      </StatusDot>,
+      <Timestamp key="published" at={version.createdAt} />,
       <Code key="source" title={version.sourceSha256}>
         {version.sourceSha256.slice(0, HASH_SHOWN)}
       </Code>,
-      sizeOf(version.sizeBytes),
-      <Mono key="access">{version.addedCapabilities.join(', ') || 'none'}</Mono>,
+      formatBytes(version.sizeBytes),
+      <Monospace key="access">{version.addedCapabilities.join(', ') || 'none'}</Monospace>,
       <Group key="actions" gap="xs" wrap="nowrap">
         <Button size="xs" variant="default" onClick={() => setOpened(version.id)}>
           Files
@@ -43,7 +43,7 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   }));
   return (
     <>
-      <HeadedTable label="Versions" titles={TITLES} rows={rows} numeric={['Size']} />
+      <DataTable label="Versions" titles={TITLES} rows={rows} numeric={['Size']} />
       <Dialog title="Files" opened={opened !== null} onClose={() => setOpened(null)}>
         {opened === null ? null : <VersionFiles pluginId={plugin.id} versionId={opened} />}
       </Dialog>

@@ -4,16 +4,16 @@ import { useDebouncedCallback } from '@mantine/hooks';
 import { IconCheck, IconDownload, IconSearch, IconSearchOff, IconTag } from '@tabler/icons-react';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
-import { Nothing } from '../shell/nothing.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { PageHead } from '../shell/page-head.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 import { ReachBadges } from './reach-badges.tsx';
-import { Verified } from './verified.tsx';
+import { VerifiedIcon } from './verified-icon.tsx';
 
 type Summary = components['schemas']['CatalogSummary'];
 const PAGE = 30;
@@ -32,7 +32,7 @@ export function CatalogPage() {
   }, TYPING_MS);
   return (
     <Stack>
-      <PageHead title="Catalog" said="Plugins for your agents. Each says what it can reach before you install it." />
+      <PageHeader title="Catalog" said="Plugins for your agents. Each says what it can reach before you install it." />
       <TextInput
         type="search"
         size="md"
@@ -51,7 +51,7 @@ function Found({ q }: { readonly q: string }) {
   const found = useInfiniteQuery({
     queryKey: ['marketplace', q],
     queryFn: ({ pageParam }) =>
-      bodyOf(
+      readBody(
         rest.GET('/marketplace', {
           params: {
             query: { limit: PAGE, ...(q === '' ? {} : { q }), ...(pageParam === '' ? {} : { cursor: pageParam }) },
@@ -62,10 +62,10 @@ function Found({ q }: { readonly q: string }) {
     getNextPageParam: ({ nextCursor }) => nextCursor,
     placeholderData: (last) => last,
   });
-  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeletons />;
   const entries = found.data.pages.flatMap(({ items }) => items);
-  if (entries.length === 0) return <Nothing icon={IconSearchOff}>{noneSaid(q)}</Nothing>;
+  if (entries.length === 0) return <EmptyState icon={IconSearchOff}>{noneSaid(q)}</EmptyState>;
   return (
     <>
       <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
@@ -98,14 +98,14 @@ function EntryCard({ entry }: { readonly entry: Summary }) {
               c="var(--mantine-color-text)"
               className="foreign entry-link"
             >
-              {visibleText(entry.displayName)}
+              {escapeText(entry.displayName)}
             </PageLink>
             <Author entry={entry} />
           </Stack>
           {entry.installed ? <Installed /> : null}
         </Group>
         <Text size="sm" lineClamp={2} lh={1.5} mih="3em" className="foreign">
-          {visibleText(entry.description)}
+          {escapeText(entry.description)}
         </Text>
         <Stack gap={10} mt="auto">
           <ReachBadges reach={entry.reach} />
@@ -146,9 +146,9 @@ function Author({ entry: { author } }: { readonly entry: Summary }) {
   return (
     <Group gap={4}>
       <Text size="xs" c="dimmed" className="foreign">
-        by {visibleText(author.name)}
+        by {escapeText(author.name)}
       </Text>
-      {author.verified ? <Verified size={15} /> : null}
+      {author.verified ? <VerifiedIcon size={15} /> : null}
     </Group>
   );
 }

@@ -1,7 +1,7 @@
 /** What a version registers: found by running it, not claimed by its author. */
 import { Code, List, Stack, Text, Title } from '@mantine/core';
 import type { components } from '../rest/schema.d.ts';
-import { visibleText } from '../style/visible-text.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type Discovered = components['schemas']['Discovered'];
 interface Row {
@@ -26,7 +26,7 @@ export function DiscoveredList({ discovered }: { readonly discovered: Discovered
                   {name}
                 </Code>{' '}
                 <Text span size="sm" className="foreign">
-                  {visibleText(description ?? '')}
+                  {escapeText(description ?? '')}
                 </Text>
               </List.Item>
             ))}

@@ -5,18 +5,18 @@ import { useParams } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { useEntry } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { Deprecation } from '../shell/deprecation.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Mono } from '../shell/mono.tsx';
+import { DeprecationAlert } from '../shell/deprecation-alert.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { Monospace } from '../shell/monospace.tsx';
 import { PageButton } from '../shell/page-button.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { Part } from '../shell/part.tsx';
-import { PluginHead } from '../shell/plugin-head.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { PluginHeader } from '../shell/plugin-header.tsx';
+import { Section } from '../shell/section.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { DiscoveredList } from './discovered-list.tsx';
 import { InstallButton } from './install-button.tsx';
 import { ReachList } from './reach-list.tsx';
-import { Verified } from './verified.tsx';
+import { VerifiedIcon } from './verified-icon.tsx';
 
 export type Entry = components['schemas']['CatalogEntry'];
 const Readme = lazy(() => import('./readme.tsx').then(({ Readme }) => ({ default: Readme })));
@@ -24,7 +24,7 @@ const Readme = lazy(() => import('./readme.tsx').then(({ Readme }) => ({ default
 export function EntryPage() {
   const { slug } = useParams({ from: '/catalog/$slug' });
   const entry = useEntry(slug);
-  if (entry.error) return <PageFailure error={entry.error} reset={() => void entry.refetch()} />;
+  if (entry.error) return <ErrorAlert error={entry.error} reset={() => void entry.refetch()} />;
   if (!entry.data) return <Skeleton height={240} aria-label="Loading" />;
   const { readme, displayName, reach, discovered } = entry.data;
   return (
@@ -32,7 +32,7 @@ export function EntryPage() {
       <Head entry={entry.data} />
       <Grid gap="lg">
         <Grid.Col span={{ base: 12, md: 7 }}>
-          <Part title="Readme">
+          <Section title="Readme">
             <Suspense fallback={<Skeleton height={160} />}>
               {readme.trim() === '' ? (
                 <Text c="dimmed">Its readme says nothing more.</Text>
@@ -40,21 +40,21 @@ export function EntryPage() {
                 <Readme text={readme} title={displayName} />
               )}
             </Suspense>
-          </Part>
+          </Section>
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 5 }}>
           <Stack>
-            <Part title="What it can reach">
+            <Section title="What it can reach">
               <ReachList reach={reach} />
-            </Part>
+            </Section>
             {discovered ? (
-              <Part title="What it brings">
+              <Section title="What it brings">
                 <DiscoveredList discovered={discovered} />
-              </Part>
+              </Section>
             ) : null}
-            <Part title="Versions">
+            <Section title="Versions">
               <Versions of={entry.data} />
-            </Part>
+            </Section>
           </Stack>
         </Grid.Col>
       </Grid>
@@ -67,11 +67,11 @@ function Versions({ of: { versions, latest } }: { readonly of: Entry }) {
   return versions.map(({ versionId, semVer, publishedAt }) => (
     <Group key={versionId} justify="space-between">
       <Group gap="xs">
-        <Mono>{semVer}</Mono>
+        <Monospace>{semVer}</Monospace>
         {versionId === latest?.versionId ? <Badge variant="light">newest</Badge> : null}
       </Group>
       <Text size="xs" c="dimmed">
-        <Moment at={publishedAt} />
+        <Timestamp at={publishedAt} />
       </Text>
     </Group>
   ));
@@ -80,12 +80,12 @@ function Versions({ of: { versions, latest } }: { readonly of: Entry }) {
 function Head({ entry }: { readonly entry: Entry }) {
   return (
     <>
-      <PluginHead of={entry} iconSize={64} actions={<Action entry={entry} />}>
+      <PluginHeader of={entry} iconSize={64} actions={<Action entry={entry} />}>
         <Text className="foreign" mt={2}>
-          {visibleText(entry.description)}
+          {escapeText(entry.description)}
         </Text>
         <Meta entry={entry} />
-      </PluginHead>
+      </PluginHeader>
       <Warnings entry={entry} />
     </>
   );
@@ -108,8 +108,8 @@ function Meta({ entry }: { readonly entry: Entry }) {
   return (
     <Group gap="md" mt={8} fz="sm" c="dimmed" style={{ rowGap: 4 }}>
       <span className="with-icon foreign">
-        by {visibleText(author.name)}
-        {author.verified ? <Verified size={16} /> : null}
+        by {escapeText(author.name)}
+        {author.verified ? <VerifiedIcon size={16} /> : null}
       </span>
       <span className="with-icon">
         <IconTag size={15} stroke={1.7} aria-hidden />
@@ -121,7 +121,7 @@ function Meta({ entry }: { readonly entry: Entry }) {
       </span>
       <span className="with-icon">
         <IconClock size={15} stroke={1.7} aria-hidden />
-        <Moment at={updatedAt} />
+        <Timestamp at={updatedAt} />
       </span>
       <Badge variant="light" color={tier === 'verified' ? 'teal' : 'gray'}>
         {tier}
@@ -136,10 +136,10 @@ function Warnings({ entry: { blockedReason, deprecationMessage } }: { readonly e
     <>
       {blockedReason ? (
         <Alert color="red" title="Blocked by the operator" className="foreign" icon={<IconAlertTriangle aria-hidden />}>
-          {visibleText(blockedReason)}
+          {escapeText(blockedReason)}
         </Alert>
       ) : null}
-      <Deprecation message={deprecationMessage} />
+      <DeprecationAlert message={deprecationMessage} />
     </>
   );
 }

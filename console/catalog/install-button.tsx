@@ -5,11 +5,11 @@ import { IconDownload } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { type Filled, filledFrom, saveConfiguration } from '../configuration/filled.ts';
-import { useAction } from '../rest/action.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { createFormValues, type FormValues, saveConfiguration } from '../configuration/form-values.ts';
+import { readBody, rest } from '../rest/client.ts';
+import { useAction } from '../rest/use-action.ts';
 import { Dialog } from '../shell/dialog.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 import type { Entry } from './entry-page.tsx';
 import { ReachList } from './reach-list.tsx';
 
@@ -26,7 +26,7 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
       >
         Install
       </Button>
-      <Dialog title={`Install ${visibleText(entry.displayName)}`} opened={isOpen} onClose={close}>
+      <Dialog title={`Install ${escapeText(entry.displayName)}`} opened={isOpen} onClose={close}>
         <InstallForm entry={entry} />
       </Dialog>
     </>
@@ -36,7 +36,7 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
 function InstallForm({ entry }: { readonly entry: Entry }) {
   const [pinned, setPinned] = useState('');
   const asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? newestOf(entry);
-  const [filled, setFilled] = useState<Filled>(filledFrom(asked.configuration, {}));
+  const [filled, setFilled] = useState<FormValues>(createFormValues(asked.configuration, {}));
   /** The version whose access the user has read and allowed. Where another is asked for, it is asked again. */
   const [consented, setConsented] = useState<string | null>(null);
   const isConsented = consented !== null && consented === asked.versionId;
@@ -49,7 +49,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
     setPinned(versionId);
     setConsented(null);
     const chosen = entry.versions.find((one) => one.versionId === versionId) ?? newestOf(entry);
-    setFilled({ ...filledFrom(chosen.configuration, filled.settings), secrets: secretsOf(chosen, filled) });
+    setFilled({ ...createFormValues(chosen.configuration, filled.settings), secrets: secretsOf(chosen, filled) });
   };
   return (
     <form onSubmit={onSubmit}>
@@ -98,15 +98,15 @@ const newestOf = ({ latest, reach, configuration }: Entry): Asked => ({
 });
 
 /** Those that were typed and that this version knows. */
-function secretsOf({ configuration }: Asked, { secrets }: Filled): Filled['secrets'] {
+function secretsOf({ configuration }: Asked, { secrets }: FormValues): FormValues['secrets'] {
   const known = configuration.secrets.map(({ name }) => name);
   return Object.fromEntries(Object.entries(secrets).filter(([name]) => known.includes(name)));
 }
 
-function useInstall(entry: Entry, pinned: string, filled: Filled) {
+function useInstall(entry: Entry, pinned: string, filled: FormValues) {
   const navigate = useNavigate();
   return useAction<void, void>(async () => {
-    const made = await bodyOf(rest.POST('/installations', { body: { slug: entry.slug, ...choice(entry, pinned) } }));
+    const made = await readBody(rest.POST('/installations', { body: { slug: entry.slug, ...choice(entry, pinned) } }));
     // It is installed whatever becomes of the settings: its page says what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
     await saveConfiguration(made.id, filled, {});

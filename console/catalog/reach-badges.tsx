@@ -1,10 +1,10 @@
 /** How far a plugin reaches: its riskiest sentence, and how many more there are; all of them under the pointer. */
 import { Stack, Tooltip } from '@mantine/core';
 import { IconShieldCheck } from '@tabler/icons-react';
-import { type Reach, RISK_TONES, riskiestFirst } from './risks.ts';
+import { type Reach, RISK_TONES, sortByRisk } from './risks.ts';
 
 export function ReachBadges({ reach }: { readonly reach: Reach }) {
-  const sorted = riskiestFirst(reach);
+  const sorted = sortByRisk(reach);
   const [worst, ...others] = sorted;
   if (!worst) {
     return (

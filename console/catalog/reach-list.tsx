@@ -1,14 +1,14 @@
 /** What a plugin can reach, in words, the riskiest first. */
 import { Group, List, Text } from '@mantine/core';
-import { Mono } from '../shell/mono.tsx';
+import { Monospace } from '../shell/monospace.tsx';
 import { ReachIcon } from './reach-icon.tsx';
-import { type Reach, RISK_TONES, riskiestFirst } from './risks.ts';
+import { type Reach, RISK_TONES, sortByRisk } from './risks.ts';
 
 export function ReachList({ reach, none }: { readonly reach: Reach; readonly none?: string }) {
   if (reach.length === 0) return <Text c="dimmed">{none ?? 'It reaches nothing of yours.'}</Text>;
   return (
     <List listStyleType="none" spacing={12}>
-      {riskiestFirst(reach).map(({ capability, sentence, risk }) => (
+      {sortByRisk(reach).map(({ capability, sentence, risk }) => (
         <List.Item key={capability} styles={{ itemWrapper: { width: '100%' }, itemLabel: { width: '100%' } }}>
           <Group gap="sm" wrap="nowrap" align="flex-start">
             <span className="tile" data-tone={RISK_TONES[risk]}>
@@ -23,7 +23,7 @@ export function ReachList({ reach, none }: { readonly reach: Reach; readonly non
                   {risk} risk
                 </span>
                 <Text span c="dimmed">
-                  <Mono>{capability}</Mono>
+                  <Monospace>{capability}</Monospace>
                 </Text>
               </Group>
             </div>

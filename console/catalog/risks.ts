@@ -1,9 +1,9 @@
 /** How much harm a capability can do, the worst first, and the tone it is shown in. */
 import type { components } from '../rest/schema.d.ts';
-import type { Tone } from '../shell/state-mark.tsx';
+import type { Tone } from '../shell/status-dot.tsx';
 
 export type Reach = components['schemas']['CatalogSummary']['reach'];
 export const RISK_TONES: Readonly<Record<Reach[number]['risk'], Tone>> = { high: 'bad', medium: 'fair', low: 'good' };
 const RISKS = ['high', 'medium', 'low'] as const;
 
-export const riskiestFirst = (reach: Reach): Reach => RISKS.flatMap((risk) => reach.filter((one) => one.risk === risk));
+export const sortByRisk = (reach: Reach): Reach => RISKS.flatMap((risk) => reach.filter((one) => one.risk === risk));

@@ -1,7 +1,7 @@
 /** How far a delivery or an event has come, and why no further. */
 import { Text } from '@mantine/core';
-import { StateMark, type Tone } from '../shell/state-mark.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type State = 'pending' | 'delivered' | 'dead' | 'skipped';
 const TONES: Record<State, Tone> = { pending: 'fair', delivered: 'good', dead: 'bad', skipped: 'quiet' };
@@ -14,10 +14,10 @@ interface Shown {
 export function AttemptState({ state, lastError }: Shown) {
   return (
     <>
-      <StateMark tone={TONES[state]}>{state}</StateMark>
+      <StatusDot tone={TONES[state]}>{state}</StatusDot>
       {lastError && state !== 'delivered' ? (
         <Text size="xs" c="dimmed" className="foreign">
-          {visibleText(lastError)}
+          {escapeText(lastError)}
         </Text>
       ) : null}
     </>

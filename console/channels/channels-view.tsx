@@ -2,13 +2,13 @@
 import { Button, Card, CopyButton, Group, Stack, Text, TextInput } from '@mantine/core';
 import { IconWebhook } from '@tabler/icons-react';
 import { type FormEvent, useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Nothing } from '../shell/nothing.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { DeliveriesView } from './deliveries-view.tsx';
 
 type Channel = Installation['channels'][number];
@@ -21,12 +21,14 @@ export function ChannelsView({ installation }: { readonly installation: Installa
   const { id, channels, grantedCapabilities } = installation;
   const receives = grantedCapabilities.some((capability) => capability.startsWith('channel'));
   if (!receives && channels.length === 0)
-    return <Nothing icon={IconWebhook}>This plugin has no channel: nothing can be sent to it from outside.</Nothing>;
+    return (
+      <EmptyState icon={IconWebhook}>This plugin has no channel: nothing can be sent to it from outside.</EmptyState>
+    );
   return (
     <Stack>
       <Connect installationId={id} />
       {channels.length === 0 ? (
-        <Nothing icon={IconWebhook}>No channel is connected. Connect one to get its webhook address.</Nothing>
+        <EmptyState icon={IconWebhook}>No channel is connected. Connect one to get its webhook address.</EmptyState>
       ) : null}
       {channels.map((channel) => (
         <ChannelCard key={channel.id} installationId={id} channel={channel} />
@@ -70,10 +72,10 @@ function ChannelCard({ installationId, channel }: OfChannel) {
       <Stack gap="xs">
         <Group justify="space-between">
           <Text fw={650} className="foreign">
-            {visibleText(channel.name)}
+            {escapeText(channel.name)}
           </Text>
           <Text size="sm" c="dimmed">
-            connected <Moment at={channel.connectedAt} />
+            connected <Timestamp at={channel.connectedAt} />
           </Text>
         </Group>
         <TextInput
@@ -109,7 +111,7 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
       </CopyButton>
       <ConfirmButton
         label="Replace address"
-        title={`Replace the address of ${visibleText(channel.name)}`}
+        title={`Replace the address of ${escapeText(channel.name)}`}
         onConfirm={() => replace.mutate()}
         button={{ size: 'xs' }}
       >
@@ -117,7 +119,7 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
       </ConfirmButton>
       <ConfirmButton
         label="Disconnect"
-        title={`Disconnect ${visibleText(channel.name)}`}
+        title={`Disconnect ${escapeText(channel.name)}`}
         onConfirm={() => remove.mutate()}
         button={{ size: 'xs' }}
       >

@@ -2,16 +2,16 @@
 import { Button, Group, NativeSelect, Stack } from '@mantine/core';
 import { IconRefresh } from '@tabler/icons-react';
 import { useState } from 'react';
-import { useAction } from '../rest/action.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
+import { useAction } from '../rest/use-action.ts';
+import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Pages } from '../shell/pages.tsx';
-import { sizeOf } from '../style/size.ts';
-import { visibleText } from '../style/visible-text.ts';
+import { PagedList } from '../shell/paged-list.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { formatBytes } from '../style/format-bytes.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 import { AttemptState } from './attempt-state.tsx';
 import { DeliveryDetail } from './delivery-detail.tsx';
 
@@ -51,14 +51,14 @@ export function DeliveriesView({ installationId, channels }: Shown) {
           Replay all dead ones
         </Button>
       </Group>
-      <Pages
+      <PagedList
         of={['deliveries', installationId, state]}
         read={(cursor) => readPage(installationId, state, cursor)}
         every={FOLLOW_MS}
         none="Nothing here yet. What the vendor sends to a channel’s address appears here."
       >
         {(items) => <DeliveryTable {...{ items, channels }} onOpen={setOpened} />}
-      </Pages>
+      </PagedList>
       <Dialog title="Delivery" opened={opened !== null} onClose={() => setOpened(null)}>
         {opened === null ? null : <DeliveryDetail installationId={installationId} deliveryId={opened} />}
       </Dialog>
@@ -67,7 +67,7 @@ export function DeliveriesView({ installationId, channels }: Shown) {
 }
 
 const readPage = (id: string, state: State | '', cursor: string | undefined) =>
-  bodyOf(
+  readBody(
     rest.GET('/installations/{id}/deliveries', {
       params: {
         path: { id },
@@ -87,15 +87,15 @@ function DeliveryTable({ items, channels, onOpen }: TableProps) {
   const rows = items.map((delivery) => ({
     key: delivery.id,
     cells: [
-      <Moment key="received" at={delivery.receivedAt} />,
-      `${delivery.direction === 'in' ? 'from' : 'to'} ${visibleText(nameOf(delivery.channelId))}`,
+      <Timestamp key="received" at={delivery.receivedAt} />,
+      `${delivery.direction === 'in' ? 'from' : 'to'} ${escapeText(nameOf(delivery.channelId))}`,
       <AttemptState key="state" {...delivery} />,
       delivery.attempts,
-      sizeOf(delivery.bodyBytes),
+      formatBytes(delivery.bodyBytes),
       <Button key="open" size="xs" variant="default" onClick={() => onOpen(delivery.id)}>
         Open
       </Button>,
     ],
   }));
-  return <HeadedTable label="Deliveries" titles={TITLES} rows={rows} numeric={['Attempts', 'Size']} />;
+  return <DataTable label="Deliveries" titles={TITLES} rows={rows} numeric={['Attempts', 'Size']} />;
 }

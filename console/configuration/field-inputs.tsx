@@ -1,11 +1,11 @@
 /** Inputs for what a plugin's frontmatter asks for. */
 import { NativeSelect, PasswordInput, Stack, TextInput } from '@mantine/core';
-import type { Fields, Filled } from './filled.ts';
+import type { Fields, FormValues } from './form-values.ts';
 
 interface Form {
   readonly fields: Fields;
-  readonly filled: Filled;
-  readonly setFilled: (filled: Filled) => void;
+  readonly filled: FormValues;
+  readonly setFilled: (filled: FormValues) => void;
   /** Secrets that have a value already. */
   readonly secretNames: readonly string[];
 }

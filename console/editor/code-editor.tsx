@@ -2,8 +2,8 @@
 import { useComputedColorScheme } from '@mantine/core';
 import { useEffect, useRef } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
+import { getModel, markFaults, syncModels } from './editor-models.ts';
 import type { Fault, Place } from './faults.ts';
-import { markFaults, modelOf, syncModels } from './models.ts';
 import { editor, KeyCode, KeyMod } from './monaco.ts';
 
 /** Where Escape means something else: it closes what is open. */
@@ -67,7 +67,7 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: Edited) 
   useEffect(() => {
     syncModels(files);
     const file = files.find((one) => one.path === path);
-    shown.current?.setModel(file ? modelOf(file) : null);
+    shown.current?.setModel(file ? getModel(file) : null);
     shown.current?.updateOptions({ ariaLabel: `${path}. Escape leaves the editor, Control M makes Tab leave it.` });
   }, [files, path]);
   useEffect(() => markFaults(files, faults), [files, faults]);

@@ -1,6 +1,6 @@
 /** The files that an author edits: those of the draft, of the newest version, or of a first plugin to begin with. */
 import type { TextFile } from '../authoring/package-files.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 
 export interface Package {
@@ -12,7 +12,9 @@ export interface Package {
 }
 
 export async function readPackage(id: string): Promise<Package> {
-  const plugin = await bodyOf(rest.GET('/plugins/{id}', { params: { path: { id }, query: { includeFiles: 'true' } } }));
+  const plugin = await readBody(
+    rest.GET('/plugins/{id}', { params: { path: { id }, query: { includeFiles: 'true' } } }),
+  );
   const found = plugin.draft ? await readDraft(id) : (plugin.files ?? []);
   const files = found.flatMap(({ path, contentText }) => (contentText === null ? [] : [{ path, contentText }]));
   return {
@@ -25,7 +27,7 @@ export async function readPackage(id: string): Promise<Package> {
 
 async function readDraft(id: string): Promise<components['schemas']['File'][]> {
   const path = { id, versionId: 'draft' };
-  return (await bodyOf(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path } }))).items;
+  return (await readBody(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path } }))).items;
 }
 
 const firstFiles = (name: string): TextFile[] => [

@@ -2,11 +2,11 @@
 import { Alert, Grid, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { PageHead } from '../shell/page-head.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { Part } from '../shell/part.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { Section } from '../shell/section.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { type Package, readPackage } from './edited-files.ts';
 import { FilesEditor } from './files-editor.tsx';
 import { TryPanel } from './try-panel.tsx';
@@ -19,7 +19,7 @@ export function EditorPage() {
     // What is typed is newer than what is there; and whoever comes back gets what is there.
     ...{ staleTime: Number.POSITIVE_INFINITY, gcTime: 0, refetchOnMount: false, refetchOnReconnect: false },
   });
-  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={400} aria-label="Loading" />;
   return (
     <Stack>
@@ -29,9 +29,9 @@ export function EditorPage() {
           <FilesEditor pluginId={id} given={found.data.files} />
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 4 }}>
-          <Part title="Try the draft">
+          <Section title="Try the draft">
             <TryPanel pluginId={id} slug={found.data.slug} />
-          </Part>
+          </Section>
         </Grid.Col>
       </Grid>
     </Stack>
@@ -41,8 +41,8 @@ export function EditorPage() {
 function Head({ id, of: { displayName, leftOut } }: { readonly id: string; readonly of: Package }) {
   return (
     <>
-      <PageHead
-        title={visibleText(displayName)}
+      <PageHeader
+        title={escapeText(displayName)}
         said={
           <PageLink to="/plugins/$id" params={{ id }} size="sm">
             Versions and listing

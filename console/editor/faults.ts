@@ -10,5 +10,5 @@ export interface Place {
   readonly column: number;
 }
 
-export const faultsOf = (error: unknown): readonly Fault[] =>
+export const getFaults = (error: unknown): readonly Fault[] =>
   error instanceof Problem ? (error.body.errors ?? []) : [];

@@ -2,9 +2,9 @@
 import { Skeleton, Stack, Text } from '@mantine/core';
 import { lazy, Suspense, useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
-import { SendButtons } from '../authoring/send-buttons.tsx';
-import { useSending } from '../authoring/use-sending.ts';
-import { type Fault, faultsOf, type Place } from './faults.ts';
+import { PublishButtons } from '../authoring/publish-buttons.tsx';
+import { usePublishing } from '../authoring/use-publishing.ts';
+import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileTabs } from './file-tabs.tsx';
 import { UnsavedGuard } from './unsaved-guard.tsx';
 
@@ -35,15 +35,15 @@ export function FilesEditor({ pluginId, given }: Given) {
     setFiles(next);
   }, []);
   const dropped = useMemo(() => ({ files }), [files]);
-  const sending = useSending({
+  const publishing = usePublishing({
     ...{ pluginId, dropped, keepsFaults: true },
     onAnswer: (refusal) => {
-      setFaults(faultsOf(refusal));
+      setFaults(getFaults(refusal));
       if (refusal === null) setSaved(files);
     },
   });
-  const saveDraft = useEffectEvent(() => sending.draft.mutate());
-  const isSaving = sending.draft.isPending;
+  const saveDraft = useEffectEvent(() => publishing.draft.mutate());
+  const isSaving = publishing.draft.isPending;
   // What was typed just before Control S is drawn a moment later, and only what is drawn is sent: one save after another.
   useEffect(() => {
     if (!wantsSave || isSaving || files !== newest.current) return;
@@ -64,8 +64,8 @@ export function FilesEditor({ pluginId, given }: Given) {
       <Text size="xs" c="dimmed">
         {HELP}
       </Text>
-      <SendButtons
-        sending={sending}
+      <PublishButtons
+        publishing={publishing}
         first={first}
         onPlace={(there) => {
           setPath(there.path);

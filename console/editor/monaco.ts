@@ -7,13 +7,13 @@ import 'monaco-editor/features/register.all.js';
 import 'monaco-editor/languages/definitions/javascript/register.js';
 import 'monaco-editor/languages/definitions/markdown/register.js';
 import 'monaco-editor/languages/definitions/typescript/register.js';
-import { teachPluginWorld } from './typescript.ts';
+import { configureTypeScript } from './typescript.ts';
 
 // Files of our own, as the page's policy wants them; left to itself the editor makes workers out of text.
 self.MonacoEnvironment = {
   getWorker: (_module, label) =>
     label === 'typescript' || label === 'javascript' ? new TypeScriptWorker() : new EditorWorker(),
 };
-teachPluginWorld();
+configureTypeScript();
 
 export { editor, KeyCode, KeyMod, MarkerSeverity, Uri };

@@ -5,11 +5,11 @@ import { UpdateConsent } from '../installations/update-consent.tsx';
 import { MessageForm } from '../playground/message-form.tsx';
 import { PromptForm } from '../playground/prompt-form.tsx';
 import { ToolForm } from '../playground/tool-form.tsx';
-import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import { type Installation, useInstallations } from '../rest/installations.ts';
 import { callSessions, type Session } from '../rest/session-api.ts';
-import { PageFailure } from '../shell/page-failure.tsx';
+import { useAction } from '../rest/use-action.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 
 /** Who the session is with; no runtime answers for it. */
@@ -28,7 +28,7 @@ export function TryPanel({ pluginId, slug }: Tried) {
     await followDraft(slug, installation);
     setSession((await callSessions<Session>('POST', '/sessions', { agentId: AGENT })).id);
   });
-  if (installations.error) return <PageFailure error={installations.error} />;
+  if (installations.error) return <ErrorAlert error={installations.error} />;
   if (!installations.data) return <Skeleton height={120} aria-label="Loading" />;
   const isReady = session !== null && installation?.versionPolicy === 'Draft';
   return (

@@ -22,7 +22,7 @@ const NAMED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
 let isTold = false;
 
 /** Once for all editors of the page. */
-export function teachPluginWorld(): void {
+export function configureTypeScript(): void {
   if (isTold) return;
   isTold = true;
   typescriptDefaults.setCompilerOptions(readOptions(project));

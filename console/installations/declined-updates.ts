@@ -6,7 +6,7 @@ const KEY = 'bulkhead.declined';
 const REMEMBERED_MAX = 200;
 
 /** @returns the version that was declined, and how to decline one, or with null none */
-export function useDeclined(installationId: string) {
+export function useDeclinedUpdate(installationId: string) {
   const [declined, setDeclined] = useLocalStorage<Readonly<Record<string, string>>>({
     ...{ key: KEY, defaultValue: {}, getInitialValueInEffect: false },
   });

@@ -2,13 +2,13 @@
 import { ActionIcon, Box, Card, Group, Stack, Text } from '@mantine/core';
 import { IconArrowDown, IconArrowUp, IconGripVertical } from '@tabler/icons-react';
 import { type ReactNode, useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { useAction } from '../rest/use-action.ts';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
-import { visibleText } from '../style/visible-text.ts';
-import { useDeclined } from './declined-updates.ts';
+import { escapeText } from '../style/untrusted-text.ts';
+import { useDeclinedUpdate } from './declined-updates.ts';
 import { StatusBadge } from './status-badge.tsx';
 
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
@@ -32,11 +32,11 @@ export function HookOrder({ installations }: { readonly installations: readonly 
         >
           <InstallationCard installation={installation}>
             <MoveButton
-              {...{ way: 'up', name: visibleText(installation.displayName), disabled: at === 0 }}
+              {...{ way: 'up', name: escapeText(installation.displayName), disabled: at === 0 }}
               onClick={() => move({ from: at, to: at - 1 })}
             />
             <MoveButton
-              {...{ way: 'down', name: visibleText(installation.displayName), disabled: at === sorted.length - 1 }}
+              {...{ way: 'down', name: escapeText(installation.displayName), disabled: at === sorted.length - 1 }}
               onClick={() => move({ from: at, to: at + 1 })}
             />
           </InstallationCard>
@@ -63,7 +63,7 @@ async function reorder(sorted: readonly Installation[], from: number, to: number
 
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
   const { id, slug, displayName, status, statusReason, currentSemVer, runtime, pendingUpdate } = installation;
-  const { declined } = useDeclined(id);
+  const { declined } = useDeclinedUpdate(id);
   return (
     <Card withBorder padding="sm" className="row-card">
       <Group wrap="nowrap" gap="sm">
@@ -77,7 +77,7 @@ function InstallationCard({ installation, children }: { installation: Installati
               {...{ to: '/installations/$id', params: { id }, fw: 600, c: 'var(--mantine-color-text)' }}
               className="foreign entry-link"
             >
-              {visibleText(displayName)}
+              {escapeText(displayName)}
             </PageLink>
             <StatusBadge status={status} />
           </Group>
@@ -89,7 +89,7 @@ function InstallationCard({ installation, children }: { installation: Installati
           </Text>
           {statusReason ? (
             <Text size="sm" c="dimmed" className="foreign">
-              {visibleText(statusReason)}
+              {escapeText(statusReason)}
             </Text>
           ) : null}
         </Stack>

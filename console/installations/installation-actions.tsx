@@ -3,11 +3,11 @@ import { Button, Group, List, Text } from '@mantine/core';
 import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useAction } from '../rest/action.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 
 /** Names of more than these are no longer read by anybody. */
 const AGENTS_MAX = 1_000;
@@ -57,7 +57,7 @@ export function InstallationActions({ installation }: { readonly installation: I
       </Button>
       <ConfirmButton
         label="Uninstall"
-        title={`Uninstall ${visibleText(installation.displayName)}`}
+        title={`Uninstall ${escapeText(installation.displayName)}`}
         onConfirm={() => uninstall.mutate()}
         button={{ size: 'xs', loading: uninstall.isPending, leftSection: <IconTrash {...ICON} /> }}
       >
@@ -77,12 +77,12 @@ function Removed({ installation }: { readonly installation: Installation }) {
         <List.Item className="foreign">
           {agents.length === 0
             ? 'the agents it made (it has none), with all their chats'
-            : `the agents it made: ${agents.map(({ name }) => visibleText(name)).join(', ')}, with all their chats`}
+            : `the agents it made: ${agents.map(({ name }) => escapeText(name)).join(', ')}, with all their chats`}
         </List.Item>
         <List.Item className="foreign">
           {channels.length === 0
             ? 'its channels (it has none)'
-            : `its channels: ${channels.map(({ name }) => visibleText(name)).join(', ')}. Their addresses stop working`}
+            : `its channels: ${channels.map(({ name }) => escapeText(name)).join(', ')}. Their addresses stop working`}
         </List.Item>
         <List.Item>its live connections, and what it stored</List.Item>
         <List.Item>
@@ -97,7 +97,7 @@ function Removed({ installation }: { readonly installation: Installation }) {
 function useAgentsOf(installationId: string) {
   const found = useQuery({
     queryKey: ['agents', 'all'],
-    queryFn: () => bodyOf(rest.GET('/agents', { params: { query: { limit: AGENTS_MAX } } })),
+    queryFn: () => readBody(rest.GET('/agents', { params: { query: { limit: AGENTS_MAX } } })),
   });
   return (found.data?.items ?? []).filter((agent) => agent.installationId === installationId);
 }

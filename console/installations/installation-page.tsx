@@ -9,12 +9,12 @@ import { ChannelsView } from '../channels/channels-view.tsx';
 import { LogView } from '../logs/log-view.tsx';
 import { MetricsView } from '../metrics/metrics-view.tsx';
 import { type Installation, useInstallation } from '../rest/installations.ts';
-import { Deprecation } from '../shell/deprecation.tsx';
-import { Mono } from '../shell/mono.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
+import { DeprecationAlert } from '../shell/deprecation-alert.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { Monospace } from '../shell/monospace.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { PluginHead } from '../shell/plugin-head.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { PluginHeader } from '../shell/plugin-header.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { InstallationActions } from './installation-actions.tsx';
 import { Overview } from './overview.tsx';
 import { SettingsForm } from './settings-form.tsx';
@@ -25,7 +25,7 @@ import { UpdateConsent } from './update-consent.tsx';
 export function InstallationPage() {
   const { id } = useParams({ from: '/installations/$id' });
   const found = useInstallation(id);
-  if (found.error && !found.data) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <Stack>
@@ -40,18 +40,18 @@ function Head({ installation }: { readonly installation: Installation }) {
   const { slug, status, currentSemVer, runtime } = installation;
   return (
     <>
-      <PluginHead of={installation} actions={<InstallationActions installation={installation} />}>
+      <PluginHeader of={installation} actions={<InstallationActions installation={installation} />}>
         <Group gap="sm" mt={4} fz="sm" c="dimmed" style={{ rowGap: 2 }}>
           <Text span c="var(--mantine-color-text)">
             <StatusBadge status={status} />
           </Text>
-          <Mono>{currentSemVer ?? 'draft'}</Mono>
+          <Monospace>{currentSemVer ?? 'draft'}</Monospace>
           {status === 'ready' ? <span>process {runtime.state}</span> : null}
           <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
             In the catalog
           </PageLink>
         </Group>
-      </PluginHead>
+      </PluginHeader>
       <Warnings installation={installation} />
     </>
   );
@@ -69,10 +69,10 @@ function Warnings({ installation }: { readonly installation: Installation }) {
           className="foreign"
           icon={isTrouble ? <IconAlertTriangle aria-hidden /> : <IconInfoCircle aria-hidden />}
         >
-          {visibleText(statusReason)}
+          {escapeText(statusReason)}
         </Alert>
       ) : null}
-      <Deprecation message={deprecationMessage} />
+      <DeprecationAlert message={deprecationMessage} />
     </>
   );
 }

@@ -3,12 +3,12 @@
 import { Grid, Stack } from '@mantine/core';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Installation } from '../rest/installations.ts';
-import { Facts } from '../shell/facts.tsx';
-import { Figures } from '../shell/figures.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Part } from '../shell/part.tsx';
-import { Payload } from '../shell/payload.tsx';
-import { visibleJson } from '../style/visible-text.ts';
+import { DescriptionList } from '../shell/description-list.tsx';
+import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { Section } from '../shell/section.tsx';
+import { StatList } from '../shell/stat-list.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { formatJson } from '../style/untrusted-text.ts';
 import { VersionPolicy } from './version-policy.tsx';
 
 const MIB = 2 ** 20;
@@ -19,43 +19,43 @@ export function Overview({ installation }: { readonly installation: Installation
   return (
     <Grid gap="md">
       <Grid.Col span={12}>
-        <Figures
+        <StatList
           rows={[
             ['Process', runtime.state],
             ['Memory', rssBytes === null ? '–' : `${Math.round(rssBytes / MIB)} MiB`],
             ['Restarts', runtime.restarts],
-            ['Running since', <Moment key="started" at={runtime.startedAt} />],
+            ['Running since', <Timestamp key="started" at={runtime.startedAt} />],
           ]}
         />
       </Grid.Col>
       <Grid.Col span={{ base: 12, lg: 6 }}>
-        <Part title="What you have allowed">
+        <Section title="What you have allowed">
           <ReachList reach={reach.filter(({ capability }) => grantedCapabilities.includes(capability))} />
-        </Part>
+        </Section>
       </Grid.Col>
       <Grid.Col span={{ base: 12, lg: 6 }}>
         <Stack>
-          <Part title="Versions">
+          <Section title="Versions">
             <VersionPolicy
               installation={installation}
               key={`${installation.versionPolicy} ${installation.pinnedVersionId}`}
             />
-          </Part>
-          <Part title="About it">
-            <Facts
+          </Section>
+          <Section title="About it">
+            <DescriptionList
               rows={[
-                ['Installed', <Moment key="installed" at={installation.createdAt} />],
-                ['Changed', <Moment key="changed" at={installation.updatedAt} />],
+                ['Installed', <Timestamp key="installed" at={installation.createdAt} />],
+                ['Changed', <Timestamp key="changed" at={installation.updatedAt} />],
                 ['Secrets set', secretNames.join(', ') || 'none'],
               ]}
             />
             {lastExit === null ? null : (
               <details>
                 <summary>How it ended last</summary>
-                <Payload>{visibleJson(lastExit)}</Payload>
+                <PreformattedText>{formatJson(lastExit)}</PreformattedText>
               </details>
             )}
-          </Part>
+          </Section>
         </Stack>
       </Grid.Col>
     </Grid>

@@ -2,15 +2,15 @@
 import { Button, Group, Stack, Text } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { filledFrom, saveConfiguration } from '../configuration/filled.ts';
-import { useAction } from '../rest/action.ts';
+import { createFormValues, saveConfiguration } from '../configuration/form-values.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 
 export function SettingsForm({ installation }: { readonly installation: Installation }) {
   const { id, configuration, settings, secretNames } = installation;
-  const [filled, setFilled] = useState(filledFrom(configuration, settings));
+  const [filled, setFilled] = useState(createFormValues(configuration, settings));
   const save = useAction<void, void>(async () => {
     await saveConfiguration(id, filled, settings);
     setFilled({ ...filled, secrets: {} });

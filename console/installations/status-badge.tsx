@@ -1,6 +1,6 @@
 /** How an installation does, in one word and a colour. */
 import type { Installation } from '../rest/installations.ts';
-import { StateMark, type Tone } from '../shell/state-mark.tsx';
+import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 
 const WORDS: Record<Installation['status'], { text: string; tone: Tone }> = {
   ready: { text: 'ready', tone: 'good' },
@@ -12,5 +12,5 @@ const WORDS: Record<Installation['status'], { text: string; tone: Tone }> = {
 
 export function StatusBadge({ status }: Pick<Installation, 'status'>) {
   const { text, tone } = WORDS[status];
-  return <StateMark tone={tone}>{text}</StateMark>;
+  return <StatusDot tone={tone}>{text}</StatusDot>;
 }

@@ -11,4 +11,4 @@ export const tabs = [
 ] as const;
 export type Tab = (typeof tabs)[number]['name'];
 
-export const tabOf = (given: unknown): Tab => tabs.find(({ name }) => name === given)?.name ?? 'overview';
+export const parseTab = (given: unknown): Tab => tabs.find(({ name }) => name === given)?.name ?? 'overview';

@@ -4,16 +4,16 @@ import { IconMinus, IconPlus, IconShieldQuestion } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Reach } from '../catalog/risks.ts';
-import { useAction } from '../rest/action.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { useDeclined } from './declined-updates.ts';
+import { useAction } from '../rest/use-action.ts';
+import { useDeclinedUpdate } from './declined-updates.ts';
 
 type Pending = NonNullable<Installation['pendingUpdate']>;
 
 export function UpdateConsent({ installation }: { readonly installation: Installation }) {
   const { id, pendingUpdate } = installation;
-  const { declined, decline } = useDeclined(id);
+  const { declined, decline } = useDeclinedUpdate(id);
   if (!pendingUpdate) return null;
   const { versionId, semVer } = pendingUpdate;
   const name = semVer ?? 'The draft';

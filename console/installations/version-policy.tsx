@@ -2,10 +2,10 @@
 import { Button, Group, NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useAction } from '../rest/action.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { type Installation, useEntry } from '../rest/installations.ts';
 import { Problem } from '../rest/problem.ts';
+import { useAction } from '../rest/use-action.ts';
 
 type Policy = Installation['versionPolicy'];
 
@@ -89,7 +89,7 @@ function useIsOwn(id: string): boolean {
     queryKey: ['plugins', id, 'own'],
     queryFn: async () => {
       try {
-        await bodyOf(rest.GET('/plugins/{id}', { params: { path: { id } } }));
+        await readBody(rest.GET('/plugins/{id}', { params: { path: { id } } }));
         return true;
       } catch (error) {
         if (error instanceof Problem && (error.code === 'not_owner' || error.code === 'not_found')) return false;

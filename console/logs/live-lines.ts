@@ -1,6 +1,6 @@
 /** The lines of an installation: the last ones that were written, then each as it comes. */
 import { useEffect, useState } from 'react';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { follow } from '../rest/event-stream.ts';
 import type { components } from '../rest/schema.d.ts';
 
@@ -57,7 +57,7 @@ async function readHistory({ installationId, sessionId, levels }: LogFilter, sig
     ...{ installationId, limit: HISTORY, levels: levels.split(',') as Level[] },
     ...(sessionId === '' ? {} : { sessionId }),
   };
-  const { items } = await bodyOf(rest.GET('/plugin-logs', { params: { query }, signal }));
+  const { items } = await readBody(rest.GET('/plugin-logs', { params: { query }, signal }));
   return items.toReversed();
 }
 

@@ -2,9 +2,9 @@
 import { Text } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
-import { shortMoment } from '../shell/moment.tsx';
-import type { Tone } from '../shell/state-mark.tsx';
-import { dataOf, saidIn } from './line-text.ts';
+import type { Tone } from '../shell/status-dot.tsx';
+import { formatTimestamp } from '../shell/timestamp.tsx';
+import { formatData, formatMessage } from './line-text.ts';
 import type { Level, LogLine } from './live-lines.ts';
 
 const LINE_PX = 23;
@@ -72,14 +72,14 @@ function Line({ line }: { readonly line: LogLine }) {
   return (
     <>
       <time dateTime={line.at} title={line.at}>
-        {shortMoment(line.at)}
+        {formatTimestamp(line.at)}
       </time>
       <strong>{line.level}</strong>
       <span className="foreign log-source" title={line.source}>
         {line.source}
       </span>
       <span className="foreign log-said">
-        {saidIn(line)} {line.data == null ? null : <span className="log-data">{dataOf(line)}</span>}
+        {formatMessage(line)} {line.data == null ? null : <span className="log-data">{formatData(line)}</span>}
       </span>
     </>
   );

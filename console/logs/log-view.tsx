@@ -4,10 +4,10 @@ import { useDebouncedValue } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '@tabler/icons-react';
 import { useMemo, useState } from 'react';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { saveFile } from '../shell/saved-file.ts';
-import { StateMark } from '../shell/state-mark.tsx';
-import { textOfLine } from './line-text.ts';
+import { downloadFile } from '../shell/download-file.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { StatusDot } from '../shell/status-dot.tsx';
+import { formatLogLine } from './line-text.ts';
 import { type Level, type LogLine, useLiveLines } from './live-lines.ts';
 import { LogLines } from './log-lines.tsx';
 
@@ -54,9 +54,9 @@ export function LogView({ installationId }: { readonly installationId: string })
       </Group>
       <Group justify="space-between">
         <Group gap="sm">
-          <StateMark tone={state === 'broken' ? 'bad' : frozen ? 'quiet' : 'good'}>
+          <StatusDot tone={state === 'broken' ? 'bad' : frozen ? 'quiet' : 'good'}>
             {frozen ? 'paused' : state}
-          </StateMark>
+          </StatusDot>
           <Text size="sm" c="dimmed">
             {found.length === 1 ? '1 line' : `${found.length} lines`} · kept for 24 hours
           </Text>
@@ -85,7 +85,7 @@ export function LogView({ installationId }: { readonly installationId: string })
           </Button>
         </Group>
       </Group>
-      {error ? <PageFailure error={error} /> : null}
+      {error ? <ErrorAlert error={error} /> : null}
       <LogLines lines={found} follows={frozen === null} />
     </Stack>
   );
@@ -94,13 +94,13 @@ export function LogView({ installationId }: { readonly installationId: string })
 function useMatching(lines: readonly LogLine[], text: string): readonly LogLine[] {
   return useMemo(() => {
     const wanted = text.trim().toLowerCase();
-    return wanted === '' ? lines : lines.filter((line) => textOfLine(line).toLowerCase().includes(wanted));
+    return wanted === '' ? lines : lines.filter((line) => formatLogLine(line).toLowerCase().includes(wanted));
   }, [lines, text]);
 }
 
 async function copy(lines: readonly LogLine[]): Promise<void> {
   try {
-    await navigator.clipboard.writeText(lines.map(textOfLine).join('\n'));
+    await navigator.clipboard.writeText(lines.map(formatLogLine).join('\n'));
     notifications.show({ message: `${lines.length} lines are copied` });
   } catch {
     notifications.show({
@@ -113,5 +113,5 @@ async function copy(lines: readonly LogLine[]): Promise<void> {
 /** One JSON object a line, as tools read it. */
 function download(lines: readonly LogLine[]): void {
   const name = `log-${lines[0]?.installationId ?? 'lines'}.jsonl`;
-  saveFile(name, new Blob(lines.map((line) => `${JSON.stringify(line)}\n`)));
+  downloadFile(name, new Blob(lines.map((line) => `${JSON.stringify(line)}\n`)));
 }

@@ -6,14 +6,14 @@ const ROUND = [1, 2, 4, 5, 10];
 type Values = readonly (number | null)[];
 
 /** The end of the scale: a round number, no lower than any value. */
-export function scaleOf(values: Values): number {
+export function findScaleTop(values: Values): number {
   const highest = Math.max(1, ...values.filter((value) => value !== null));
   const power = 10 ** Math.floor(Math.log10(highest));
   return power * (ROUND.find((round) => round * power >= highest) ?? SIZE);
 }
 
 /** Where values stand side by side, without a gap. */
-function runsOf(values: Values, top: number): string[][] {
+function splitRuns(values: Values, top: number): string[][] {
   const step = SIZE / Math.max(1, values.length - 1);
   const runs: string[][] = [];
   let isOpen = false;
@@ -30,22 +30,22 @@ function runsOf(values: Values, top: number): string[][] {
 }
 
 /** A line through the points that have a value; a gap where one has none. */
-export const pathOf = (values: Values, top: number): string =>
-  runsOf(values, top)
+export const drawLine = (values: Values, top: number): string =>
+  splitRuns(values, top)
     .filter((run) => run.length > 1)
     .map((run) => `M${run.join('L')}`)
     .join('');
 
 /** Points that stand alone: lines of no length, which a round pen shows as dots. */
-export const dotsOf = (values: Values, top: number): string =>
-  runsOf(values, top)
+export const drawDots = (values: Values, top: number): string =>
+  splitRuns(values, top)
     .filter((run) => run.length === 1)
     .map((run) => `M${run[0]}h0`)
     .join('');
 
 /** What is under that line. */
-export const areaOf = (values: Values, top: number): string =>
-  runsOf(values, top)
+export const drawArea = (values: Values, top: number): string =>
+  splitRuns(values, top)
     .filter((run) => run.length > 1)
     .map((run) => `M${run.join('L')}V${SIZE}H${run[0]?.split(' ')[0]}Z`)
     .join('');

@@ -1,7 +1,7 @@
 /** Lines over time, drawn as they are: no library for a few paths. Screen readers get the table beside it. */
 import { Group, Text } from '@mantine/core';
 import { type PointerEvent, type SVGProps, useState } from 'react';
-import { areaOf, dotsOf, pathOf, scaleOf } from './chart-path.ts';
+import { drawArea, drawDots, drawLine, findScaleTop } from './chart-path.ts';
 
 export interface Line {
   readonly label: string;
@@ -33,7 +33,7 @@ const PEN: SVGProps<SVGPathElement> = {
 };
 
 export function LineChart({ title, unit = '', times, lines }: Drawn) {
-  const top = scaleOf(lines.flatMap(({ values }) => values));
+  const top = findScaleTop(lines.flatMap(({ values }) => values));
   const summary = lines.map(({ label, values }) => `${label}: ${latest(values, unit)}`).join(', ');
   const ends = [times.at(0), times.at(Math.floor(times.length / 2)), times.at(-1)];
   return (
@@ -104,9 +104,9 @@ function Plot({ label, times, lines, top, unit }: Plotted) {
         {/* The first is the one that matters, and is drawn over the others. */}
         {lines.toReversed().map(({ label, colour, values }) => (
           <g key={label} color={colourOf(colour)}>
-            {label === lines[0]?.label ? <path d={areaOf(values, top)} fill="currentColor" opacity={0.1} /> : null}
-            <path d={pathOf(values, top)} {...PEN} strokeWidth={1.75} />
-            <path d={dotsOf(values, top)} {...PEN} strokeWidth={5} />
+            {label === lines[0]?.label ? <path d={drawArea(values, top)} fill="currentColor" opacity={0.1} /> : null}
+            <path d={drawLine(values, top)} {...PEN} strokeWidth={1.75} />
+            <path d={drawDots(values, top)} {...PEN} strokeWidth={5} />
           </g>
         ))}
       </svg>

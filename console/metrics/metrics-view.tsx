@@ -3,12 +3,12 @@ import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine
 import { IconChartLine } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
-import { Figures } from '../shell/figures.tsx';
-import { Nothing } from '../shell/nothing.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { Part } from '../shell/part.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { Section } from '../shell/section.tsx';
+import { StatList } from '../shell/stat-list.tsx';
 import { HandlersTable } from './handlers-table.tsx';
 import { type Line, LineChart } from './line-chart.tsx';
 import { milliseconds, PointsTable } from './points-table.tsx';
@@ -33,11 +33,11 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
     queryKey: ['metrics', id, hours],
     queryFn: () => {
       const from = new Date(Date.now() - Number(hours) * HOUR_MS).toISOString();
-      return bodyOf(rest.GET('/installations/{id}/metrics', { params: { path: { id }, query: { from } } }));
+      return readBody(rest.GET('/installations/{id}/metrics', { params: { path: { id }, query: { from } } }));
     },
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   return (
     <Stack>
       <Group justify="flex-end">
@@ -61,19 +61,19 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
   return (
     <>
       {isEmpty ? (
-        <Nothing icon={IconChartLine}>
+        <EmptyState icon={IconChartLine}>
           Nothing happened in this time. A call shows here about ten seconds after it was made.
-        </Nothing>
+        </EmptyState>
       ) : (
         <>
-          <Figures rows={sumsOf(points)} />
+          <StatList rows={sumsOf(points)} />
           <Charts points={points} />
           <PointsTable points={points} />
         </>
       )}
-      <Part title="Handlers">
+      <Section title="Handlers">
         <HandlersTable handlers={handlers} />
-      </Part>
+      </Section>
     </>
   );
 }

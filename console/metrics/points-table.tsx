@@ -1,6 +1,6 @@
 /** The same figures as the charts, to be read: only times at which something happened, newest first. */
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { shortMoment } from '../shell/moment.tsx';
+import { DataTable } from '../shell/data-table.tsx';
+import { formatTimestamp } from '../shell/timestamp.tsx';
 import type { Metrics } from './metrics-view.tsx';
 
 const TITLES = [
@@ -27,7 +27,7 @@ export function PointsTable({ points }: { readonly points: Metrics['points'] }) 
     .map((point) => ({
       key: point.at,
       cells: [
-        shortMoment(point.at),
+        formatTimestamp(point.at),
         point.calls,
         point.errors,
         point.timeouts,
@@ -41,7 +41,7 @@ export function PointsTable({ points }: { readonly points: Metrics['points'] }) 
   return (
     <details>
       <summary>The same as a table</summary>
-      <HeadedTable label="Figures over time" titles={TITLES} rows={rows} numeric={TITLES.slice(1)} staysTable />
+      <DataTable label="Figures over time" titles={TITLES} rows={rows} numeric={TITLES.slice(1)} staysTable />
     </details>
   );
 }

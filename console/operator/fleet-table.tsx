@@ -1,12 +1,12 @@
 /** Every plugin process: how much memory it needs, how often it was started anew, how it ended last. */
 import type { components } from '../rest/schema.d.ts';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Mono } from '../shell/mono.tsx';
-import { Nothing } from '../shell/nothing.tsx';
+import { DataTable } from '../shell/data-table.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { Monospace } from '../shell/monospace.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { StateMark, type Tone } from '../shell/state-mark.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 const TITLES = ['Plugin', 'Version', 'Account', 'State', 'Memory', 'Restarts', 'Since', 'Last end'];
 const TONES: Readonly<Record<string, Tone>> = {
@@ -19,23 +19,23 @@ const TONES: Readonly<Record<string, Tone>> = {
 const MIB = 2 ** 20;
 
 export function FleetTable({ rows }: { readonly rows: components['schemas']['Fleet']['children'] }) {
-  if (rows.length === 0) return <Nothing>No plugin process is there. One starts with the next call.</Nothing>;
+  if (rows.length === 0) return <EmptyState>No plugin process is there. One starts with the next call.</EmptyState>;
   const shown = rows.map((row) => ({
     key: row.installationId,
     cells: [
       <PageLink key="page" to="/installations/$id" params={{ id: row.installationId }}>
         {row.slug}
       </PageLink>,
-      <Mono key="version">{row.semVer ?? 'draft'}</Mono>,
+      <Monospace key="version">{row.semVer ?? 'draft'}</Monospace>,
       row.account,
-      <StateMark key="state" tone={TONES[row.state] ?? 'quiet'}>
+      <StatusDot key="state" tone={TONES[row.state] ?? 'quiet'}>
         {row.state}
-      </StateMark>,
+      </StatusDot>,
       row.rssBytes === null ? '–' : `${Math.round(row.rssBytes / MIB)} MiB`,
       row.restarts,
-      <Moment key="since" at={row.startedAt} />,
-      row.lastExit === null ? '–' : visibleText(row.lastExit),
+      <Timestamp key="since" at={row.startedAt} />,
+      row.lastExit === null ? '–' : escapeText(row.lastExit),
     ],
   }));
-  return <HeadedTable label="Plugin processes" titles={TITLES} rows={shown} numeric={['Memory', 'Restarts']} />;
+  return <DataTable label="Plugin processes" titles={TITLES} rows={shown} numeric={['Memory', 'Restarts']} />;
 }

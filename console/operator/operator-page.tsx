@@ -3,9 +3,9 @@ import { Skeleton, Stack, Tabs } from '@mantine/core';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { bodyOf, rest } from '../rest/client.ts';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { PageHead } from '../shell/page-head.tsx';
+import { readBody, rest } from '../rest/client.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
 import { FleetTable } from './fleet-table.tsx';
 import { PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
@@ -24,7 +24,7 @@ export function OperatorPage() {
   const views: Record<OperatorTab, ReactNode> = { fleet: <Fleet />, plugins: <Plugins />, queues: <Queues /> };
   return (
     <Stack>
-      <PageHead title="Operation" said="What runs on this service, what it costs, and what waits." />
+      <PageHeader title="Operation" said="What runs on this service, what it costs, and what waits." />
       <Tabs value={tab} onChange={show} keepMounted={false}>
         <Tabs.List aria-label="Parts of the operation">
           {operatorTabs.map(({ name, label }) => (
@@ -44,14 +44,14 @@ export function OperatorPage() {
 }
 
 function Shown<T>({ of, children }: { readonly of: UseQueryResult<T>; readonly children: (data: T) => ReactNode }) {
-  if (of.error) return <PageFailure error={of.error} reset={() => void of.refetch()} />;
+  if (of.error) return <ErrorAlert error={of.error} reset={() => void of.refetch()} />;
   return of.data === undefined ? <Skeleton height={160} aria-label="Loading" /> : children(of.data);
 }
 
 function Fleet() {
   const found = useQuery({
     queryKey: ['operator', 'fleet'],
-    queryFn: () => bodyOf(rest.GET('/operator/fleet')),
+    queryFn: () => readBody(rest.GET('/operator/fleet')),
     refetchInterval: FOLLOW_MS,
   });
   return <Shown of={found}>{({ children }) => <FleetTable rows={children} />}</Shown>;
@@ -60,7 +60,7 @@ function Fleet() {
 function Plugins() {
   const found = useQuery({
     queryKey: ['operator', 'plugins'],
-    queryFn: () => bodyOf(rest.GET('/operator/plugins')),
+    queryFn: () => readBody(rest.GET('/operator/plugins')),
     refetchInterval: FOLLOW_MS,
   });
   return <Shown of={found}>{({ plugins }) => <PluginCosts rows={plugins} />}</Shown>;
@@ -69,7 +69,7 @@ function Plugins() {
 function Queues() {
   const found = useQuery({
     queryKey: ['operator', 'queues'],
-    queryFn: () => bodyOf(rest.GET('/operator/queues')),
+    queryFn: () => readBody(rest.GET('/operator/queues')),
     refetchInterval: FOLLOW_MS,
   });
   return <Shown of={found}>{(data) => <QueuesView {...data} />}</Shown>;

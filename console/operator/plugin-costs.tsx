@@ -2,13 +2,13 @@
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { milliseconds } from '../metrics/points-table.tsx';
-import { useAction } from '../rest/action.ts';
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Nothing } from '../shell/nothing.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { DataTable } from '../shell/data-table.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type Plugin = components['schemas']['PluginCosts']['plugins'][number];
 
@@ -17,11 +17,11 @@ const PERCENT = 100;
 const SECOND_MS = 1_000;
 
 export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
-  if (rows.length === 0) return <Nothing>No plugin was called within the last day.</Nothing>;
+  if (rows.length === 0) return <EmptyState>No plugin was called within the last day.</EmptyState>;
   const shown = rows.map((row) => ({
     key: row.slug,
     cells: [
-      row.blockedReason === null ? row.slug : `${row.slug} (blocked: ${visibleText(row.blockedReason)})`,
+      row.blockedReason === null ? row.slug : `${row.slug} (blocked: ${escapeText(row.blockedReason)})`,
       row.verified ? `${row.author} (verified)` : row.author,
       row.installations,
       row.calls,
@@ -32,14 +32,14 @@ export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
       <Actions key="do" plugin={row} />,
     ],
   }));
-  return <HeadedTable label="Plugins by cost" titles={TITLES} rows={shown} numeric={TITLES.slice(2, -1)} />;
+  return <DataTable label="Plugins by cost" titles={TITLES} rows={shown} numeric={TITLES.slice(2, -1)} />;
 }
 
 function Actions({ plugin: { slug, author, verified, blockedReason } }: { readonly plugin: Plugin }) {
   const params = { path: { name: author } };
   const verify = useAction(
     (to: boolean) =>
-      bodyOf(
+      readBody(
         to
           ? rest.POST('/operator/accounts/{name}/verify', { params })
           : rest.POST('/operator/accounts/{name}/unverify', { params }),
@@ -47,7 +47,7 @@ function Actions({ plugin: { slug, author, verified, blockedReason } }: { readon
     `${author} is ${verified ? 'no longer verified' : 'verified'}`,
   );
   const unblock = useAction(
-    () => bodyOf(rest.POST('/operator/plugins/{slug}/unblock', { params: { path: { slug } } })),
+    () => readBody(rest.POST('/operator/plugins/{slug}/unblock', { params: { path: { slug } } })),
     `${slug} is not blocked any more`,
   );
   return (
@@ -72,7 +72,7 @@ function Actions({ plugin: { slug, author, verified, blockedReason } }: { readon
 function Block({ slug }: { readonly slug: string }) {
   const [reason, setReason] = useState('');
   const block = useAction(
-    () => bodyOf(rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })),
+    () => readBody(rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })),
     `${slug} is blocked`,
   );
   return (

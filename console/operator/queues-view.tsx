@@ -1,12 +1,12 @@
 /** What waits and for how long, and what used up its attempts. */
 import { Stack } from '@mantine/core';
 import type { components } from '../rest/schema.d.ts';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Moment } from '../shell/moment.tsx';
-import { Nothing } from '../shell/nothing.tsx';
+import { DataTable } from '../shell/data-table.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { Part } from '../shell/part.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { Section } from '../shell/section.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 const QUEUE_TITLES = ['Queue', 'Waiting', 'Oldest', 'Dead'];
 const DEAD_TITLES = ['At', 'Plugin', 'What', 'Attempts', 'Why'];
@@ -19,7 +19,7 @@ export function QueuesView({ queues, deadLetters }: components['schemas']['Queue
   const letters = deadLetters.map(({ id, installationId, slug, what, attempts, at, lastError }) => ({
     key: id,
     cells: [
-      <Moment key="at" at={at} />,
+      <Timestamp key="at" at={at} />,
       slug === null ? (
         'uninstalled'
       ) : (
@@ -27,23 +27,23 @@ export function QueuesView({ queues, deadLetters }: components['schemas']['Queue
           {slug}
         </PageLink>
       ),
-      visibleText(what),
+      escapeText(what),
       attempts,
-      lastError === null ? '–' : visibleText(lastError),
+      lastError === null ? '–' : escapeText(lastError),
     ],
   }));
   return (
     <Stack>
-      <Part title="Queues">
-        <HeadedTable label="Queues" titles={QUEUE_TITLES} rows={waiting} numeric={QUEUE_TITLES.slice(1)} staysTable />
-      </Part>
-      <Part title="Dead letters">
+      <Section title="Queues">
+        <DataTable label="Queues" titles={QUEUE_TITLES} rows={waiting} numeric={QUEUE_TITLES.slice(1)} staysTable />
+      </Section>
+      <Section title="Dead letters">
         {letters.length === 0 ? (
-          <Nothing>There are no dead letters.</Nothing>
+          <EmptyState>There are no dead letters.</EmptyState>
         ) : (
-          <HeadedTable label="Dead letters" titles={DEAD_TITLES} rows={letters} numeric={['Attempts']} />
+          <DataTable label="Dead letters" titles={DEAD_TITLES} rows={letters} numeric={['Attempts']} />
         )}
-      </Part>
+      </Section>
     </Stack>
   );
 }

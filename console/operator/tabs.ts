@@ -6,5 +6,5 @@ export const operatorTabs = [
 ] as const;
 export type OperatorTab = (typeof operatorTabs)[number]['name'];
 
-export const operatorTabOf = (given: unknown): OperatorTab =>
+export const parseOperatorTab = (given: unknown): OperatorTab =>
   operatorTabs.find(({ name }) => name === given)?.name ?? 'fleet';

@@ -2,10 +2,10 @@
 import { Alert, Stack, Text } from '@mantine/core';
 import { Fragment } from 'react';
 import type { HookAnswer, TraceStep } from '../rest/session-api.ts';
-import { HeadedTable } from '../shell/headed-table.tsx';
-import { Payload } from '../shell/payload.tsx';
-import { StateMark, type Tone } from '../shell/state-mark.tsx';
-import { visibleJson, visibleText } from '../style/visible-text.ts';
+import { DataTable } from '../shell/data-table.tsx';
+import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { escapeText, formatJson } from '../style/untrusted-text.ts';
 
 const TONES: Readonly<Record<string, Tone>> = { changed: 'good', unchanged: 'quiet', cancelled: 'fair' };
 const TITLES = ['Plugin', 'Outcome', 'Took'];
@@ -15,7 +15,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
     <Stack gap="sm" role="status">
       {answer.action === 'cancel' ? (
         <Alert color="yellow" title={`${answer.cancelledBy} stopped it`} className="foreign">
-          {visibleText(answer.reason ?? '')}
+          {escapeText(answer.reason ?? '')}
         </Alert>
       ) : null}
       {answer.trace.length === 0 ? (
@@ -23,7 +23,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
           No running plugin has this hook: it went through unchanged.
         </Text>
       ) : (
-        <HeadedTable
+        <DataTable
           label="Links of the chain"
           titles={TITLES}
           rows={answer.trace.map(rowOf)}
@@ -31,7 +31,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
           staysTable
         />
       )}
-      <Payload>{visibleJson(answer.context)}</Payload>
+      <PreformattedText>{formatJson(answer.context)}</PreformattedText>
     </Stack>
   );
 }
@@ -40,10 +40,10 @@ function rowOf({ installationId, slug, ms, outcome, reason }: TraceStep) {
   const cells = [
     slug,
     <Fragment key="outcome">
-      <StateMark tone={TONES[outcome] ?? 'bad'}>{outcome}</StateMark>
+      <StatusDot tone={TONES[outcome] ?? 'bad'}>{outcome}</StatusDot>
       {reason ? (
         <Text size="xs" className="foreign">
-          {visibleText(reason)}
+          {escapeText(reason)}
         </Text>
       ) : null}
     </Fragment>,

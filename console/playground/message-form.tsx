@@ -1,8 +1,8 @@
 /** A message goes through `inboundMessage`, and what is left of it into the transcript. */
 import { Button, Group, Stack, TextInput } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { callSessions, type HookAnswer } from '../rest/session-api.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ChainTrace } from './chain-trace.tsx';
 
 export function MessageForm({ path }: { readonly path: string }) {

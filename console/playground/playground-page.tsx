@@ -3,28 +3,28 @@ import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
 import { IconMessages } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { callSessions, type Page, type Session } from '../rest/session-api.ts';
-import { Nothing } from '../shell/nothing.tsx';
-import { PageHead } from '../shell/page-head.tsx';
+import { useAction } from '../rest/use-action.ts';
+import { EmptyState } from '../shell/empty-state.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
-import { Pages } from '../shell/pages.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { PagedList } from '../shell/paged-list.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
 export function PlaygroundPage() {
   return (
     <Stack>
-      <PageHead
+      <PageHeader
         title="Playground"
         said="Open a session and see what your plugins make of messages, prompts and tool calls."
       />
       <NewSession />
-      <Pages
+      <PagedList
         of={['sessions']}
         read={(cursor) =>
           callSessions<Page<Session>>('GET', `/sessions${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`)
         }
-        none={<Nothing icon={IconMessages}>There is no session yet. Open the first one above.</Nothing>}
+        none={<EmptyState icon={IconMessages}>There is no session yet. Open the first one above.</EmptyState>}
       >
         {(items) =>
           items.map(({ id, agentName, agentId }) => (
@@ -40,16 +40,16 @@ export function PlaygroundPage() {
                   c="var(--mantine-color-text)"
                   className="foreign entry-link"
                 >
-                  {visibleText(agentName)}
+                  {escapeText(agentName)}
                 </PageLink>
                 <Text size="xs" c="dimmed" ff="monospace" className="foreign">
-                  {visibleText(agentId)} · {id}
+                  {escapeText(agentId)} · {id}
                 </Text>
               </Group>
             </Card>
           ))
         }
-      </Pages>
+      </PagedList>
     </Stack>
   );
 }

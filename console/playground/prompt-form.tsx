@@ -1,8 +1,8 @@
 /** A system prompt goes through `systemPrompt`, as before every model call. */
 import { Button, Group, Stack, Textarea } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { callSessions, type HookAnswer } from '../rest/session-api.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ChainTrace } from './chain-trace.tsx';
 
 export function PromptForm({ path }: { readonly path: string }) {

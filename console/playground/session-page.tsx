@@ -2,15 +2,15 @@
 import { Button, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
-import { useAction } from '../rest/action.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions, type Message, type Page, type Session } from '../rest/session-api.ts';
+import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
-import { Mono } from '../shell/mono.tsx';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { PageHead } from '../shell/page-head.tsx';
-import { Part } from '../shell/part.tsx';
-import { visibleText } from '../style/visible-text.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { Monospace } from '../shell/monospace.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
+import { Section } from '../shell/section.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { MessageForm } from './message-form.tsx';
 import { PromptForm } from './prompt-form.tsx';
 import { ToolForm } from './tool-form.tsx';
@@ -22,32 +22,32 @@ export function SessionPage() {
   const { id } = useParams({ from: '/playground/$id' });
   const path = `/sessions/${encodeURIComponent(id)}`;
   const session = useQuery({ queryKey: ['sessions', id], queryFn: () => callSessions<Session>('GET', path) });
-  if (session.error) return <PageFailure error={session.error} reset={() => void session.refetch()} />;
+  if (session.error) return <ErrorAlert error={session.error} reset={() => void session.refetch()} />;
   if (!session.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <Stack gap="lg">
-      <PageHead title={visibleText(session.data.agentName)} said={<Mono>{id}</Mono>}>
+      <PageHeader title={escapeText(session.data.agentName)} said={<Monospace>{id}</Monospace>}>
         <SessionButtons path={path} />
-      </PageHead>
+      </PageHeader>
       <Grid gap="md">
         <Grid.Col span={{ base: 12, lg: 7 }}>
           <Stack>
-            <Part title="Transcript">
+            <Section title="Transcript">
               <Transcript id={id} path={path} />
-            </Part>
-            <Part title="A message arrives">
+            </Section>
+            <Section title="A message arrives">
               <MessageForm path={path} />
-            </Part>
+            </Section>
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 5 }}>
           <Stack>
-            <Part title="The system prompt">
+            <Section title="The system prompt">
               <PromptForm path={path} />
-            </Part>
-            <Part title="Tools">
+            </Section>
+            <Section title="Tools">
               <ToolForm path={path} />
-            </Part>
+            </Section>
           </Stack>
         </Grid.Col>
       </Grid>
@@ -88,7 +88,7 @@ function Transcript({ id, path }: { readonly id: string; readonly path: string }
     queryFn: () => callSessions<Page<Message>>('GET', `${path}/messages?limit=${SHOWN}`),
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error) return <PageFailure error={found.error} />;
+  if (found.error) return <ErrorAlert error={found.error} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
   if (found.data.items.length === 0) return <Text c="dimmed">Nothing is said yet.</Text>;
   return (
@@ -99,7 +99,7 @@ function Transcript({ id, path }: { readonly id: string; readonly path: string }
           <Text size="xs" c="dimmed">
             {role}
           </Text>
-          <div className="foreign">{visibleText(text)}</div>
+          <div className="foreign">{escapeText(text)}</div>
         </li>
       ))}
     </ol>

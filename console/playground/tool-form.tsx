@@ -3,12 +3,12 @@
 import { Button, Group, NativeSelect, Skeleton, Stack, Text, Textarea } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { useAction } from '../rest/action.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions, type Page, type Tool } from '../rest/session-api.ts';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { Payload } from '../shell/payload.tsx';
-import { visibleJson, visibleText } from '../style/visible-text.ts';
+import { useAction } from '../rest/use-action.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { escapeText, formatJson } from '../style/untrusted-text.ts';
 
 export function ToolForm({ path }: { readonly path: string }) {
   const tools = useQuery({
@@ -16,7 +16,7 @@ export function ToolForm({ path }: { readonly path: string }) {
     queryFn: () => callSessions<Page<Tool>>('GET', `${path}/tools`),
     refetchInterval: FOLLOW_MS,
   });
-  if (tools.error) return <PageFailure error={tools.error} />;
+  if (tools.error) return <ErrorAlert error={tools.error} />;
   if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
   if (tools.data.items.length === 0) return <Text>No running plugin brings a tool.</Text>;
   return <CallForm path={path} tools={tools.data.items} />;
@@ -40,7 +40,7 @@ function CallForm({ path, tools }: { readonly path: string; readonly tools: read
       <Stack gap="sm">
         <NativeSelect
           label="Tool"
-          description={visibleText(tool?.description ?? '')}
+          description={escapeText(tool?.description ?? '')}
           value={tool?.name ?? ''}
           onChange={(event) => setChosen(event.currentTarget.value)}
           data={tools.map(({ name }) => name)}
@@ -58,7 +58,7 @@ function CallForm({ path, tools }: { readonly path: string; readonly tools: read
             Call the tool
           </Button>
         </Group>
-        {call.data === undefined ? null : <Payload role="status">{visibleJson(call.data)}</Payload>}
+        {call.data === undefined ? null : <PreformattedText role="status">{formatJson(call.data)}</PreformattedText>}
       </Stack>
     </form>
   );

@@ -35,7 +35,7 @@ export const rest = createClient<paths>({
 rest.use(signed);
 
 /** The body of an answer that has one. */
-export async function bodyOf<T>(call: Promise<{ data?: T }>): Promise<T> {
+export async function readBody<T>(call: Promise<{ data?: T }>): Promise<T> {
   const { data } = await call;
   if (data === undefined) throw new Error('The service answered nothing.');
   return data;

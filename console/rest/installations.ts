@@ -1,6 +1,6 @@
 /** Installations, followed while a page shows them. */
 import { useQuery } from '@tanstack/react-query';
-import { bodyOf, rest } from './client.ts';
+import { readBody, rest } from './client.ts';
 import type { components } from './schema.d.ts';
 
 export type Installation = components['schemas']['Installation'];
@@ -12,14 +12,14 @@ const ALL = 1_000;
 export const useInstallations = () =>
   useQuery({
     queryKey: ['installations'],
-    queryFn: () => bodyOf(rest.GET('/installations', { params: { query: { limit: ALL } } })),
+    queryFn: () => readBody(rest.GET('/installations', { params: { query: { limit: ALL } } })),
     refetchInterval: FOLLOW_MS,
   });
 
 export const useInstallation = (id: string) =>
   useQuery({
     queryKey: ['installations', id],
-    queryFn: () => bodyOf(rest.GET('/installations/{id}', { params: { path: { id } } })),
+    queryFn: () => readBody(rest.GET('/installations/{id}', { params: { path: { id } } })),
     refetchInterval: FOLLOW_MS,
   });
 
@@ -31,5 +31,5 @@ export const useInstallation = (id: string) =>
 export const useEntry = (slug: string, since: string | null = null) =>
   useQuery({
     queryKey: ['marketplace', 'entry', slug, since],
-    queryFn: () => bodyOf(rest.GET('/marketplace/{slug}', { params: { path: { slug } } })),
+    queryFn: () => readBody(rest.GET('/marketplace/{slug}', { params: { path: { slug } } })),
   });

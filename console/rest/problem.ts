@@ -18,7 +18,7 @@ export class Problem extends Error {
 }
 
 /** What to tell the user of any failure. */
-export function sentenceOf(error: unknown): string {
+export function getErrorMessage(error: unknown): string {
   if (error instanceof Problem) return error.message;
   if (error instanceof TypeError) return 'The service cannot be reached. Check that it runs and that you are online.';
   return error instanceof Error ? error.message : 'Something went wrong.';

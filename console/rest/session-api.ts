@@ -1,6 +1,6 @@
 /** The session API, as far as the console uses it: sessions, their messages, hooks and tools. */
 import { readToken, setToken } from '../sign-in/token.ts';
-import { bodyOf, readProblem, rest } from './client.ts';
+import { readBody, readProblem, rest } from './client.ts';
 
 export interface Session {
   readonly id: string;
@@ -40,7 +40,7 @@ export interface Page<Item> {
 let address: Promise<string> | null = null;
 
 async function readAddress(): Promise<string> {
-  const { sessionApiUrl } = await bodyOf(rest.GET('/sign-in'));
+  const { sessionApiUrl } = await readBody(rest.GET('/sign-in'));
   if (sessionApiUrl === null) throw new Error('The service does not say where its session API is.');
   return sessionApiUrl.replace(/\/$/, '');
 }

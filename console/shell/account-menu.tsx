@@ -10,7 +10,7 @@ import {
   IconUserCircle,
 } from '@tabler/icons-react';
 import { useMe } from '../rest/me.ts';
-import { queries } from '../rest/queries.ts';
+import { queryClient } from '../rest/query-client.ts';
 import { setToken } from '../sign-in/token.ts';
 
 /** @param wide over the whole width, as at the foot of the places */
@@ -19,7 +19,7 @@ export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
   const { setColorScheme } = useMantineColorScheme();
   const signOut = () => {
     setToken(null);
-    queries.clear();
+    queryClient.clear();
   };
   return (
     <Menu position={wide ? 'top-start' : 'bottom-end'} width={210}>

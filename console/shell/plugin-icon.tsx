@@ -6,22 +6,22 @@ interface Shown {
 }
 
 export function PluginIcon({ slug, name, size = 40 }: Shown) {
-  const hue = hueOf(slug);
+  const hue = computeHue(slug);
   const background = `linear-gradient(145deg, oklch(0.56 0.15 ${hue}), oklch(0.42 0.13 ${(hue + 35) % 360}))`;
   return (
     <span className="plugin-icon" aria-hidden style={{ background, width: size, height: size, fontSize: size * 0.4 }}>
-      {lettersOf(name)}
+      {getInitials(name)}
     </span>
   );
 }
 
-function hueOf(slug: string): number {
+function computeHue(slug: string): number {
   let sum = 0;
   for (const char of slug) sum = (sum * 31 + (char.codePointAt(0) ?? 0)) % 9973;
   return sum % 360;
 }
 
-const lettersOf = (name: string): string =>
+const getInitials = (name: string): string =>
   name
     .split(/\s+/)
     .slice(0, 2)

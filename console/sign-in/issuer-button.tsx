@@ -3,7 +3,7 @@ import { Alert, Button, Loader, Stack, Text } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useRouter } from '@tanstack/react-router';
 import { useEffect } from 'react';
-import { sentenceOf } from '../rest/problem.ts';
+import { getErrorMessage } from '../rest/problem.ts';
 import type { IssuerFacts } from './issuer.ts';
 import { RETURN_PATH } from './return-path.ts';
 
@@ -14,11 +14,11 @@ export function IssuerButton({ facts }: { readonly facts: IssuerFacts }) {
   const leave = useMutation({
     mutationFn: async () => {
       const here = isBack() ? '/' : location.pathname + location.search;
-      await (await import('./issuer.ts')).goToIssuer(facts, here);
+      await (await import('./issuer.ts')).redirectToIssuer(facts, here);
     },
   });
   const { mutate: comeBack, ...back } = useMutation({
-    mutationFn: async () => (await import('./issuer.ts')).takeAnswer(facts),
+    mutationFn: async () => (await import('./issuer.ts')).finishSignIn(facts),
     onSuccess: (before) => router.history.replace(before),
   });
   useEffect(() => {
@@ -34,7 +34,7 @@ export function IssuerButton({ facts }: { readonly facts: IssuerFacts }) {
       {error ? (
         <Alert color="red" role="alert" title="You are not signed in">
           <Text size="sm" className="foreign">
-            {sentenceOf(error)}. Try again; if it goes on, tell whoever runs the service.
+            {getErrorMessage(error)}. Try again; if it goes on, tell whoever runs the service.
           </Text>
         </Alert>
       ) : null}

@@ -17,7 +17,7 @@ let answer: Promise<string> | null = null;
  *
  * @param here where the user shall be afterwards
  */
-export const goToIssuer = (facts: IssuerFacts, here: string): Promise<void> =>
+export const redirectToIssuer = (facts: IssuerFacts, here: string): Promise<void> =>
   managerOf(facts).signinRedirect({ state: here });
 
 /**
@@ -26,7 +26,7 @@ export const goToIssuer = (facts: IssuerFacts, here: string): Promise<void> =>
  * @returns where the user was before
  * @throws Error where the issuer refused, or where nobody here had asked it
  */
-export function takeAnswer(facts: IssuerFacts): Promise<string> {
+export function finishSignIn(facts: IssuerFacts): Promise<string> {
   answer ??= exchange(facts);
   return answer;
 }

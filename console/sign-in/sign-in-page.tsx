@@ -1,16 +1,16 @@
 /** Signing in: with the issuer that the operator named; without one by the link that `npm start` prints, or a token. */
 import { Anchor, Center, Code, Group, Paper, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { bodyOf, rest } from '../rest/client.ts';
-import { PageFailure } from '../shell/page-failure.tsx';
-import { documentation } from '../shell/places.ts';
+import { readBody, rest } from '../rest/client.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { documentation } from '../shell/navigation.ts';
 import { IssuerButton } from './issuer-button.tsx';
 import { TokenForm } from './token-form.tsx';
 
 export function SignInPage() {
   const facts = useQuery({
     queryKey: ['sign-in'],
-    queryFn: () => bodyOf(rest.GET('/sign-in')),
+    queryFn: () => readBody(rest.GET('/sign-in')),
     staleTime: Number.POSITIVE_INFINITY,
   });
   return (
@@ -22,7 +22,7 @@ export function SignInPage() {
             <Title order={1}>Sign in to Bulkhead</Title>
           </Group>
           {facts.isPending ? <Skeleton height={120} aria-label="Loading" /> : null}
-          {facts.error ? <PageFailure error={facts.error} reset={() => void facts.refetch()} /> : null}
+          {facts.error ? <ErrorAlert error={facts.error} reset={() => void facts.refetch()} /> : null}
           {facts.data?.oidc ? <IssuerButton facts={facts.data.oidc} /> : null}
           {facts.data?.oidc === null ? <ByToken /> : null}
           <Anchor href={documentation.href}>{documentation.label}</Anchor>

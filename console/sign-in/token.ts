@@ -13,13 +13,13 @@ export function setToken(next: string | null): void {
 }
 
 /** For `useSyncExternalStore`. */
-export function onToken(listener: () => void): () => void {
+export function subscribeToToken(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
 /** Takes the token of a sign-in link (`#token=…`) and removes it from the address, so that it is in no history. */
-export function takeTokenFromAddress(): void {
+export function readTokenFromAddress(): void {
   const given = new URLSearchParams(location.hash.slice(1)).get('token');
   if (given === null) return;
   setToken(given);

@@ -2,12 +2,12 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { keepBuilt } from '../../console/built-folder.ts';
+import { buildIfStale } from '../../console/built-folder.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
 t.test('a built folder can be read by everybody', async (t) => {
   const dist = join(await temporaryFolder(t), 'dist');
-  await keepBuilt(dist, 'sources', async (outDir) => writeFileSync(join(outDir, 'index.html'), 'page'));
+  await buildIfStale(dist, 'sources', async (outDir) => writeFileSync(join(outDir, 'index.html'), 'page'));
   t.equal(statSync(dist).mode & 0o777, 0o755);
   t.equal(statSync(join(dist, 'index.html')).mode & 0o444, 0o444);
 });

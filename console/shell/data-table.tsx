@@ -12,7 +12,7 @@ interface Rows {
   readonly staysTable?: boolean;
 }
 
-export function HeadedTable({ label, titles, rows, numeric = [], staysTable = false }: Rows) {
+export function DataTable({ label, titles, rows, numeric = [], staysTable = false }: Rows) {
   const sideOf = (title: string | undefined) => ({
     'data-numeric': title !== undefined && numeric.includes(title) ? '' : undefined,
   });

@@ -5,7 +5,7 @@ const FILES_MAX = 10_000;
 type Located = File & { path?: string };
 
 /** @returns the files; one out of a folder has its path there as `path` */
-export async function filesOfDrop(transfer: DataTransfer): Promise<File[]> {
+export async function readDroppedFiles(transfer: DataTransfer): Promise<File[]> {
   // The entries are gone after the first wait.
   const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const found: File[] = [];

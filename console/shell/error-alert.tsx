@@ -1,18 +1,18 @@
 /** A page or a part of one that could not be had: what is wrong, and the button that tries again. */
 import { Alert, Button, Stack, Text } from '@mantine/core';
 import { IconAlertTriangle } from '@tabler/icons-react';
-import { Problem, sentenceOf } from '../rest/problem.ts';
+import { getErrorMessage, Problem } from '../rest/problem.ts';
 
 interface Failed {
   readonly error: unknown;
   readonly reset?: () => void;
 }
 
-export function PageFailure({ error, reset }: Failed) {
+export function ErrorAlert({ error, reset }: Failed) {
   return (
     <Alert color="red" variant="light" role="alert" title="This did not work" icon={<IconAlertTriangle aria-hidden />}>
       <Stack gap="xs" align="flex-start">
-        <Text className="foreign">{sentenceOf(error)}</Text>
+        <Text className="foreign">{getErrorMessage(error)}</Text>
         {error instanceof Problem ? (
           <Text size="sm">Whoever runs the service finds the cause under {error.body.requestId}.</Text>
         ) : null}

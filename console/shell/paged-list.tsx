@@ -2,8 +2,8 @@
 import { Button, Skeleton, Stack } from '@mantine/core';
 import { type InfiniteData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { Nothing } from './nothing.tsx';
-import { PageFailure } from './page-failure.tsx';
+import { EmptyState } from './empty-state.tsx';
+import { ErrorAlert } from './error-alert.tsx';
 
 interface Page<Item> {
   readonly items: readonly Item[];
@@ -19,7 +19,7 @@ interface Listed<Item> {
   readonly children: (items: Item[]) => ReactNode;
 }
 
-export function Pages<Item>({ of, read, every, none, children }: Listed<Item>) {
+export function PagedList<Item>({ of, read, every, none, children }: Listed<Item>) {
   const found = useInfiniteQuery<Page<Item>, Error, InfiniteData<Page<Item>>, QueryKey, string>({
     queryKey: of,
     queryFn: ({ pageParam }) => read(pageParam === '' ? undefined : pageParam),
@@ -27,10 +27,10 @@ export function Pages<Item>({ of, read, every, none, children }: Listed<Item>) {
     getNextPageParam: ({ nextCursor }) => nextCursor,
     refetchInterval: every ?? false,
   });
-  if (found.error) return <PageFailure error={found.error} reset={() => void found.refetch()} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
-  if (items.length === 0) return typeof none === 'string' ? <Nothing>{none}</Nothing> : none;
+  if (items.length === 0) return typeof none === 'string' ? <EmptyState>{none}</EmptyState> : none;
   return (
     <Stack>
       {children(items)}

@@ -1,8 +1,8 @@
 /** A change that the user asks for: done at the service, then everything on the page is read again. */
 import { notifications } from '@mantine/notifications';
 import { type UseMutationResult, useMutation } from '@tanstack/react-query';
-import { sentenceOf } from './problem.ts';
-import { queries } from './queries.ts';
+import { getErrorMessage } from './problem.ts';
+import { queryClient } from './query-client.ts';
 
 /** A refusal is read longer than a confirmation, milliseconds. */
 const REFUSAL_MS = 12_000;
@@ -18,7 +18,7 @@ export function useAction<Input, Output>(
       if (done !== null) notifications.show({ message: done });
     },
     onError: (error) =>
-      notifications.show({ color: 'red', title: 'Not done', message: sentenceOf(error), autoClose: REFUSAL_MS }),
-    onSettled: () => queries.invalidateQueries(),
+      notifications.show({ color: 'red', title: 'Not done', message: getErrorMessage(error), autoClose: REFUSAL_MS }),
+    onSettled: () => queryClient.invalidateQueries(),
   });
 }

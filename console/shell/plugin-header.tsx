@@ -1,7 +1,7 @@
 /** The top of a page about one plugin: its sign, its name, what is said under it, and what can be done with it. */
 import { Group, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { visibleText } from '../style/visible-text.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 import { PluginIcon } from './plugin-icon.tsx';
 
 interface Shown {
@@ -12,14 +12,14 @@ interface Shown {
   readonly actions: ReactNode;
 }
 
-export function PluginHead({ of: { slug, displayName }, iconSize = 52, children, actions }: Shown) {
+export function PluginHeader({ of: { slug, displayName }, iconSize = 52, children, actions }: Shown) {
   return (
     <div className="page-head">
       <Group wrap="nowrap" gap="md" align="flex-start">
         <PluginIcon slug={slug} name={displayName} size={iconSize} />
         <div>
           <Title order={1} className="foreign">
-            {visibleText(displayName)}
+            {escapeText(displayName)}
           </Title>
           {children}
         </div>

@@ -2,17 +2,17 @@
 import { Button, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
 import type { Ref } from 'react';
 import { type OnPlace, PublishFaults } from './publish-faults.tsx';
-import type { Sending } from './use-sending.ts';
+import type { Publishing } from './use-publishing.ts';
 
 interface Shown {
-  readonly sending: Sending;
+  readonly publishing: Publishing;
   readonly onPlace?: OnPlace;
   /** The first field. */
   readonly first?: Ref<HTMLInputElement>;
 }
 
-export function SendButtons({ sending, onPlace, first }: Shown) {
-  const { semVer, setSemVer, part, publish, draft, canPublish, canSave } = sending;
+export function PublishButtons({ publishing, onPlace, first }: Shown) {
+  const { semVer, setSemVer, part, publish, draft, canPublish, canSave } = publishing;
   const error = publish.error ?? draft.error;
   return (
     <Stack>

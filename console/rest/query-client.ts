@@ -5,7 +5,7 @@ import { Problem } from './problem.ts';
 /** A read that failed for want of the service is tried again this often; a refusal never is. */
 const RETRIES = 2;
 
-export const queries = new QueryClient({
+export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2_000,

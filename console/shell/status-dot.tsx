@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 
 export type Tone = 'good' | 'fair' | 'bad' | 'quiet';
 
-export function StateMark({ tone, children }: { readonly tone: Tone; readonly children: ReactNode }) {
+export function StatusDot({ tone, children }: { readonly tone: Tone; readonly children: ReactNode }) {
   return (
     <span className="mark" data-tone={tone}>
       <span>{children}</span>

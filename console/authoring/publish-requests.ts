@@ -1,5 +1,5 @@
 /** A package on its way to the service: as a version, or as the draft. */
-import { bodyOf, rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import { upload } from '../rest/upload.ts';
 import type { Dropped } from './package-files.ts';
 
@@ -27,5 +27,5 @@ export async function publishVersion(
 export async function saveDraft(id: string, dropped: Dropped | null) {
   if (dropped === null || 'zip' in dropped) throw new Error('A draft is saved from a folder, not from a zip.');
   const body = { files: [...dropped.files] };
-  return bodyOf(rest.POST('/plugins/{id}/draft', { params: { path: { id } }, body }));
+  return readBody(rest.POST('/plugins/{id}/draft', { params: { path: { id } }, body }));
 }

@@ -5,12 +5,12 @@ import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useSyncExternalStore } from 'react';
 import { useMe } from '../rest/me.ts';
 import { SignInPage } from '../sign-in/sign-in-page.tsx';
-import { onToken, readToken } from '../sign-in/token.ts';
+import { readToken, subscribeToToken } from '../sign-in/token.ts';
 import { AccountMenu } from './account-menu.tsx';
-import { documentation, operatorPlaces, places } from './places.ts';
+import { documentation, operatorPlaces, places } from './navigation.ts';
 
-export function Frame() {
-  const token = useSyncExternalStore(onToken, readToken);
+export function AppFrame() {
+  const token = useSyncExternalStore(subscribeToToken, readToken);
   return token === null ? <SignInPage /> : <SignedIn />;
 }
 

@@ -11,7 +11,7 @@ const LINE_END = Number.MAX_SAFE_INTEGER;
 const uriOf = (path: string): Uri => Uri.from({ scheme: 'file', path: `/plugin/${path}` });
 
 /** The file's model; made with this text where there is none yet. */
-export function modelOf({ path, contentText }: TextFile): editor.ITextModel {
+export function getModel({ path, contentText }: TextFile): editor.ITextModel {
   const uri = uriOf(path);
   return editor.getModel(uri) ?? editor.createModel(contentText, languageOf(path), uri);
 }
@@ -21,7 +21,7 @@ export function syncModels(files: readonly TextFile[]): void {
   const wanted = new Set(files.map(({ path }) => uriOf(path).toString()));
   for (const model of editor.getModels()) if (!wanted.has(model.uri.toString())) model.dispose();
   for (const file of files) {
-    const model = modelOf(file);
+    const model = getModel(file);
     if (model.getValue() !== file.contentText) model.setValue(file.contentText);
   }
 }
@@ -35,7 +35,7 @@ export function markFaults(files: readonly TextFile[], faults: readonly Fault[])
         ...{ severity: MarkerSeverity.Error, message, startLineNumber: line, endLineNumber: line },
         ...{ startColumn: column ?? 1, endColumn: column === undefined ? LINE_END : column + 1 },
       }));
-    editor.setModelMarkers(modelOf(file), OWNER, markers);
+    editor.setModelMarkers(getModel(file), OWNER, markers);
   }
 }
 

@@ -4,20 +4,20 @@ import type { components } from '../rest/schema.d.ts';
 
 export type Fields = components['schemas']['ConfigurationFields'];
 export type Values = Readonly<Record<string, string>>;
-export interface Filled {
+export interface FormValues {
   readonly settings: Values;
   /** Only what is new: a secret never comes back. */
   readonly secrets: Values;
 }
 
 /** The form as it opens: what is set, else the defaults. */
-export function filledFrom(fields: Fields, stored: Values): Filled {
+export function createFormValues(fields: Fields, stored: Values): FormValues {
   const settings = fields.settings.map((field) => [field.name, stored[field.name] ?? field.default ?? '']);
   return { settings: Object.fromEntries(settings), secrets: {} };
 }
 
 /** Saves what differs from `stored`; without a difference nothing is sent */
-export async function saveConfiguration(id: string, filled: Filled, stored: Values): Promise<void> {
+export async function saveConfiguration(id: string, filled: FormValues, stored: Values): Promise<void> {
   // An empty field is no value: the plugin's default holds.
   const changed = Object.entries(filled.settings).filter(([name, value]) => value !== (stored[name] ?? ''));
   const settings = Object.fromEntries(changed.map(([name, value]) => [name, value === '' ? null : value]));

@@ -1,7 +1,7 @@
 /** A few figures that are read at a glance. */
 import type { ReactNode } from 'react';
 
-export function Figures({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
+export function StatList({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
   return (
     <dl className="figures">
       {rows.map(([name, value]) => (

@@ -1,7 +1,7 @@
 /** Names and what they stand for, as a description list. */
 import type { ReactNode } from 'react';
 
-export function Facts({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
+export function DescriptionList({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
   return (
     <dl className="facts">
       {rows.map(([name, value]) => (

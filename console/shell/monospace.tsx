@@ -2,7 +2,7 @@
 import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-export function Mono({ children }: { readonly children: ReactNode }) {
+export function Monospace({ children }: { readonly children: ReactNode }) {
   return (
     <Text span fz="0.75rem" ff="monospace" className="foreign">
       {children}

@@ -10,7 +10,7 @@ interface Shown {
   readonly children?: ReactNode;
 }
 
-export function PageHead({ title, said, children }: Shown) {
+export function PageHeader({ title, said, children }: Shown) {
   return (
     <div className="page-head">
       <div>

@@ -9,7 +9,7 @@ interface Shown {
   readonly children: ReactNode;
 }
 
-export function Part({ title, aside, children }: Shown) {
+export function Section({ title, aside, children }: Shown) {
   return (
     <Card withBorder component="section" aria-label={title} className="part">
       <Stack gap="sm">

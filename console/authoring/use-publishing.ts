@@ -1,9 +1,9 @@
 /** A package's way to the service, as a page holds it: under which number, how far it is, what was answered. */
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
-import { queries } from '../rest/queries.ts';
+import { queryClient } from '../rest/query-client.ts';
 import type { Dropped } from './package-files.ts';
-import { publishVersion, saveDraft } from './sending.ts';
+import { publishVersion, saveDraft } from './publish-requests.ts';
 
 interface Sent {
   readonly pluginId: string;
@@ -14,20 +14,20 @@ interface Sent {
   /** Faults are worked off one by one, and stay until the next answer. */
   readonly keepsFaults?: boolean;
 }
-export type Sending = ReturnType<typeof useSending>;
+export type Publishing = ReturnType<typeof usePublishing>;
 
-export function useSending({ pluginId, dropped, onAnswer, keepsFaults = false }: Sent) {
+export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false }: Sent) {
   const [semVer, setSemVer] = useState('');
   const [part, setPart] = useState(0);
   const publish = useMutation({
     mutationFn: () => publishVersion(pluginId, semVer.trim(), dropped, setPart),
     onSettled: (_none, refusal) => onAnswer?.(refusal),
-    onSuccess: () => queries.invalidateQueries(),
+    onSuccess: () => queryClient.invalidateQueries(),
   });
   const draft = useMutation({
     mutationFn: () => saveDraft(pluginId, dropped),
     onSettled: (_saved, refusal) => onAnswer?.(refusal),
-    onSuccess: () => queries.invalidateQueries(),
+    onSuccess: () => queryClient.invalidateQueries(),
   });
   const forget = useEffectEvent(() => {
     for (const sent of [publish, draft]) if (!(keepsFaults && sent.isError)) sent.reset();

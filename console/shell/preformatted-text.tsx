@@ -1,7 +1,7 @@
 /** Text of strangers in its own lines, scrolled where it is long: by keyboard, too. */
 import type { ComponentPropsWithoutRef } from 'react';
 
-export function Payload(props: ComponentPropsWithoutRef<'pre'>) {
+export function PreformattedText(props: ComponentPropsWithoutRef<'pre'>) {
   // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
   return <pre {...props} className="payload foreign" tabIndex={0} />;
 }

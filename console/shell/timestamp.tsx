@@ -4,16 +4,16 @@ import type { ReactNode } from 'react';
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 
-export function shortMoment(at: string): string {
+export function formatTimestamp(at: string): string {
   const date = new Date(at);
   return (date.toDateString() === new Date().toDateString() ? CLOCK : FULL).format(date);
 }
 
-export function Moment({ at, none = '–' }: { readonly at: string | null; readonly none?: string }): ReactNode {
+export function Timestamp({ at, none = '–' }: { readonly at: string | null; readonly none?: string }): ReactNode {
   if (at === null) return none;
   return (
     <time dateTime={at} title={FULL.format(new Date(at))}>
-      {shortMoment(at)}
+      {formatTimestamp(at)}
     </time>
   );
 }

@@ -9,7 +9,7 @@ interface Shown {
   readonly children: ReactNode;
 }
 
-export function Nothing({ icon: Icon = IconInbox, children }: Shown) {
+export function EmptyState({ icon: Icon = IconInbox, children }: Shown) {
   return (
     <Stack className="nothing" align="center" gap="sm">
       <span className="nothing-icon">
