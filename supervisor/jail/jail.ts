@@ -120,6 +120,8 @@ export function makeJail(options: JailOptions): Jail {
     : [...bareLauncher(), executable, ...flags, programPath];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   const { openFiles, threads, cpuWeight } = { ...limits, ...options };
+  // The inspector's thread has a V8 of its own, with room for compiled code of its own.
+  const reservedMegabytes = inspectable ? 2 * RESERVED_MEGABYTES : RESERVED_MEGABYTES;
   const watch = watchResident(residentMegabytes * MIB);
   if (walls.os) sweepStuckJails(directory);
   return {
@@ -127,7 +129,7 @@ export function makeJail(options: JailOptions): Jail {
     limiter: limiter.kind,
     spawn() {
       const group = limiter.group({ residentBytes: residentMegabytes * MIB, threads, cpuWeight });
-      const launch = launcher(openFiles, group ? null : RESERVED_MEGABYTES + residentMegabytes);
+      const launch = launcher(openFiles, group ? null : reservedMegabytes + residentMegabytes);
       const spawned = spawnApart({
         ...identity,
         args: ['-c', launch, 'jail', ...command],
