@@ -1,5 +1,5 @@
 /** Packages of this machine's Debian, unpacked without installing them: `deploy/debian-packages.ts` and its script. */
-import { execFile, execFileSync, spawn } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { chmod, copyFile, cp, mkdir, readdir, readlink, realpath, rm, writeFile } from 'node:fs/promises';
@@ -20,12 +20,11 @@ const noApt = !canFetchPackages() && 'this machine has no apt-get';
 const noSources = noApt || (!(await sourcesAnswer()) && 'the apt sources of this machine do not answer');
 t.setTimeout(120_000);
 
-/** Asks for the first index of the machine's own sources, without apt. */
+/** Asks the first of the machine's own sources, without apt. */
 async function sourcesAnswer(): Promise<boolean> {
   if (noApt) return false;
-  const [index = ''] = execFileSync('apt-get', ['indextargets', '--format', '$(REPO_URI)dists/$(RELEASE)/InRelease'], {
-    encoding: 'utf8',
-  }).split('\n');
+  const { stdout } = spawnSync('apt-get', ['update', '--print-uris'], { encoding: 'utf8' });
+  const [, index = ''] = /^'([^']+)'/.exec(stdout) ?? [];
   const answer = await fetch(index, { method: 'HEAD', signal: AbortSignal.timeout(10_000) }).catch(() => null);
   return answer?.ok === true;
 }
