@@ -1,7 +1,8 @@
 /** A real browser for the console's tests and measurements: from npm, so that nothing else need be installed. */
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import chromium from '@sparticuz/chromium';
 import axe, { type AxeResults, type RunOptions } from 'axe-core';
 import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
@@ -29,7 +30,14 @@ const PIECE_CHARS = 160;
 export async function startBrowser(t: Teardown): Promise<Browser> {
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-browser-'));
   const executablePath = process.env[BROWSER_VARIABLE] ?? (await unpackBrowser(folder));
-  const env = { ...process.env, TMPDIR: folder, HOME: folder } as Record<string, string>;
+  const beside = dirname(executablePath);
+  const env = {
+    ...process.env,
+    TMPDIR: folder,
+    HOME: folder,
+    LD_LIBRARY_PATH: join(beside, 'al2023', 'lib'),
+    ...(existsSync('/etc/fonts') ? {} : { FONTCONFIG_PATH: join(beside, 'fonts') }),
+  } as Record<string, string>;
   const browser = await driver.launch({ executablePath, args: ARGUMENTS, headless: true, env });
   t.teardown(async () => {
     await browser.close();
