@@ -1,4 +1,4 @@
-/** Accounts: one per token subject, made when first seen. */
+/** Accounts: one per token subject, created when first seen. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 
@@ -7,7 +7,7 @@ export interface Account {
   /** The token's subject. */
   readonly name: string;
   readonly operator: boolean;
-  /** Set: the account's plugins show its identity. */
+  /** Non-null: an operator verified the account, and its plugins show its identity. */
   readonly verifiedAt: Date | null;
   readonly createdAt: Date;
 }
@@ -15,9 +15,9 @@ export interface Account {
 const COLUMNS = 'id, name, operator, verified_at AS "verifiedAt", created_at AS "createdAt"';
 
 /**
- * Finds the account of a token subject, making it when it is new. Safe to be called for one subject many times at once.
+ * Finds the account of a token subject and creates it if it is new. Safe for concurrent calls.
  *
- * @param name checked before (`userName` of identity.ts)
+ * @param name a validated user name
  */
 export async function findOrCreateAccount(db: Pool | ClientBase, name: string): Promise<Account> {
   const found = await findAccount(db, name);
@@ -27,11 +27,10 @@ export async function findOrCreateAccount(db: Pool | ClientBase, name: string): 
     name,
   ]);
   const made = await findAccount(db, name);
-  if (made === null) throw new Error('an account vanished while it was made');
+  if (made === null) throw new Error('The account was not inserted.');
   return made;
 }
 
-/** Makes an account an operator's, or no longer. */
 export async function setOperator(db: Pool | ClientBase, id: string, operator: boolean): Promise<void> {
   await db.query('UPDATE accounts SET operator = $2 WHERE id = $1', [id, operator]);
 }

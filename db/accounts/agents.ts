@@ -1,4 +1,4 @@
-/** An account's agents, as plugins, runtimes and the console see them. */
+/** The agents of an account. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { z } from 'zod';
@@ -9,22 +9,21 @@ import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool
 import { deleteSessions, lockAccountSessions } from '../sessions/session-removal.ts';
 
 export type AgentRecord = z.infer<typeof agentRecord>;
-/** Whose it is: the account's, and what made it. */
-export interface AgentScope {
+interface AgentScope {
   readonly accountId: string;
-  /** The installation that may change it; null: the account itself. */
+  /** The installation that created the agent and may change it; null: the account itself. */
   readonly madeBy: string | null;
 }
 type Fields = z.infer<typeof agentFields>;
 type Changes = { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
 
-/** Agents an account may have. */
+/** Per account. */
 export const AGENTS_MAX = 200;
-/** All agents of an account, as JSON: what one `host.agents.list` may answer. */
+/** All agents of an account as JSON must fit into one answer of `host.agents.list`. */
 export const AGENTS_BYTES = hostCalls['agents.list'].maxBytes - 2;
 const COLUMNS = 'id, name, instructions, model';
 
-/** The account's agents, oldest first. Two hundred at most, and within `AGENTS_BYTES`. */
+/** Oldest first; not paged, because `AGENTS_MAX` and `AGENTS_BYTES` limit them. */
 export async function listAgents(pool: Pool, accountId: string): Promise<AgentRecord[]> {
   const found = await pool.query<AgentRecord>(`SELECT ${COLUMNS} FROM agents WHERE account_id = $1 ORDER BY id`, [
     accountId,
@@ -32,10 +31,7 @@ export async function listAgents(pool: Pool, accountId: string): Promise<AgentRe
   return found.rows;
 }
 
-/**
- * An agent of this account, kept until the transaction ends: neither its removal nor another one who starts its first chat
- * goes on meanwhile. Another account's is not found.
- */
+/** Locks an agent's row until the transaction ends, against its removal and a concurrent start of its first session. */
 export async function lockAgent(tx: Transaction, accountId: string, id: string): Promise<AgentRecord | null> {
   const found = await tx.query<AgentRecord>(
     `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE`,
@@ -44,35 +40,35 @@ export async function lockAgent(tx: Transaction, accountId: string, id: string):
   return found.rows[0] ?? null;
 }
 
-/** Makes an agent. Null: the account has no room, or the installation is gone. */
+/** Null: the account has reached its limit, or the installation is gone. */
 export function createAgent(
   pool: Pool,
-  of: AgentScope,
+  scope: AgentScope,
   fields: Fields,
   signal?: AbortSignal,
 ): Promise<AgentRecord | null> {
   const { name, instructions = '', model = null } = fields;
-  const made: AgentRecord = { id: randomUUIDv7(), name, instructions, model };
+  const agent: AgentRecord = { id: randomUUIDv7(), name, instructions, model };
   return inTransaction(
     pool,
     async (tx) => {
-      if (!(await hasRoom(tx, of.accountId, made))) return null;
+      if (!(await hasRoom(tx, scope.accountId, agent))) return null;
       const written = await tx.query(
         `INSERT INTO agents (id, account_id, name, instructions, model, made_by, size_bytes)
        SELECT $1, $2, $3, $4, $5, $6, $7
         WHERE $6::text IS NULL OR EXISTS (SELECT 1 FROM installations WHERE id = $6 FOR KEY SHARE)`,
-        [made.id, of.accountId, name, instructions, model, of.madeBy, sizeOf(made)],
+        [agent.id, scope.accountId, name, instructions, model, scope.madeBy, sizeOf(agent)],
       );
-      return written.rowCount === 1 ? made : null;
+      return written.rowCount === 1 ? agent : null;
     },
     signal,
   );
 }
 
-/** Changes an agent. `absent`: the scope made none of this id. `full`: the account has no room for the longer texts. */
+/** `absent`: the scope created no agent of this id. `full`: the account has reached its limit. */
 export function updateAgent(
   pool: Pool,
-  of: AgentScope,
+  scope: AgentScope,
   id: string,
   changes: Changes,
   signal?: AbortSignal,
@@ -82,13 +78,13 @@ export function updateAgent(
     async (tx) => {
       const found = await tx.query<AgentRecord>(
         `SELECT ${COLUMNS} FROM agents WHERE id = $1 AND account_id = $2 AND made_by IS NOT DISTINCT FROM $3`,
-        [id, of.accountId, of.madeBy],
+        [id, scope.accountId, scope.madeBy],
       );
       const before = found.rows[0];
       if (!before) return 'absent';
       const { name = before.name, instructions = before.instructions, model = before.model } = changes;
       const after: AgentRecord = { id, name, instructions, model };
-      if (!(await hasRoom(tx, of.accountId, after))) return 'full';
+      if (!(await hasRoom(tx, scope.accountId, after))) return 'full';
       const written = await tx.query(
         'UPDATE agents SET name = $2, instructions = $3, model = $4, size_bytes = $5, updated_at = now() WHERE id = $1',
         [id, name, instructions, model, sizeOf(after)],
@@ -100,47 +96,49 @@ export function updateAgent(
 }
 
 /**
- * Removes an agent with its chats. False: there is none of this id.
+ * Deletes an agent with its sessions. False: no such agent.
  *
- * @param of whose; with `madeBy` only what that installation made
+ * @param scope with `madeBy`: only an agent which that installation created
  */
 export function deleteAgent(
   pool: Pool,
   queues: Queues,
-  of: { readonly accountId: string; readonly madeBy?: string },
+  scope: { readonly accountId: string; readonly madeBy?: string },
   id: string,
   signal?: AbortSignal,
 ): Promise<boolean> {
   return inTransaction(
     pool,
     async (tx) => {
-      await lockAccountSessions(tx, of.accountId);
+      await lockAccountSessions(tx, scope.accountId);
       const removed = await tx.query(
         'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
-        [id, of.accountId, of.madeBy ?? null],
+        [id, scope.accountId, scope.madeBy ?? null],
       );
       if (removed.rowCount !== 1) return false;
-      await removeChatsWith(tx, queues, of.accountId, [id]);
+      await deleteAgentSessions(tx, queues, scope.accountId, [id]);
       return true;
     },
     signal,
   );
 }
 
-/** Removes the agents that an installation made, with their chats, which the transaction has locked. */
+/**
+ * Deletes the agents that an installation created, with their sessions. The caller must hold `lockAccountSessions`.
+ */
 export async function deleteAgentsOfInstallation(
   tx: Transaction,
   queues: Queues,
-  of: { readonly accountId: string; readonly installationId: string },
+  { accountId, installationId }: { readonly accountId: string; readonly installationId: string },
 ): Promise<void> {
   const removed = await tx.query<{ id: string }>('DELETE FROM agents WHERE made_by = $1 RETURNING id', [
-    of.installationId,
+    installationId,
   ]);
   const ids = removed.rows.map(({ id }) => id);
-  await removeChatsWith(tx, queues, of.accountId, ids);
+  await deleteAgentSessions(tx, queues, accountId, ids);
 }
 
-async function removeChatsWith(
+async function deleteAgentSessions(
   tx: Transaction,
   queues: Queues,
   accountId: string,
@@ -153,7 +151,7 @@ async function removeChatsWith(
   await deleteSessions(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
 }
 
-/** Holds the account's lock until the transaction ends: two must not both see room for one. */
+/** Locks the account's agents, so that concurrent writes cannot exceed the limits together. */
 async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): Promise<boolean> {
   await takeNamedLock(tx, `agents:${accountId}`);
   const used = await tx.query<{ count: number; bytes: number }>(
@@ -165,5 +163,5 @@ async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): 
   return count < AGENTS_MAX && bytes + sizeOf(agent) <= AGENTS_BYTES;
 }
 
-/** In a list: with the comma. */
+/** Size in a JSON list, with the comma. */
 const sizeOf = (agent: AgentRecord): number => Buffer.byteLength(JSON.stringify(agent)) + 1;

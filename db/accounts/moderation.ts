@@ -1,4 +1,4 @@
-/** An operator's word on authors and plugins. Each is recorded with whoever said it. */
+/** Actions of operators on authors and plugins. Each is recorded with the operator's name. */
 import type { Pool } from 'pg';
 import { notifyPluginChanged } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
@@ -6,9 +6,9 @@ import { type Account, setOperator } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';
 
 /**
- * Shows or no longer shows an author's identity on everything they publish.
+ * Verifies an author, or withdraws the verification: the catalog shows the identity of verified authors.
  *
- * @returns false: nobody of that name has signed in yet
+ * @returns false: no account has that name
  */
 export function verifyAuthor(pool: Pool, name: string, verified: boolean, by: string | null = null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
@@ -22,7 +22,7 @@ export function verifyAuthor(pool: Pool, name: string, verified: boolean, by: st
   });
 }
 
-/** Makes an account an operator's. One that is already stays as it is. */
+/** Idempotent. */
 export function appointOperator(pool: Pool, account: Account): Promise<void> {
   return inTransaction(pool, async (tx) => {
     if (account.operator) return;
@@ -33,17 +33,17 @@ export function appointOperator(pool: Pool, account: Account): Promise<void> {
 
 export interface Moderated {
   readonly slug: string;
-  /** Why it is blocked now; null: it is not. */
+  /** Why it is blocked; null: it is not blocked. */
   readonly reason: string | null;
-  /** How many installations that concerns. */
+  /** Number of live installations. */
   readonly installations: number;
 }
 
 /**
- * Takes a plugin out of the catalog and stops all its children, until it is unblocked. Blocking again changes the reason.
+ * Removes a plugin from the catalog and stops all its children until it is unblocked. A second call changes the reason.
  *
- * @param by the account that asks; null: whoever runs this process
- * @returns null: there is no such plugin
+ * @param by the operator's account; null: the user of this process
+ * @returns null: no such plugin
  */
 export function blockPlugin(
   pool: Pool,
@@ -54,7 +54,7 @@ export function blockPlugin(
   return setBlock(pool, slug, reason, by);
 }
 
-/** Lets a plugin run again. One that is not blocked stays as it is. */
+/** Idempotent. */
 export function unblockPlugin(pool: Pool, slug: string, by: string | null = null): Promise<Moderated | null> {
   return setBlock(pool, slug, null, by);
 }

@@ -1,15 +1,15 @@
-/** A record of what operators did: who, when, what, and why. Only added to. */
+/** The append-only record of what operators did, when and why. */
 import { hostname, userInfo } from 'node:os';
 import type { ClientBase, Pool } from 'pg';
 
-export interface NewAction {
+interface NewAction {
   readonly action: string;
   readonly subject: string;
   readonly reason?: string | null;
-  /** The account that asked for it over REST; null: whoever runs this process. */
+  /** The operator's account, over REST; null: the user of this process. */
   readonly by?: string | null;
 }
-export interface OperatorAction {
+interface OperatorAction {
   /** The operating system's user and machine, or the account's name. */
   readonly by: string;
   readonly action: string;
@@ -20,20 +20,20 @@ export interface OperatorAction {
   readonly at: string;
 }
 
-/** Notes an action in the transaction that does it. */
+/** Call it in the transaction of the action. */
 export async function recordAction(
   tx: ClientBase,
   { action, subject, reason = null, by = null }: NewAction,
 ): Promise<void> {
   await tx.query('INSERT INTO operator_actions (by, action, subject, reason) VALUES ($1, $2, $3, $4)', [
-    by === null ? commandUser(process.env.SUDO_USER) : `${by} (console)`,
+    by === null ? describeProcessUser(process.env.SUDO_USER) : `${by} (console)`,
     action,
     subject,
     reason,
   ]);
 }
 
-/** The newest actions first. */
+/** Newest first. */
 export async function listActions(db: ClientBase | Pool, limit: number): Promise<OperatorAction[]> {
   const found = await db.query<Omit<OperatorAction, 'at'> & { at: Date }>(
     'SELECT by, action, subject, reason, at FROM operator_actions ORDER BY id DESC LIMIT $1',
@@ -43,20 +43,20 @@ export async function listActions(db: ClientBase | Pool, limit: number): Promise
 }
 
 /**
- * Whoever runs this process, as `user@machine`.
+ * Returns the user of this process as `user@machine`.
  *
- * @param sudoer who became root to run it
+ * @param sudoer the user who ran it with sudo
  */
-export function commandUser(sudoer: string | undefined): string {
-  const name = sudoer ? `${sudoer} as ${userName()}` : userName();
+function describeProcessUser(sudoer: string | undefined): string {
+  const name = sudoer ? `${sudoer} as ${readUserName()}` : readUserName();
   return `${name}@${hostname()}`;
 }
 
-/** A user id of a container may have no name. */
-function userName(): string {
+function readUserName(): string {
   try {
     return userInfo().username;
   } catch {
+    // In a container, the user id may have no name.
     return `uid ${process.getuid?.() ?? '?'}`;
   }
 }

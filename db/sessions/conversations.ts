@@ -1,10 +1,10 @@
-/** Which session a channel's conversation goes on in. */
+/** Maps the conversations of a channel to sessions. */
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction } from '../postgres/pool.ts';
 import { deleteSessions } from './session-removal.ts';
 
-/** The session of a conversation; null: it has none yet. */
+/** @returns the session id; null: the conversation has none yet */
 export async function findConversation(pool: Pool, channelId: string, key: string): Promise<string | null> {
   const found = await pool.query<{ sessionId: string }>(
     'SELECT session_id AS "sessionId" FROM conversations WHERE channel_id = $1 AND conversation_key = $2',
@@ -13,7 +13,7 @@ export async function findConversation(pool: Pool, channelId: string, key: strin
   return found.rows[0]?.sessionId ?? null;
 }
 
-/** Binds a conversation to a session. False: it has one already. */
+/** False: the conversation has a session already. */
 export async function bindConversation(
   tx: ClientBase,
   conversation: { channelId: string; key: string; sessionId: string },
@@ -25,7 +25,7 @@ export async function bindConversation(
   return made.rowCount === 1;
 }
 
-/** Where a session's replies go. */
+/** Where the replies of a session are sent. */
 export interface ReplyAddress {
   readonly channelId: string;
   readonly conversationKey: string;
@@ -34,7 +34,7 @@ export interface ReplyAddress {
   readonly routingId: string;
 }
 
-/** Where replies of a session go; null: it is no channel's conversation. */
+/** Null: the session does not belong to a channel. */
 export async function findReplyAddress(pool: ClientBase | Pool, sessionId: string): Promise<ReplyAddress | null> {
   const found = await pool.query<ReplyAddress>(
     `SELECT c.id AS "channelId", k.conversation_key AS "conversationKey", c.installation_id AS "installationId",
@@ -45,7 +45,7 @@ export async function findReplyAddress(pool: ClientBase | Pool, sessionId: strin
   return found.rows[0] ?? null;
 }
 
-/** Who answers in a channel, which stays until the transaction ends. Null: it is gone. */
+/** Reads the agent of a channel and locks the channel's row against deletion. Null: the channel was deleted. */
 export async function lockChannelAgent(
   tx: Transaction,
   channelId: string,
@@ -58,7 +58,6 @@ export async function lockChannelAgent(
   return found.rows[0] ?? null;
 }
 
-/** Says who answers in a channel. */
 export async function setChannelAgent(
   tx: ClientBase,
   channelId: string,
@@ -68,21 +67,21 @@ export async function setChannelAgent(
 }
 
 /**
- * Removes the sessions of an installation's channels, or of one of them: the chats go with the connection. The channels
- * are kept until the transaction ends, so that no further one starts; the account's chats are locked already.
+ * Deletes the sessions of an installation's channels, or of one channel. Locks the channels, so that no new session starts.
+ * The caller must hold `lockAccountSessions`.
  */
 export async function deleteChannelSessions(
   tx: Transaction,
   queues: Queues,
-  of: { readonly accountId: string; readonly installationId: string; readonly channelId?: string },
+  owner: { readonly accountId: string; readonly installationId: string; readonly channelId?: string },
 ): Promise<void> {
   const channels = await tx.query<{ id: string }>(
     `SELECT id FROM channels WHERE installation_id = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id FOR UPDATE`,
-    [of.installationId, of.channelId ?? null],
+    [owner.installationId, owner.channelId ?? null],
   );
   const found = await tx.query<{ id: string }>(
     'SELECT session_id AS id FROM conversations WHERE channel_id = ANY ($1) ORDER BY session_id',
     [channels.rows.map(({ id }) => id)],
   );
-  await deleteSessions(tx, queues, { accountId: of.accountId, sessionIds: found.rows.map(({ id }) => id) });
+  await deleteSessions(tx, queues, { accountId: owner.accountId, sessionIds: found.rows.map(({ id }) => id) });
 }

@@ -1,17 +1,16 @@
-/** An account's transcripts read forwards, each message once, in the order their transactions began. */
+/** Reads new messages of an account's sessions, each once, in the order in which their transactions began. */
 import type { Pool } from 'pg';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import type { RowTail } from '../postgres/row-tail.ts';
 import { MESSAGE, MESSAGES_ADDED, type MessageRow, type TranscriptMessage, toMessage } from './sessions.ts';
 
-/** Messages read at once: each may be a megabyte. What a reader that is slow costs in memory. */
-const MESSAGES_AT_ONCE = 10;
+/** Limits the memory of a slow reader: a message may be a megabyte. */
+const BATCH = 10;
 const POSITION = /^(\d{1,19})-(\d{1,18})$/;
 
-/** Whether a text is an id as events have it. */
+/** Whether a text is an event id of this stream. */
 export const isMessagePosition = (text: string): boolean => POSITION.test(text);
 
-/** Subscribes to accounts whose transcripts grew. */
 export function subscribeToMessages(
   listener: Listener,
   onAdded: (accountId: string) => void,
@@ -22,14 +21,14 @@ export function subscribeToMessages(
 
 type Row = MessageRow & { readonly sessionId: string; readonly tx: string; readonly settled: boolean };
 
-/** @param after the last message its reader has; null: start with the next to be added */
+/** @param after the last message that the reader has; null: start with the next new message */
 export async function openSessionTail(pool: Pool, accountId: string, after: string | null): Promise<RowTail> {
   const found = await pool.query<{ horizon: string; next: string }>(
     'SELECT pg_snapshot_xmin(s)::text AS horizon, pg_snapshot_xmax(s)::text AS next FROM pg_current_snapshot() s',
   );
   const { horizon = '0', next = '0' } = found.rows[0] ?? {};
   const [, tx, row] = POSITION.exec(after ?? '') ?? [];
-  // A position of another database (one that was restored) would wait for transactions that are far away.
+  // Ignore positions of another database (before a restore): their transaction ids are in the future.
   const isKnown = tx !== undefined && row !== undefined && BigInt(tx) <= BigInt(next);
   let at = isKnown ? { tx, row } : { tx: horizon, row: '0' };
   return {
@@ -38,11 +37,11 @@ export async function openSessionTail(pool: Pool, accountId: string, after: stri
     },
     async read() {
       const found = await readAfter(pool, accountId, at);
-      // Until no running transaction can still come before them, later ones wait.
+      // A row waits until no running transaction can still commit rows before it.
       const rows = found.filter(({ settled }) => settled);
       const last = rows.at(-1);
       if (last) at = { tx: last.tx, row: last.position };
-      const more = rows.length === MESSAGES_AT_ONCE;
+      const more = rows.length === BATCH;
       return { events: rows.map(asEvent).join(''), more, soon: rows.length < found.length };
     },
   };
@@ -55,7 +54,7 @@ async function readAfter(pool: Pool, accountId: string, at: { tx: string; row: s
        FROM session_messages
       WHERE account_id = $1 AND (session_messages.tx, session_messages.position) > ($2::xid8, $3::bigint)
       ORDER BY session_messages.tx, session_messages.position LIMIT $4`,
-    [accountId, at.tx, at.row, MESSAGES_AT_ONCE],
+    [accountId, at.tx, at.row, BATCH],
   );
   return found.rows;
 }
@@ -63,7 +62,7 @@ async function readAfter(pool: Pool, accountId: string, at: { tx: string; row: s
 function asEvent(row: Row): string {
   const message: TranscriptMessage = toMessage(row);
   const type = row.role === 'notice' ? 'notice' : 'message';
-  // JSON text has no line break.
+  // JSON text contains no line break.
   const data = JSON.stringify({ sessionId: row.sessionId, message });
   return `id: ${row.tx}-${row.position}\nevent: ${type}\ndata: ${data}\n\n`;
 }

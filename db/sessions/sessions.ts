@@ -23,7 +23,7 @@ export interface NewMessage {
   readonly data?: Record<string, unknown> | undefined;
 }
 
-/** Channel of "new messages of this account", never with the messages. */
+/** Notification channel; the payload is the account id. */
 export const MESSAGES_ADDED = 'bulkhead_messages';
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
@@ -35,7 +35,6 @@ const toSession = (row: Row): Session => ({
   clearedAt: row.clearedAt?.toISOString() ?? null,
 });
 
-/** Starts a session. */
 export async function createSession(
   tx: ClientBase | Pool,
   session: { accountId: string; agentId: string; agentName: string; channelId: string | null },
@@ -46,17 +45,17 @@ export async function createSession(
     [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId],
   );
   const row = made.rows[0];
-  if (!row) throw new Error('a session was not written');
+  if (!row) throw new Error('The session was not inserted.');
   return toSession(row);
 }
 
-/** A session by its id, whoever owns it: the caller compares the account. */
+/** Of any account: the caller must check it. */
 export async function findSession(tx: ClientBase | Pool, id: string): Promise<Session | null> {
   const found = await tx.query<Row>(`SELECT ${COLUMNS} FROM sessions WHERE id = $1`, [id]);
   return found.rows[0] ? toSession(found.rows[0]) : null;
 }
 
-/** The newest session of an agent in an account. */
+/** The newest one. */
 export async function findAgentSession(
   pool: ClientBase | Pool,
   accountId: string,
@@ -69,7 +68,7 @@ export async function findAgentSession(
   return found.rows[0] ? toSession(found.rows[0]) : null;
 }
 
-/** An account's sessions, newest first. */
+/** Newest first. */
 export async function pageSessions(
   pool: Pool,
   query: { accountId: string; limit: number; cursor?: string | undefined },
@@ -82,7 +81,7 @@ export async function pageSessions(
   return toPage(found.rows.map(toSession), query.limit, (row) => row.id);
 }
 
-/** Adds to a transcript, in the given order. A message whose id is in it already is not added twice. */
+/** Appends messages in the given order. Skips messages whose id exists already. */
 export async function appendMessages(
   tx: ClientBase | Pool,
   sessionId: string,
@@ -90,7 +89,7 @@ export async function appendMessages(
 ): Promise<TranscriptMessage[]> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
   await tx.query(
-    // Kept, because one that is deleted in the same moment is no fault: it is gone.
+    // The lock makes a concurrent deletion wait, or finds no session; without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data)
@@ -116,7 +115,7 @@ export async function appendMessages(
   return found.rows.map(toMessage);
 }
 
-/** Columns of a message. */
+/** Columns of a `MessageRow`. */
 export const MESSAGE = 'id, role, text, at, data, position::text AS position';
 export interface MessageRow {
   readonly id: string;
@@ -134,18 +133,17 @@ export const toMessage = (row: MessageRow): TranscriptMessage => ({
   ...(row.data === null ? {} : { data: row.data as TranscriptMessage['data'] }),
 });
 
-/** Keeps a session's row until the transaction ends. False: it is gone. */
+/** False: the session was deleted. */
 export async function lockSession(tx: ClientBase, id: string): Promise<boolean> {
   return (await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id])).rows.length > 0;
 }
 
-/** Whether a message of this id is in a transcript. */
 export async function hasMessage(pool: ClientBase | Pool, sessionId: string, id: string): Promise<boolean> {
   const found = await pool.query('SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
   return found.rows.length > 0;
 }
 
-/** A page of a transcript, oldest first. */
+/** Oldest first. */
 export async function pageMessages(
   pool: Pool,
   query: { sessionId: string; limit: number; cursor?: string | undefined },
@@ -159,7 +157,7 @@ export async function pageMessages(
   return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
 }
 
-/** The newest messages, oldest of them first. */
+/** The newest messages, in the order of the transcript. */
 export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {
   const found = await pool.query<MessageRow>(
     `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 ORDER BY session_messages.position DESC LIMIT $2`,
@@ -168,7 +166,6 @@ export async function lastMessages(pool: Pool, sessionId: string, limit: number)
   return found.rows.reverse().map(toMessage);
 }
 
-/** How many messages a transcript holds. */
 export async function countMessages(tx: ClientBase | Pool, sessionId: string): Promise<number> {
   const found = await tx.query<{ count: string }>('SELECT count(*) FROM session_messages WHERE session_id = $1', [
     sessionId,
@@ -176,7 +173,7 @@ export async function countMessages(tx: ClientBase | Pool, sessionId: string): P
   return Number(found.rows[0]?.count ?? 0);
 }
 
-/** Empties a transcript. Answers how many messages went; null when the session is gone. */
+/** Deletes all messages. @returns how many; null: the session was deleted */
 export async function clearSession(tx: ClientBase | Pool, sessionId: string): Promise<number | null> {
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   if (marked.rowCount === 0) return null;
@@ -185,7 +182,7 @@ export async function clearSession(tx: ClientBase | Pool, sessionId: string): Pr
   return removed.rowCount ?? 0;
 }
 
-/** Removes a session with its transcript. False: it was gone. */
+/** False: the session was deleted already. */
 export async function deleteSession(tx: ClientBase | Pool, sessionId: string): Promise<boolean> {
   const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
   await notifySessionChanged(tx, sessionId);
