@@ -1,6 +1,5 @@
 /** What the plugin spent of the operator's models through `host.llm`: today, in all, by model and by day. */
 import { Group, Skeleton, Stack, Text } from '@mantine/core';
-import { IconSparkles } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
@@ -10,6 +9,7 @@ import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Section } from '../shell/section.tsx';
+import { IconSparkles } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Spent = components['schemas']['Usage']['total'];

@@ -1,6 +1,5 @@
 /** The agents that plugins keep in the account: what each is told, which plugin made it, and the way to be rid of it. */
 import { Button, Card, Group, Stack, Text } from '@mantine/core';
-import { IconRobot } from '@tabler/icons-react';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
@@ -10,6 +9,7 @@ import { EmptyState } from '../shell/empty-state.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
+import { IconRobot } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { AgentDetail } from './agent-detail.tsx';
 import { RemoveAgent } from './remove-agent.tsx';
@@ -48,7 +48,7 @@ function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: 
     <Card withBorder component="article" className="row-card">
       <Group wrap="nowrap" gap="sm" align="flex-start">
         <span className="tile" data-tone="quiet">
-          <IconRobot size={18} stroke={1.7} aria-hidden />
+          <IconRobot size={18} stroke={1.7} />
         </span>
         <Stack gap={2} flex={1} miw={0}>
           <Text fw={600} className="foreign">

@@ -1,6 +1,5 @@
 /** The account's own plugins, and the form that makes a new one. */
 import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core';
-import { IconPackage } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
@@ -14,6 +13,7 @@ import { PagedList } from '../shell/paged-list.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { Section } from '../shell/section.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
+import { IconPackage } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 const PAGE = 100;

@@ -1,9 +1,9 @@
 /** Publishing: drop a folder or a zip, give it a number, and read what is wrong where it is wrong. */
 import { Button, FileButton, Group, Stack, Text } from '@mantine/core';
-import { IconPackageImport } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, useState } from 'react';
 import { formatBytes } from '../style/format-bytes.ts';
+import { IconPackageImport } from '../style/icons.tsx';
 import { readDroppedFiles } from './dropped-files.ts';
 import { type Dropped, readDropped } from './package-files.ts';
 import { PublishButtons } from './publish-buttons.tsx';
@@ -36,7 +36,7 @@ function DropPlace({ onFiles, dropped }: DropProps) {
   return (
     <section className="drop-here" aria-label="Package" onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
       <span className="nothing-icon">
-        <IconPackageImport size={22} stroke={1.6} aria-hidden />
+        <IconPackageImport size={22} stroke={1.6} />
       </span>
       <Text className="foreign" fw={500}>
         {dropped === null ? 'Drop the plugin’s folder or a zip of it here.' : saidOf(dropped)}

@@ -1,7 +1,6 @@
 /** What can be installed: searched as one types, page after page. */
 import { Badge, Button, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
-import { IconCheck, IconDownload, IconSearch, IconSearchOff, IconTag } from '@tabler/icons-react';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { readBody, rest } from '../rest/client.ts';
@@ -11,6 +10,7 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { IconCheck, IconDownload, IconSearch, IconSearchOff, IconTag } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { ReachBadges } from './reach-badges.tsx';
 import { VerifiedIcon } from './verified-icon.tsx';
@@ -40,7 +40,7 @@ export function CatalogPage() {
         placeholder="Search by name, what it does, or what its readme says"
         defaultValue={q}
         onChange={(event) => search(event.currentTarget.value)}
-        leftSection={<IconSearch size={18} aria-hidden />}
+        leftSection={<IconSearch size={18} />}
       />
       <Found q={q} />
     </Stack>
@@ -120,12 +120,12 @@ function Foot({ entry: { installCount, latest, tier } }: { readonly entry: Summa
   return (
     <div className="entry-foot">
       <span className="with-icon">
-        <IconDownload size={14} stroke={1.8} aria-hidden />
+        <IconDownload size={14} stroke={1.8} />
         {installCount === 1 ? '1 installation' : `${COUNT.format(installCount)} installations`}
       </span>
       {latest ? (
         <span className="with-icon">
-          <IconTag size={14} stroke={1.8} aria-hidden />
+          <IconTag size={14} stroke={1.8} />
           {latest.semVer}
         </span>
       ) : null}
@@ -136,7 +136,7 @@ function Foot({ entry: { installCount, latest, tier } }: { readonly entry: Summa
 
 function Installed() {
   return (
-    <Badge variant="light" leftSection={<IconCheck size={12} stroke={2.5} aria-hidden />}>
+    <Badge variant="light" leftSection={<IconCheck size={12} stroke={2.5} />}>
       Installed
     </Badge>
   );

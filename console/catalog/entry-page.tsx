@@ -1,6 +1,5 @@
 /** One plugin of the catalog: what it is, what it can reach, what it brings, and the way to install it. */
 import { Alert, Badge, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
-import { IconAlertTriangle, IconCheck, IconClock, IconDownload, IconTag } from '@tabler/icons-react';
 import { useParams } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { useEntry } from '../rest/installations.ts';
@@ -12,6 +11,7 @@ import { PageButton } from '../shell/page-button.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { IconAlertTriangle, IconCheck, IconClock, IconDownload, IconTag } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { DiscoveredList } from './discovered-list.tsx';
 import { InstallButton } from './install-button.tsx';
@@ -96,7 +96,7 @@ function Action({ entry }: { readonly entry: Entry }) {
   return (
     <PageButton
       {...{ to: '/installations/$id', params: { id: entry.installationId }, size: 'md', variant: 'default' }}
-      leftSection={<IconCheck size={18} stroke={2} aria-hidden />}
+      leftSection={<IconCheck size={18} stroke={2} />}
     >
       Installed: open it
     </PageButton>
@@ -112,15 +112,15 @@ function Meta({ entry }: { readonly entry: Entry }) {
         {author.verified ? <VerifiedIcon size={16} /> : null}
       </span>
       <span className="with-icon">
-        <IconTag size={15} stroke={1.7} aria-hidden />
+        <IconTag size={15} stroke={1.7} />
         {latest?.semVer ?? 'no version yet'}
       </span>
       <span className="with-icon">
-        <IconDownload size={15} stroke={1.7} aria-hidden />
+        <IconDownload size={15} stroke={1.7} />
         {installCount === 1 ? '1 installation' : `${installCount} installations`}
       </span>
       <span className="with-icon">
-        <IconClock size={15} stroke={1.7} aria-hidden />
+        <IconClock size={15} stroke={1.7} />
         <Timestamp at={updatedAt} />
       </span>
       <Badge variant="light" color={tier === 'verified' ? 'teal' : 'gray'}>
@@ -135,7 +135,7 @@ function Warnings({ entry: { blockedReason, deprecationMessage } }: { readonly e
   return (
     <>
       {blockedReason ? (
-        <Alert color="red" title="Blocked by the operator" className="foreign" icon={<IconAlertTriangle aria-hidden />}>
+        <Alert color="red" title="Blocked by the operator" className="foreign" icon={<IconAlertTriangle />}>
           {escapeText(blockedReason)}
         </Alert>
       ) : null}

@@ -1,7 +1,6 @@
 /** Installing: which versions to follow, what it asks for, and the consent to what it can reach. */
 import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { IconDownload } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
@@ -9,6 +8,7 @@ import { createFormValues, type FormValues, saveConfiguration } from '../configu
 import { readBody, rest } from '../rest/client.ts';
 import { useAction } from '../rest/use-action.ts';
 import { Dialog } from '../shell/dialog.tsx';
+import { IconDownload } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import type { Entry } from './entry-page.tsx';
 import { ReachList } from './reach-list.tsx';
@@ -22,7 +22,7 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
         size="md"
         onClick={open}
         disabled={entry.blockedReason !== null}
-        leftSection={<IconDownload size={18} stroke={1.8} aria-hidden />}
+        leftSection={<IconDownload size={18} stroke={1.8} />}
       >
         Install
       </Button>

@@ -1,6 +1,6 @@
 /** How far a plugin reaches: its riskiest sentence, and how many more there are; all of them under the pointer. */
 import { Stack, Tooltip } from '@mantine/core';
-import { IconShieldCheck } from '@tabler/icons-react';
+import { IconShieldCheck } from '../style/icons.tsx';
 import { type Reach, RISK_TONES, sortByRisk } from './risks.ts';
 
 export function ReachBadges({ reach }: { readonly reach: Reach }) {
@@ -10,7 +10,7 @@ export function ReachBadges({ reach }: { readonly reach: Reach }) {
     return (
       <span className="reach-summary">
         <span className="with-icon">
-          <IconShieldCheck size={14} stroke={1.8} aria-hidden />
+          <IconShieldCheck size={14} stroke={1.8} />
           Reaches nothing of yours
         </span>
       </span>

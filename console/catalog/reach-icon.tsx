@@ -1,5 +1,6 @@
 /** A sign for what a capability is about. */
 import {
+  type Icon,
   IconArrowsMinimize,
   IconBell,
   IconBolt,
@@ -20,11 +21,10 @@ import {
   IconTool,
   IconWebhook,
   IconWorld,
-  type TablerIcon,
-} from '@tabler/icons-react';
+} from '../style/icons.tsx';
 
 /** The first one that a capability begins with. */
-const ICONS: readonly (readonly [string, TablerIcon])[] = [
+const ICONS: readonly (readonly [string, Icon])[] = [
   ['channel', IconWebhook],
   ['middleware.systemPrompt', IconPrompt],
   ['middleware.todo', IconChecklist],
@@ -51,5 +51,5 @@ const ICONS: readonly (readonly [string, TablerIcon])[] = [
 
 export function ReachIcon({ capability }: { readonly capability: string }) {
   const Icon = ICONS.find(([start]) => capability.startsWith(start))?.[1] ?? IconPlug;
-  return <Icon size={17} stroke={1.7} aria-hidden />;
+  return <Icon size={17} stroke={1.7} />;
 }

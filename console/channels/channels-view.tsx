@@ -1,6 +1,5 @@
 /** The channels of an installation with their addresses, and what came in through them. */
 import { Button, Card, CopyButton, Group, Stack, Text, TextInput } from '@mantine/core';
-import { IconWebhook } from '@tabler/icons-react';
 import { type FormEvent, useState } from 'react';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
@@ -8,6 +7,7 @@ import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { IconWebhook } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { DeliveriesView } from './deliveries-view.tsx';
 

@@ -1,6 +1,5 @@
 /** What came in and went out through channels, with attempts, payloads and replay. */
 import { Button, Group, NativeSelect, Stack } from '@mantine/core';
-import { IconRefresh } from '@tabler/icons-react';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
@@ -11,6 +10,7 @@ import { Dialog } from '../shell/dialog.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { formatBytes } from '../style/format-bytes.ts';
+import { IconRefresh } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { AttemptState } from './attempt-state.tsx';
 import { DeliveryDetail } from './delivery-detail.tsx';
@@ -44,7 +44,7 @@ export function DeliveriesView({ installationId, channels }: Shown) {
         />
         <Button
           variant="default"
-          leftSection={<IconRefresh size={15} stroke={1.8} aria-hidden />}
+          leftSection={<IconRefresh size={15} stroke={1.8} />}
           loading={replayDead.isPending}
           onClick={() => replayDead.mutate()}
         >

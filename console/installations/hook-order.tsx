@@ -1,12 +1,12 @@
 /** The installations as a list whose order is the order of their hooks: changed by dragging a card or by its buttons. */
 import { ActionIcon, Box, Card, Group, Stack, Text } from '@mantine/core';
-import { IconArrowDown, IconArrowUp, IconGripVertical } from '@tabler/icons-react';
 import { type ReactNode, useState } from 'react';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { IconArrowDown, IconArrowUp, IconGripVertical } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { useDeclinedUpdate } from './declined-updates.ts';
 import { StatusBadge } from './status-badge.tsx';
@@ -68,7 +68,7 @@ function InstallationCard({ installation, children }: { installation: Installati
     <Card withBorder padding="sm" className="row-card">
       <Group wrap="nowrap" gap="sm">
         <Box visibleFrom="sm" lh={0} className="grip">
-          <IconGripVertical size={17} stroke={1.6} aria-hidden />
+          <IconGripVertical size={17} stroke={1.6} />
         </Box>
         <PluginIcon slug={slug} name={displayName} />
         <Stack gap={2} flex={1} miw={0}>
@@ -117,7 +117,7 @@ function MoveButton({ way, name, disabled, onClick }: MoveProps) {
       aria-label={`Run ${name} ${way === 'up' ? 'earlier' : 'later'}`}
       {...{ disabled, onClick }}
     >
-      <Icon size={18} aria-hidden />
+      <Icon size={18} />
     </ActionIcon>
   );
 }

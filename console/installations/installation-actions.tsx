@@ -1,17 +1,17 @@
 /** Pause, resume, setup again, and the way out. */
 import { Button, Group, List, Text } from '@mantine/core';
-import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 /** Names of more than these are no longer read by anybody. */
 const AGENTS_MAX = 1_000;
-const ICON = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
+const ICON = { size: 15, stroke: 1.8 } as const;
 
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate();

@@ -1,6 +1,5 @@
 /** One installation: how it does and why, what it may, and everything it did. */
 import { Alert, Group, Skeleton, Stack, Tabs, Text } from '@mantine/core';
-import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { EventsView } from '../activity/events-view.tsx';
 import { HostCallsView } from '../activity/host-calls-view.tsx';
@@ -14,6 +13,7 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
+import { IconAlertTriangle, IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { InstallationActions } from './installation-actions.tsx';
 import { Overview } from './overview.tsx';
@@ -67,7 +67,7 @@ function Warnings({ installation }: { readonly installation: Installation }) {
           color={isTrouble ? 'red' : 'yellow'}
           title={isTrouble ? 'It does not run' : 'To know'}
           className="foreign"
-          icon={isTrouble ? <IconAlertTriangle aria-hidden /> : <IconInfoCircle aria-hidden />}
+          icon={isTrouble ? <IconAlertTriangle /> : <IconInfoCircle />}
         >
           {escapeText(statusReason)}
         </Alert>

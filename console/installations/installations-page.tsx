@@ -1,11 +1,11 @@
 /** What the account has installed, in the order in which the hooks run. */
 import { Skeleton, Stack } from '@mantine/core';
-import { IconPlug } from '@tabler/icons-react';
 import { useInstallations } from '../rest/installations.ts';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
+import { IconPlug } from '../style/icons.tsx';
 import { HookOrder } from './hook-order.tsx';
 
 export function InstallationsPage() {

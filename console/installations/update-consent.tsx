@@ -1,12 +1,12 @@
 /** An update that asks for more: what would be added and removed, in words, and the consent to exactly that version. */
 import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
-import { IconMinus, IconPlus, IconShieldQuestion } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Reach } from '../catalog/risks.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
+import { IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
 
 type Pending = NonNullable<Installation['pendingUpdate']>;
@@ -33,7 +33,7 @@ export function UpdateConsent({ installation }: { readonly installation: Install
     <Card withBorder component="section" aria-label="Update" className="part consent">
       <Group wrap="nowrap" align="flex-start" gap="md">
         <span className="tile" data-tone="fair">
-          <IconShieldQuestion size={18} stroke={1.8} aria-hidden />
+          <IconShieldQuestion size={18} stroke={1.8} />
         </span>
         <Stack gap="md" flex={1} miw={0}>
           <div>
@@ -95,7 +95,7 @@ function Side({ sign, title, children }: Shown) {
   return (
     <div className="difference" data-sign={sign}>
       <Group gap={6} mb="xs">
-        <Icon size={15} stroke={2.4} aria-hidden />
+        <Icon size={15} stroke={2.4} />
         <Title order={3}>{title}</Title>
       </Group>
       {children}

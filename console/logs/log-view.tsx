@@ -2,18 +2,18 @@
 import { Button, Chip, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
-import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '@tabler/icons-react';
 import { useMemo, useState } from 'react';
 import { downloadFile } from '../shell/download-file.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
+import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '../style/icons.tsx';
 import { formatLogLine } from './line-text.ts';
 import { type Level, type LogLine, useLiveLines } from './live-lines.ts';
 import { LogLines } from './log-lines.tsx';
 
 const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error'];
 const TYPING_MS = 300;
-const ICON = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
+const ICON = { size: 15, stroke: 1.8 } as const;
 
 export function LogView({ installationId }: { readonly installationId: string }) {
   const [levels, setLevels] = useState<string[]>([...LEVELS]);
@@ -32,7 +32,7 @@ export function LogView({ installationId }: { readonly installationId: string })
           placeholder="Filter what is said"
           value={text}
           onChange={(event) => setText(event.currentTarget.value)}
-          leftSection={<IconSearch size={16} stroke={1.8} aria-hidden />}
+          leftSection={<IconSearch size={16} stroke={1.8} />}
           style={{ flex: '2 1 14rem' }}
         />
         <TextInput

@@ -1,6 +1,5 @@
 /** What an installation did over time: calls, errors, latency and use, and each of its handlers. */
 import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
-import { IconChartLine } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
@@ -9,6 +8,7 @@ import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Section } from '../shell/section.tsx';
 import { StatList } from '../shell/stat-list.tsx';
+import { IconChartLine } from '../style/icons.tsx';
 import { HandlersTable } from './handlers-table.tsx';
 import { type Line, LineChart } from './line-chart.tsx';
 import { milliseconds, PointsTable } from './points-table.tsx';

@@ -1,6 +1,5 @@
 /** Trying plugins: sessions of one's own, in which messages and tools go through them as an agent's would. */
 import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
-import { IconMessages } from '@tabler/icons-react';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { callSessions, type Page, type Session } from '../rest/session-api.ts';
@@ -9,6 +8,7 @@ import { EmptyState } from '../shell/empty-state.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
+import { IconMessages } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 export function PlaygroundPage() {
@@ -31,7 +31,7 @@ export function PlaygroundPage() {
             <Card key={id} withBorder padding="sm" component="article" className="row-card">
               <Group gap="sm">
                 <span className="tile" data-tone="quiet">
-                  <IconMessages size={18} stroke={1.7} aria-hidden />
+                  <IconMessages size={18} stroke={1.7} />
                 </span>
                 <PageLink
                   to="/playground/$id"

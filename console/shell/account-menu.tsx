@@ -1,5 +1,8 @@
 /** Who is signed in, the colour scheme, and the way out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
+import { useMe } from '../rest/me.ts';
+import { queryClient } from '../rest/query-client.ts';
+import { setToken } from '../sign-in/token.ts';
 import {
   IconApi,
   IconDeviceDesktop,
@@ -8,10 +11,7 @@ import {
   IconSelector,
   IconSun,
   IconUserCircle,
-} from '@tabler/icons-react';
-import { useMe } from '../rest/me.ts';
-import { queryClient } from '../rest/query-client.ts';
-import { setToken } from '../sign-in/token.ts';
+} from '../style/icons.tsx';
 
 /** @param wide over the whole width, as at the foot of the places */
 export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
@@ -31,8 +31,8 @@ export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
           fullWidth={wide}
           justify={wide ? 'space-between' : 'center'}
           px="xs"
-          leftSection={<IconUserCircle size={20} stroke={1.6} aria-hidden />}
-          rightSection={wide ? <IconSelector size={15} aria-hidden /> : null}
+          leftSection={<IconUserCircle size={20} stroke={1.6} />}
+          rightSection={wide ? <IconSelector size={15} /> : null}
           styles={{ label: { flex: wide ? 1 : undefined } }}
         >
           {data?.name ?? 'Account'}
@@ -40,20 +40,20 @@ export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
       </Menu.Target>
       <Menu.Dropdown>
         {data?.operator ? <Menu.Label>Operator</Menu.Label> : null}
-        <Menu.Item leftSection={<IconSun size={16} aria-hidden />} onClick={() => setColorScheme('light')}>
+        <Menu.Item leftSection={<IconSun size={16} />} onClick={() => setColorScheme('light')}>
           Light
         </Menu.Item>
-        <Menu.Item leftSection={<IconMoon size={16} aria-hidden />} onClick={() => setColorScheme('dark')}>
+        <Menu.Item leftSection={<IconMoon size={16} />} onClick={() => setColorScheme('dark')}>
           Dark
         </Menu.Item>
-        <Menu.Item leftSection={<IconDeviceDesktop size={16} aria-hidden />} onClick={() => setColorScheme('auto')}>
+        <Menu.Item leftSection={<IconDeviceDesktop size={16} />} onClick={() => setColorScheme('auto')}>
           As the system
         </Menu.Item>
         <Menu.Divider />
-        <Menu.Item leftSection={<IconApi size={16} aria-hidden />} component="a" href="/api/docs">
+        <Menu.Item leftSection={<IconApi size={16} />} component="a" href="/api/docs">
           REST interface
         </Menu.Item>
-        <Menu.Item leftSection={<IconLogout size={16} aria-hidden />} onClick={signOut}>
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={signOut}>
           Sign out
         </Menu.Item>
       </Menu.Dropdown>

@@ -82,7 +82,7 @@ function Places({ here }: { readonly here: string }) {
           label={label}
           className="place"
           active={here === to || here.startsWith(`${to}/`)}
-          leftSection={<Icon size={17} stroke={1.7} aria-hidden />}
+          leftSection={<Icon size={17} stroke={1.7} />}
         />
       ))}
     </div>
@@ -99,7 +99,7 @@ function Documentation() {
         href={href}
         label={label}
         className="place"
-        leftSection={<Icon size={17} stroke={1.7} aria-hidden />}
+        leftSection={<Icon size={17} stroke={1.7} />}
       />
     </>
   );

@@ -1,12 +1,12 @@
 /** What a plugin's author says of its end, where they took it out of the catalog. */
 import { Alert } from '@mantine/core';
-import { IconInfoCircle } from '@tabler/icons-react';
+import { IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 export function DeprecationAlert({ message }: { readonly message: string | null }) {
   if (!message) return null;
   return (
-    <Alert color="yellow" title="No longer in the catalog" className="foreign" icon={<IconInfoCircle aria-hidden />}>
+    <Alert color="yellow" title="No longer in the catalog" className="foreign" icon={<IconInfoCircle />}>
       {escapeText(message)}
     </Alert>
   );

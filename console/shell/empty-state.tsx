@@ -1,11 +1,11 @@
 /** Where a list would be and is not: why, and what to do. */
 import { Stack, Text } from '@mantine/core';
-import { IconInbox, type TablerIcon } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
+import { type Icon, IconInbox } from '../style/icons.tsx';
 
 interface Shown {
   /** What would be listed. */
-  readonly icon?: TablerIcon;
+  readonly icon?: Icon;
   readonly children: ReactNode;
 }
 
@@ -13,7 +13,7 @@ export function EmptyState({ icon: Icon = IconInbox, children }: Shown) {
   return (
     <Stack className="nothing" align="center" gap="sm">
       <span className="nothing-icon">
-        <Icon size={22} stroke={1.6} aria-hidden />
+        <Icon size={22} stroke={1.6} />
       </span>
       <Text ta="center" maw={440}>
         {children}

@@ -1,7 +1,7 @@
 /** A page or a part of one that could not be had: what is wrong, and the button that tries again. */
 import { Alert, Button, Stack, Text } from '@mantine/core';
-import { IconAlertTriangle } from '@tabler/icons-react';
 import { getErrorMessage, Problem } from '../rest/problem.ts';
+import { IconAlertTriangle } from '../style/icons.tsx';
 
 interface Failed {
   readonly error: unknown;
@@ -10,7 +10,7 @@ interface Failed {
 
 export function ErrorAlert({ error, reset }: Failed) {
   return (
-    <Alert color="red" variant="light" role="alert" title="This did not work" icon={<IconAlertTriangle aria-hidden />}>
+    <Alert color="red" variant="light" role="alert" title="This did not work" icon={<IconAlertTriangle />}>
       <Stack gap="xs" align="flex-start">
         <Text className="foreign">{getErrorMessage(error)}</Text>
         {error instanceof Problem ? (

@@ -7,7 +7,7 @@ import {
   IconPlayerPlay,
   IconPlug,
   IconRobot,
-} from '@tabler/icons-react';
+} from '../style/icons.tsx';
 
 export const places = [
   {
