@@ -1,14 +1,10 @@
 /**
- * Builds `@bulkhead/sdk` as it is published: the files of sdk/ that authors read, and dist/ with JavaScript and
- * declarations. `node pack/build-package.ts <folder>` makes the folder; `npm pack <folder>` packs it. Nothing of it is kept in
- * the repository.
+ * Builds `@bulkhead/sdk` as it is published: the files of sdk/ that authors read, and dist/ with JavaScript and the
+ * committed declarations. `node pack/build-package.ts <folder>` makes the folder; `npm pack <folder>` packs it.
  */
-import { execFile } from 'node:child_process';
-import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
+import { chmod, copyFile, cp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { type BuildOptions, build } from 'esbuild';
 import { buildChild } from '../sandbox-child/build-child.ts';
 import { CHILD_FILE } from './child-program.ts';
@@ -42,7 +38,7 @@ export async function buildPackage(folder: string): Promise<void> {
     ...COPIED.map((name) => copyFile(join(ROOT, 'sdk', name), join(folder, name))),
     build({ ...common, outdir: dist, entryPoints: PORTABLE_ENTRIES, platform: 'neutral', packages: 'external' }),
     buildForNode(dist),
-    writeDeclarations(dist),
+    cp(join(ROOT, 'sdk/declarations'), dist, { recursive: true }),
   ]);
 }
 
@@ -60,18 +56,6 @@ async function buildForNode(dist: string): Promise<void> {
   });
   await writeFile(join(dist, CHILD_FILE), await buildChild());
   await chmod(join(dist, 'bulkhead.js'), 0o755);
-}
-
-/** Emitted by the compiler; imports of `x.ts` become those of the `x.js` that lies there. */
-async function writeDeclarations(dist: string): Promise<void> {
-  const compiler = join(createRequire(import.meta.url).resolve('typescript/package.json'), '../bin/tsc');
-  const flags = ['--noEmit', 'false', '--declaration', '--emitDeclarationOnly', '--noCheck', '--outDir', dist];
-  await promisify(execFile)(process.execPath, [compiler, '-p', join(ROOT, 'pack/tsconfig.json'), ...flags]);
-  for (const entry of await readdir(dist, { recursive: true })) {
-    if (!entry.endsWith('.d.ts')) continue;
-    const text = await readFile(join(dist, entry), 'utf8');
-    await writeFile(join(dist, entry), text.replace(/(from |import\()(['"]\.{1,2}\/[^'"]+)\.ts(['"])/g, '$1$2.js$3'));
-  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

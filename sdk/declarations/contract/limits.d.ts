@@ -1,0 +1,51 @@
+/** Limits that the supervisor and the child share. Operators can change most of them by a setting of the same name. */
+export declare const KIB = 1024;
+export declare const MIB: number;
+export declare const SECOND = 1000;
+export declare const limits: {
+    /** Largest frame, bytes. Above every row's own cap, so only a misbehaving child reaches it. */
+    readonly frameBytes: number;
+    /** Frames read from one child per second; reading pauses beyond that. */
+    readonly framesPerSecond: 10000;
+    /** Bytes of log lines and host calls of one installation per second; reading pauses beyond that. */
+    readonly saidBytesPerSecond: number;
+    readonly callsInFlight: 16;
+    readonly callsWaiting: 64;
+    readonly hostCallsPerMinute: 6000;
+    readonly logLinesPerMinute: 6000;
+    readonly logMessageBytes: number;
+    readonly logDataBytes: number;
+    readonly toolResultBytes: number;
+    readonly storageBytes: number;
+    readonly deliveryDays: 14;
+    /** Days that per-minute metrics of installations are kept. */
+    readonly metricsDays: 14;
+    /** Slugs that operator metrics label separately; all others are labelled `other`. */
+    readonly metricSlugs: 200;
+    /** Per account. */
+    readonly workspaceBytes: number;
+    /** Per account. Directories count as files. */
+    readonly workspaceFiles: 10000;
+    /** Per account. */
+    readonly mediaBytes: number;
+    readonly mediaFiles: 10000;
+    /** One media file. Encoded as base64 it fits into one frame. */
+    readonly mediaItemBytes: number;
+    readonly heapMegabytes: 128;
+    readonly residentMegabytes: 256;
+    /** Per child: its pipes, epoll and event descriptors take about 20. */
+    readonly openFiles: 64;
+    /** Per child: Node starts up to 7, the rest is headroom. The seccomp filter refuses to fork. */
+    readonly threads: 32;
+    /** cgroup CPU weight of a child; the default weight of a process is 100, so the supervisor has priority. */
+    readonly cpuWeight: 50;
+    /** Budget of a whole chain, milliseconds; each link also has the budget of its row. */
+    readonly chainBudgetMs: number;
+    /** Characters. The runtime's own summarizer replaces a longer summary. */
+    readonly summaryMaxChars: 65536;
+    /** Budget for loading and registering a bundle, milliseconds, at publish and at start. */
+    readonly loadBudgetMs: number;
+    readonly tools: 128;
+    readonly commands: 128;
+    readonly providers: 16;
+};

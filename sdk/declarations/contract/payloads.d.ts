@@ -1,0 +1,275 @@
+/** Schemas of the values that protocol rows carry. Each is declared here once. */
+import { z } from 'zod';
+/** An opaque id, made by Bulkhead or by the agent runtime. */
+export declare const id: z.ZodString;
+/** A time in ISO 8601 with an offset. */
+export declare const timestamp: z.ZodISODateTime;
+/** The name of a tool, command, provider or setting. `__` is reserved: it separates slug and tool name. */
+export declare const surfaceName: z.ZodString;
+/** Bytes: a `Uint8Array` in code, `{"$bytes": "<base64>"}` in JSON. */
+export declare const bytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+/** Any JSON value. */
+export declare const json: z.ZodJSONSchema;
+export declare const settings: z.ZodRecord<z.ZodString, z.ZodString>;
+/** The longest text of one transcript message or prompt, in characters. */
+export declare const TEXT_MAX_CHARS = 262144;
+/** The longest reason of a cancelled operation, in characters. The transcript shows it. */
+export declare const REASON_MAX_CHARS = 500;
+export declare const text: z.ZodString;
+export declare const reason: z.ZodString;
+/** The description of a tool or command, in characters. */
+export declare const description: (max: number) => z.ZodString;
+export declare const agent: z.ZodObject<{
+    id: z.ZodString;
+    name: z.ZodString;
+}, z.core.$strip>;
+export declare const sessionRef: z.ZodObject<{
+    id: z.ZodString;
+    channelId: z.ZodNullable<z.ZodString>;
+}, z.core.$strip>;
+/** What started an operation. */
+export declare const trigger: z.ZodEnum<{
+    agent: "agent";
+    channel: "channel";
+    schedule: "schedule";
+    system: "system";
+    tool: "tool";
+    user: "user";
+}>;
+export declare const attachment: z.ZodObject<{
+    name: z.ZodString;
+    mediaType: z.ZodString;
+    mediaId: z.ZodOptional<z.ZodString>;
+    url: z.ZodOptional<z.ZodURL>;
+}, z.core.$strip>;
+export declare const attachments: z.ZodArray<z.ZodObject<{
+    name: z.ZodString;
+    mediaType: z.ZodString;
+    mediaId: z.ZodOptional<z.ZodString>;
+    url: z.ZodOptional<z.ZodURL>;
+}, z.core.$strip>>;
+export declare const role: z.ZodEnum<{
+    assistant: "assistant";
+    notice: "notice";
+    system: "system";
+    tool: "tool";
+    user: "user";
+}>;
+export declare const transcriptMessage: z.ZodObject<{
+    id: z.ZodString;
+    role: z.ZodEnum<{
+        assistant: "assistant";
+        notice: "notice";
+        system: "system";
+        tool: "tool";
+        user: "user";
+    }>;
+    text: z.ZodString;
+    at: z.ZodISODateTime;
+    data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+}, z.core.$strip>;
+/** A message of a model conversation. */
+export declare const chatMessage: z.ZodObject<{
+    role: z.ZodEnum<{
+        assistant: "assistant";
+        system: "system";
+        user: "user";
+    }>;
+    text: z.ZodString;
+}, z.core.$strip>;
+export declare const inbound: z.ZodObject<{
+    id: z.ZodString;
+    from: z.ZodString;
+    text: z.ZodString;
+    attachments: z.ZodArray<z.ZodObject<{
+        name: z.ZodString;
+        mediaType: z.ZodString;
+        mediaId: z.ZodOptional<z.ZodString>;
+        url: z.ZodOptional<z.ZodURL>;
+    }, z.core.$strip>>;
+}, z.core.$strip>;
+export declare const outbound: z.ZodObject<{
+    id: z.ZodString;
+    text: z.ZodString;
+    attachments: z.ZodArray<z.ZodObject<{
+        name: z.ZodString;
+        mediaType: z.ZodString;
+        mediaId: z.ZodOptional<z.ZodString>;
+        url: z.ZodOptional<z.ZodURL>;
+    }, z.core.$strip>>;
+}, z.core.$strip>;
+export declare const todoFields: z.ZodObject<{
+    title: z.ZodString;
+    notes: z.ZodString;
+    dueAt: z.ZodNullable<z.ZodISODateTime>;
+}, z.core.$strip>;
+export declare const newTodo: z.ZodObject<{
+    title: z.ZodString;
+    notes: z.ZodString;
+    dueAt: z.ZodNullable<z.ZodISODateTime>;
+    assigneeAgentId: z.ZodNullable<z.ZodString>;
+}, z.core.$strip>;
+export declare const todo: z.ZodObject<{
+    title: z.ZodString;
+    notes: z.ZodString;
+    dueAt: z.ZodNullable<z.ZodISODateTime>;
+    assigneeAgentId: z.ZodNullable<z.ZodString>;
+    id: z.ZodString;
+    done: z.ZodBoolean;
+}, z.core.$strip>;
+export declare const newNotify: z.ZodObject<{
+    text: z.ZodString;
+    at: z.ZodISODateTime;
+    repeat: z.ZodNullable<z.ZodString>;
+    to: z.ZodString;
+}, z.core.$strip>;
+export declare const sshHost: z.ZodObject<{
+    id: z.ZodString;
+    name: z.ZodString;
+}, z.core.$strip>;
+export declare const sshOutput: z.ZodObject<{
+    exitCode: z.ZodNullable<z.ZodNumber>;
+    stdout: z.ZodString;
+    stderr: z.ZodString;
+}, z.core.$strip>;
+export declare const sshOptions: z.ZodObject<{
+    cwd: z.ZodOptional<z.ZodString>;
+    env: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
+    timeoutMs: z.ZodOptional<z.ZodNumber>;
+    input: z.ZodOptional<z.ZodString>;
+}, z.core.$strip>;
+/** One part of a tool result, as in the Model Context Protocol. */
+export declare const content: z.ZodDiscriminatedUnion<[z.ZodObject<{
+    type: z.ZodLiteral<"text">;
+    text: z.ZodString;
+}, z.core.$strip>, z.ZodObject<{
+    type: z.ZodLiteral<"image">;
+    data: z.ZodString;
+    mimeType: z.ZodString;
+}, z.core.$strip>, z.ZodObject<{
+    type: z.ZodLiteral<"json">;
+    json: z.ZodJSONSchema;
+}, z.core.$strip>], "type">;
+export declare const toolResult: z.ZodObject<{
+    content: z.ZodArray<z.ZodDiscriminatedUnion<[z.ZodObject<{
+        type: z.ZodLiteral<"text">;
+        text: z.ZodString;
+    }, z.core.$strip>, z.ZodObject<{
+        type: z.ZodLiteral<"image">;
+        data: z.ZodString;
+        mimeType: z.ZodString;
+    }, z.core.$strip>, z.ZodObject<{
+        type: z.ZodLiteral<"json">;
+        json: z.ZodJSONSchema;
+    }, z.core.$strip>], "type">>;
+    isError: z.ZodBoolean;
+}, z.core.$strip>;
+/** A JSON Schema 2020-12. The API checks at publish that it is valid. */
+export declare const jsonSchema: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+export declare const model: z.ZodObject<{
+    id: z.ZodString;
+    name: z.ZodString;
+    contextWindow: z.ZodOptional<z.ZodNumber>;
+}, z.core.$strip>;
+export declare const completionRequest: z.ZodObject<{
+    model: z.ZodOptional<z.ZodString>;
+    system: z.ZodOptional<z.ZodString>;
+    messages: z.ZodArray<z.ZodObject<{
+        role: z.ZodEnum<{
+            assistant: "assistant";
+            system: "system";
+            user: "user";
+        }>;
+        text: z.ZodString;
+    }, z.core.$strip>>;
+    maxTokens: z.ZodOptional<z.ZodNumber>;
+    temperature: z.ZodOptional<z.ZodNumber>;
+    schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+}, z.core.$strip>;
+export declare const usage: z.ZodObject<{
+    inputTokens: z.ZodNumber;
+    outputTokens: z.ZodNumber;
+}, z.core.$strip>;
+export declare const completion: z.ZodObject<{
+    text: z.ZodString;
+    json: z.ZodOptional<z.ZodJSONSchema>;
+    model: z.ZodString;
+    usage: z.ZodObject<{
+        inputTokens: z.ZodNumber;
+        outputTokens: z.ZodNumber;
+    }, z.core.$strip>;
+}, z.core.$strip>;
+export declare const channelRequest: z.ZodObject<{
+    deliveryId: z.ZodString;
+    attempt: z.ZodNumber;
+    channelId: z.ZodString;
+    routingId: z.ZodString;
+    receivedAt: z.ZodISODateTime;
+    method: z.ZodString;
+    query: z.ZodString;
+    headers: z.ZodRecord<z.ZodString, z.ZodString>;
+    rawHeaders: z.ZodArray<z.ZodTuple<[z.ZodString, z.ZodString], null>>;
+    bodyText: z.ZodString;
+    bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+}, z.core.$strip>;
+export declare const channelMessage: z.ZodObject<{
+    conversationKey: z.ZodString;
+    from: z.ZodString;
+    text: z.ZodString;
+    attachments: z.ZodOptional<z.ZodArray<z.ZodObject<{
+        name: z.ZodString;
+        mediaType: z.ZodString;
+        mediaId: z.ZodOptional<z.ZodString>;
+        url: z.ZodOptional<z.ZodURL>;
+    }, z.core.$strip>>>;
+}, z.core.$strip>;
+export declare const channelReply: z.ZodObject<{
+    conversationKey: z.ZodString;
+    text: z.ZodString;
+    attachments: z.ZodArray<z.ZodObject<{
+        name: z.ZodString;
+        mediaType: z.ZodString;
+        mediaId: z.ZodOptional<z.ZodString>;
+        url: z.ZodOptional<z.ZodURL>;
+    }, z.core.$strip>>;
+}, z.core.$strip>;
+export declare const handshakeAnswer: z.ZodObject<{
+    status: z.ZodNumber;
+    headers: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
+    body: z.ZodOptional<z.ZodString>;
+}, z.core.$strip>;
+export declare const fileEntry: z.ZodObject<{
+    path: z.ZodString;
+    sizeBytes: z.ZodNumber;
+    updatedAt: z.ZodISODateTime;
+}, z.core.$strip>;
+export declare const agentRecord: z.ZodObject<{
+    id: z.ZodString;
+    name: z.ZodString;
+    instructions: z.ZodString;
+    model: z.ZodNullable<z.ZodString>;
+}, z.core.$strip>;
+export declare const agentFields: z.ZodObject<{
+    name: z.ZodString;
+    instructions: z.ZodOptional<z.ZodString>;
+    model: z.ZodOptional<z.ZodNullable<z.ZodString>>;
+}, z.core.$strip>;
+export declare const httpInit: z.ZodObject<{
+    method: z.ZodOptional<z.ZodEnum<{
+        DELETE: "DELETE";
+        GET: "GET";
+        HEAD: "HEAD";
+        PATCH: "PATCH";
+        POST: "POST";
+        PUT: "PUT";
+    }>>;
+    headers: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
+    body: z.ZodOptional<z.ZodUnion<readonly [z.ZodString, z.ZodInstanceOf<Uint8Array<ArrayBuffer>>]>>;
+    timeoutMs: z.ZodOptional<z.ZodNumber>;
+}, z.core.$strip>;
+export declare const httpAnswer: z.ZodObject<{
+    status: z.ZodNumber;
+    headers: z.ZodRecord<z.ZodString, z.ZodString>;
+    bodyText: z.ZodString;
+    bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+}, z.core.$strip>;

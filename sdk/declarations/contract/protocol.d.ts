@@ -1,0 +1,1729 @@
+/**
+ * Declares every hook, event, registered surface, host call and control message exactly once. Types, validation, grants,
+ * limits, `globals.d.ts`, the reference, catalog sentences and metric labels are derived from these rows.
+ *
+ * To add a host call: a row here, a handler in `supervisor/host/` and an example in `host-examples.ts`.
+ * To add a hook: a row here and its call site.
+ */
+import { z } from 'zod';
+import type { Reach } from './rows.js';
+/** The fields of every hook context. The supervisor sets them; the child adds `signal`, which aborts at the deadline. */
+export declare const hookBase: z.ZodObject<{
+    hook: z.ZodString;
+    invocationId: z.ZodString;
+    settings: z.ZodRecord<z.ZodString, z.ZodString>;
+    agent: z.ZodObject<{
+        id: z.ZodString;
+        name: z.ZodString;
+    }, z.core.$strip>;
+    session: z.ZodObject<{
+        id: z.ZodString;
+        channelId: z.ZodNullable<z.ZodString>;
+    }, z.core.$strip>;
+    trigger: z.ZodEnum<{
+        agent: "agent";
+        channel: "channel";
+        schedule: "schedule";
+        system: "system";
+        tool: "tool";
+        user: "user";
+    }>;
+    at: z.ZodISODateTime;
+    deadlineAt: z.ZodISODateTime;
+}, z.core.$strip>;
+export declare const hooks: {
+    readonly 'middleware.systemPrompt': {
+        readonly doc: 'Runs before every model call. Returns the system prompt to use instead.';
+        readonly since: '0.1.0';
+        readonly origin: 'spec';
+        readonly reach: 'Reads and changes the system prompt of your agents before every model call.';
+        readonly risk: 'medium';
+        readonly context: z.ZodObject<{
+            systemPrompt: z.ZodString;
+            model: z.ZodString;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'replace';
+            readonly field: 'systemPrompt';
+            readonly schema: z.ZodString;
+        };
+        readonly cancellable: false;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly example: {
+            readonly context: {
+                readonly systemPrompt: 'Be brief.';
+                readonly model: 'any';
+            };
+            readonly answer: 'Be brief. Use metric units.';
+        };
+    };
+    readonly 'compaction.summarize': {
+        readonly doc: 'Summarizes a conversation instead of the built-in summarizer. If the summary is blank or oversized, the built-in summarizer runs.';
+        readonly since: '0.1.0';
+        readonly origin: 'spec';
+        readonly reach: 'Reads whole conversations and writes the summaries that replace them.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            messages: z.ZodArray<z.ZodObject<{
+                id: z.ZodString;
+                role: z.ZodEnum<{
+                    assistant: "assistant";
+                    notice: "notice";
+                    system: "system";
+                    tool: "tool";
+                    user: "user";
+                }>;
+                text: z.ZodString;
+                at: z.ZodISODateTime;
+                data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+            }, z.core.$strip>>;
+            focus: z.ZodNullable<z.ZodString>;
+            maxChars: z.ZodNumber;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'replace';
+            readonly field: 'summary';
+            readonly schema: z.ZodString;
+        };
+        readonly cancellable: false;
+        readonly onFailure: 'builtin';
+        readonly budgetMs: number;
+        readonly example: {
+            readonly context: {
+                readonly messages: readonly [];
+                readonly focus: null;
+                readonly maxChars: 65536;
+            };
+            readonly answer: 'They said hello.';
+        };
+    };
+    readonly 'middleware.inboundMessage': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs when a message for an agent arrives, before the agent receives it.';
+        readonly reach: 'Reads, changes and can cancel every message to your agents.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            message: z.ZodObject<{
+                id: z.ZodString;
+                from: z.ZodString;
+                text: z.ZodString;
+                attachments: z.ZodArray<z.ZodObject<{
+                    name: z.ZodString;
+                    mediaType: z.ZodString;
+                    mediaId: z.ZodOptional<z.ZodString>;
+                    url: z.ZodOptional<z.ZodURL>;
+                }, z.core.$strip>>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["message.text", "message.attachments"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly message: {
+                    readonly id: 'm1';
+                    readonly from: 'ann';
+                    readonly text: 'hello';
+                    readonly attachments: readonly [];
+                };
+            };
+            readonly answer: {
+                readonly message: {
+                    readonly text: 'hello!';
+                };
+            };
+        };
+    };
+    readonly 'middleware.outboundMessage': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs when an agent has written a message, before it is sent.';
+        readonly reach: 'Reads, changes and can cancel every message from your agents.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            message: z.ZodObject<{
+                id: z.ZodString;
+                text: z.ZodString;
+                attachments: z.ZodArray<z.ZodObject<{
+                    name: z.ZodString;
+                    mediaType: z.ZodString;
+                    mediaId: z.ZodOptional<z.ZodString>;
+                    url: z.ZodOptional<z.ZodURL>;
+                }, z.core.$strip>>;
+            }, z.core.$strip>;
+            target: z.ZodString;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["message.text", "message.attachments"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly message: {
+                    readonly id: 'm2';
+                    readonly text: 'hi';
+                    readonly attachments: readonly [];
+                };
+                readonly target: 'ann';
+            };
+            readonly answer: {
+                readonly message: {
+                    readonly text: 'Hi.';
+                };
+            };
+        };
+    };
+    readonly 'middleware.agentMessage': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs when one agent sends a message to another.';
+        readonly reach: 'Reads, changes and can cancel messages between your agents.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            fromAgentId: z.ZodString;
+            toAgentId: z.ZodString;
+            message: z.ZodObject<{
+                text: z.ZodString;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["message.text"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly fromAgentId: 'a1';
+                readonly toAgentId: 'a2';
+                readonly message: {
+                    readonly text: 'ping';
+                };
+            };
+            readonly answer: {
+                readonly message: {
+                    readonly text: 'ping?';
+                };
+            };
+        };
+    };
+    readonly 'middleware.todoCreate': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before a to-do is created.';
+        readonly reach: 'Reads, changes and can cancel new to-dos.';
+        readonly risk: 'low';
+        readonly context: z.ZodObject<{
+            todo: z.ZodObject<{
+                title: z.ZodString;
+                notes: z.ZodString;
+                dueAt: z.ZodNullable<z.ZodISODateTime>;
+                assigneeAgentId: z.ZodNullable<z.ZodString>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["todo.title", "todo.notes", "todo.dueAt"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly todo: {
+                    readonly title: 'Buy milk';
+                    readonly notes: '';
+                    readonly dueAt: null;
+                    readonly assigneeAgentId: null;
+                };
+            };
+            readonly answer: {
+                readonly todo: {
+                    readonly title: 'Buy oat milk';
+                };
+            };
+        };
+    };
+    readonly 'middleware.todoUpdate': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before a to-do is changed. `changes` has only the fields that change; a returned `changes` replaces it completely.';
+        readonly reach: 'Reads, changes and can cancel edits of to-dos.';
+        readonly risk: 'low';
+        readonly context: z.ZodObject<{
+            before: z.ZodObject<{
+                title: z.ZodString;
+                notes: z.ZodString;
+                dueAt: z.ZodNullable<z.ZodISODateTime>;
+                assigneeAgentId: z.ZodNullable<z.ZodString>;
+                id: z.ZodString;
+                done: z.ZodBoolean;
+            }, z.core.$strip>;
+            changes: z.ZodObject<{
+                title: z.ZodOptional<z.ZodString>;
+                notes: z.ZodOptional<z.ZodString>;
+                dueAt: z.ZodOptional<z.ZodNullable<z.ZodISODateTime>>;
+                assigneeAgentId: z.ZodOptional<z.ZodNullable<z.ZodString>>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["changes"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly before: {
+                    id: string;
+                    title: string;
+                    notes: string;
+                    dueAt: null;
+                    assigneeAgentId: null;
+                    done: boolean;
+                };
+                readonly changes: {
+                    readonly notes: 'two';
+                };
+            };
+            readonly answer: {
+                readonly changes: {
+                    readonly notes: 'three';
+                };
+            };
+        };
+    };
+    readonly 'middleware.todoComplete': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before a to-do is marked as done.';
+        readonly reach: 'Reads to-dos when they are completed and can cancel that.';
+        readonly risk: 'low';
+        readonly context: z.ZodObject<{
+            todo: z.ZodObject<{
+                title: z.ZodString;
+                notes: z.ZodString;
+                dueAt: z.ZodNullable<z.ZodISODateTime>;
+                assigneeAgentId: z.ZodNullable<z.ZodString>;
+                id: z.ZodString;
+                done: z.ZodBoolean;
+            }, z.core.$strip>;
+            by: z.ZodString;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly [];
+        };
+        readonly example: {
+            readonly context: {
+                readonly todo: {
+                    id: string;
+                    title: string;
+                    notes: string;
+                    dueAt: null;
+                    assigneeAgentId: null;
+                    done: boolean;
+                };
+                readonly by: 'a1';
+            };
+            readonly answer: undefined;
+        };
+    };
+    readonly 'middleware.todoDelete': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before a to-do is deleted.';
+        readonly reach: 'Reads to-dos when they are deleted and can cancel that.';
+        readonly risk: 'low';
+        readonly context: z.ZodObject<{
+            todo: z.ZodObject<{
+                title: z.ZodString;
+                notes: z.ZodString;
+                dueAt: z.ZodNullable<z.ZodISODateTime>;
+                assigneeAgentId: z.ZodNullable<z.ZodString>;
+                id: z.ZodString;
+                done: z.ZodBoolean;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly [];
+        };
+        readonly example: {
+            readonly context: {
+                readonly todo: {
+                    id: string;
+                    title: string;
+                    notes: string;
+                    dueAt: null;
+                    assigneeAgentId: null;
+                    done: boolean;
+                };
+            };
+            readonly answer: undefined;
+        };
+    };
+    readonly 'middleware.notifySchedule': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before a notification is scheduled.';
+        readonly reach: 'Reads, changes and can cancel notifications when your agents schedule them.';
+        readonly risk: 'medium';
+        readonly context: z.ZodObject<{
+            notify: z.ZodObject<{
+                text: z.ZodString;
+                at: z.ZodISODateTime;
+                repeat: z.ZodNullable<z.ZodString>;
+                to: z.ZodString;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["notify.text", "notify.at"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly notify: {
+                    text: string;
+                    at: string;
+                    repeat: null;
+                    to: string;
+                };
+            };
+            readonly answer: {
+                readonly notify: {
+                    readonly text: 'Stand-up in five';
+                };
+            };
+        };
+    };
+    readonly 'middleware.notifyDeliver': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before a scheduled notification is delivered.';
+        readonly reach: 'Reads, changes and can cancel notifications when they are delivered.';
+        readonly risk: 'medium';
+        readonly context: z.ZodObject<{
+            notify: z.ZodObject<{
+                id: z.ZodString;
+                text: z.ZodString;
+                to: z.ZodString;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["notify.text"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly notify: {
+                    readonly id: 'n1';
+                    readonly text: 'Stand-up';
+                    readonly to: 'team';
+                };
+            };
+            readonly answer: {
+                readonly notify: {
+                    readonly text: 'Stand-up now';
+                };
+            };
+        };
+    };
+    readonly 'middleware.sshCommand': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly budgetMs: number;
+        readonly onFailure: 'cancel';
+        readonly doc: 'Runs before a command runs over SSH. If the handler fails or times out, the command is cancelled.';
+        readonly reach: 'Reads, changes and can cancel commands that your agents run over SSH.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            host: z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+            }, z.core.$strip>;
+            command: z.ZodString;
+            cwd: z.ZodNullable<z.ZodString>;
+            env: z.ZodRecord<z.ZodString, z.ZodString>;
+            timeoutMs: z.ZodNumber;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["command", "cwd", "env"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly host: {
+                    readonly id: 'h1';
+                    readonly name: 'web';
+                };
+                readonly command: 'ls';
+                readonly cwd: null;
+                readonly env: {};
+                readonly timeoutMs: 1000;
+            };
+            readonly answer: {
+                readonly command: 'ls -l';
+            };
+        };
+    };
+    readonly 'middleware.sshCommandInput': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly budgetMs: number;
+        readonly onFailure: 'cancel';
+        readonly doc: 'Runs before input is sent to a running SSH command. If the handler fails or times out, the input is cancelled.';
+        readonly reach: 'Reads, changes and can cancel input that your agents send to SSH commands.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            commandId: z.ZodString;
+            data: z.ZodString;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["data"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly commandId: 'c1';
+                readonly data: 'yes\n';
+            };
+            readonly answer: {
+                readonly data: 'no\n';
+            };
+        };
+    };
+    readonly 'middleware.sshCommandOutput': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly cancellable: false;
+        readonly doc: 'Runs when an SSH command has exited, before the agent receives its output.';
+        readonly reach: 'Reads and changes the output of SSH commands that your agents run.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            command: z.ZodString;
+            exitCode: z.ZodNullable<z.ZodNumber>;
+            stdout: z.ZodString;
+            stderr: z.ZodString;
+            durationMs: z.ZodNumber;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["stdout", "stderr"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly command: 'ls';
+                readonly exitCode: 0;
+                readonly stdout: 'key=1';
+                readonly stderr: '';
+                readonly durationMs: 3;
+            };
+            readonly answer: {
+                readonly stdout: 'key=[redacted]';
+            };
+        };
+    };
+    readonly 'middleware.sessionClear': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before a session is cleared.';
+        readonly reach: 'Sees when a session is cleared and can cancel that.';
+        readonly risk: 'low';
+        readonly context: z.ZodObject<{
+            reason: z.ZodString;
+            messageCount: z.ZodNumber;
+            by: z.ZodString;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly [];
+        };
+        readonly example: {
+            readonly context: {
+                readonly reason: 'fresh start';
+                readonly messageCount: 4;
+                readonly by: 'user';
+            };
+            readonly answer: undefined;
+        };
+    };
+};
+export type HookName = keyof typeof hooks;
+export declare const events: {
+    readonly pluginInstalled: {
+        readonly since: '0.1.0';
+        readonly risk: 'low';
+        readonly budgetMs: number;
+        readonly attempts: 8;
+        readonly origin: 'spec';
+        readonly doc: 'The plugin was installed, or the user asked to run its setup again.';
+        readonly reach: 'Receives an event when it is installed.';
+        readonly data: z.ZodObject<{
+            reason: z.ZodEnum<{
+                install: "install";
+                "rerun-setup": "rerun-setup";
+            }>;
+        }, z.core.$strip>;
+        readonly example: {
+            readonly reason: 'install';
+        };
+    };
+    readonly pluginUninstalled: {
+        readonly since: '0.1.0';
+        readonly risk: 'low';
+        readonly budgetMs: number;
+        readonly origin: 'spec';
+        readonly attempts: 3;
+        readonly doc: 'The plugin is being uninstalled. Runs before the removal, which proceeds after three failed attempts.';
+        readonly reach: 'Receives an event when it is uninstalled.';
+        readonly data: z.ZodObject<{
+            by: z.ZodString;
+        }, z.core.$strip>;
+        readonly example: {
+            readonly by: 'user';
+        };
+    };
+    readonly pluginUpdated: {
+        readonly since: '0.1.0';
+        readonly risk: 'low';
+        readonly budgetMs: number;
+        readonly attempts: 8;
+        readonly origin: 'ours';
+        readonly doc: 'The installation moved to another version. The new version receives the event.';
+        readonly reach: 'Receives an event when it is updated.';
+        readonly data: z.ZodObject<{
+            fromVersionId: z.ZodString;
+            toVersionId: z.ZodString;
+            fromSemVer: z.ZodString;
+            toSemVer: z.ZodString;
+        }, z.core.$strip>;
+        readonly example: {
+            readonly fromVersionId: 'v1';
+            readonly toVersionId: 'v2';
+            readonly fromSemVer: '1.0.0';
+            readonly toSemVer: '1.1.0';
+        };
+    };
+    readonly sessionStarted: {
+        readonly since: '0.1.0';
+        readonly risk: 'low';
+        readonly budgetMs: number;
+        readonly attempts: 8;
+        readonly origin: 'ours';
+        readonly doc: 'A session started: an agent runtime opened it, or the first message arrived on a channel or for an agent.';
+        readonly reach: 'Receives an event when a session of your agents starts.';
+        readonly data: z.ZodObject<{
+            sessionId: z.ZodString;
+            agentId: z.ZodString;
+            channelId: z.ZodNullable<z.ZodString>;
+        }, z.core.$strip>;
+        readonly example: {
+            readonly sessionId: 's1';
+            readonly agentId: 'a1';
+            readonly channelId: null;
+        };
+    };
+    readonly sessionCleared: {
+        readonly since: '0.1.0';
+        readonly risk: 'low';
+        readonly budgetMs: number;
+        readonly attempts: 8;
+        readonly origin: 'ours';
+        readonly doc: 'A session was cleared: its messages were deleted, the session continues.';
+        readonly reach: 'Receives an event when a session is cleared.';
+        readonly data: z.ZodObject<{
+            sessionId: z.ZodString;
+            agentId: z.ZodString;
+            messageCount: z.ZodNumber;
+        }, z.core.$strip>;
+        readonly example: {
+            readonly sessionId: 's1';
+            readonly agentId: 'a1';
+            readonly messageCount: 4;
+        };
+    };
+    readonly sessionDeleted: {
+        readonly since: '0.1.0';
+        readonly risk: 'low';
+        readonly budgetMs: number;
+        readonly attempts: 8;
+        readonly origin: 'ours';
+        readonly doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them.';
+        readonly reach: 'Receives an event when a session is deleted.';
+        readonly data: z.ZodObject<{
+            sessionId: z.ZodString;
+            agentId: z.ZodString;
+        }, z.core.$strip>;
+        readonly example: {
+            readonly sessionId: 's1';
+            readonly agentId: 'a1';
+        };
+    };
+};
+export type EventName = keyof typeof events;
+/** The argument of an event handler. `id` is the same on every attempt, so that handlers can be idempotent. */
+export declare const eventEnvelope: z.ZodObject<{
+    id: z.ZodString;
+    type: z.ZodString;
+    occurredAt: z.ZodISODateTime;
+    attempt: z.ZodNumber;
+    installationId: z.ZodString;
+    pluginId: z.ZodString;
+    versionId: z.ZodString;
+    semVer: z.ZodString;
+    data: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+}, z.core.$strip>;
+/** Keyed by kind of handler: `tools` stands for `tools.<name>.handler`, `providers` for `providers.<name>.chat`. */
+export declare const surfaces: {
+    readonly tools: {
+        readonly since: '0.1.0';
+        readonly budgetMs: number;
+        readonly origin: 'spec';
+        readonly maxResultBytes: number;
+        readonly doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string becomes one text part.';
+        readonly reach: 'Offers the tool “{name}” to your agents.';
+        readonly risk: 'medium';
+        readonly registration: z.ZodObject<{
+            description: z.ZodString;
+            parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+        }, z.core.$strip>;
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            deadlineAt: z.ZodISODateTime;
+            callId: z.ZodString;
+            session: z.ZodObject<{
+                id: z.ZodString;
+                channelId: z.ZodNullable<z.ZodString>;
+            }, z.core.$strip>;
+            agent: z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+            }, z.core.$strip>;
+            arguments: z.ZodJSONSchema;
+        }, z.core.$strip>;
+        readonly first: 'arguments';
+        readonly result: z.ZodObject<{
+            content: z.ZodArray<z.ZodDiscriminatedUnion<[z.ZodObject<{
+                type: z.ZodLiteral<"text">;
+                text: z.ZodString;
+            }, z.core.$strip>, z.ZodObject<{
+                type: z.ZodLiteral<"image">;
+                data: z.ZodString;
+                mimeType: z.ZodString;
+            }, z.core.$strip>, z.ZodObject<{
+                type: z.ZodLiteral<"json">;
+                json: z.ZodJSONSchema;
+            }, z.core.$strip>], "type">>;
+            isError: z.ZodBoolean;
+        }, z.core.$strip>;
+    };
+    readonly commands: {
+        readonly since: '0.1.0';
+        readonly budgetMs: number;
+        readonly maxResultBytes: number;
+        readonly origin: 'spec';
+        readonly doc: 'A command that users can run in a session. Returns the text to show or to send.';
+        readonly reach: 'Offers the command “/{name}”.';
+        readonly risk: 'low';
+        readonly registration: z.ZodObject<{
+            description: z.ZodString;
+        }, z.core.$strip>;
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            deadlineAt: z.ZodISODateTime;
+            session: z.ZodObject<{
+                id: z.ZodString;
+                channelId: z.ZodNullable<z.ZodString>;
+            }, z.core.$strip>;
+            agent: z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+            }, z.core.$strip>;
+            input: z.ZodString;
+        }, z.core.$strip>;
+        readonly first: 'input';
+        readonly result: z.ZodObject<{
+            text: z.ZodString;
+        }, z.core.$strip>;
+    };
+    readonly providers: {
+        readonly since: '0.1.0';
+        readonly maxResultBytes: number;
+        readonly origin: 'spec';
+        readonly budgetMs: number;
+        readonly doc: 'A model provider: the models it offers, and `chat`, which completes one request.';
+        readonly reach: 'Offers models as provider “{name}” and reads the conversations sent to them.';
+        readonly risk: 'high';
+        readonly registration: z.ZodObject<{
+            models: z.ZodArray<z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+                contextWindow: z.ZodOptional<z.ZodNumber>;
+            }, z.core.$strip>>;
+        }, z.core.$strip>;
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            deadlineAt: z.ZodISODateTime;
+            request: z.ZodObject<{
+                model: z.ZodOptional<z.ZodString>;
+                system: z.ZodOptional<z.ZodString>;
+                messages: z.ZodArray<z.ZodObject<{
+                    role: z.ZodEnum<{
+                        assistant: "assistant";
+                        system: "system";
+                        user: "user";
+                    }>;
+                    text: z.ZodString;
+                }, z.core.$strip>>;
+                maxTokens: z.ZodOptional<z.ZodNumber>;
+                temperature: z.ZodOptional<z.ZodNumber>;
+                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly first: 'request';
+        readonly result: z.ZodObject<{
+            text: z.ZodString;
+            json: z.ZodOptional<z.ZodJSONSchema>;
+            model: z.ZodString;
+            usage: z.ZodObject<{
+                inputTokens: z.ZodNumber;
+                outputTokens: z.ZodNumber;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+    };
+    readonly 'channel.receive': {
+        readonly since: '0.1.0';
+        readonly maxResultBytes: number;
+        readonly origin: 'spec';
+        readonly budgetMs: number;
+        readonly doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.';
+        readonly reach: 'Receives webhooks and turns them into messages for your agents.';
+        readonly risk: 'high';
+        readonly registration: null;
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            deadlineAt: z.ZodISODateTime;
+            request: z.ZodObject<{
+                deliveryId: z.ZodString;
+                attempt: z.ZodNumber;
+                channelId: z.ZodString;
+                routingId: z.ZodString;
+                receivedAt: z.ZodISODateTime;
+                method: z.ZodString;
+                query: z.ZodString;
+                headers: z.ZodRecord<z.ZodString, z.ZodString>;
+                rawHeaders: z.ZodArray<z.ZodTuple<[z.ZodString, z.ZodString], null>>;
+                bodyText: z.ZodString;
+                bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly first: 'request';
+        readonly result: z.ZodOptional<z.ZodObject<{
+            messages: z.ZodArray<z.ZodObject<{
+                conversationKey: z.ZodString;
+                from: z.ZodString;
+                text: z.ZodString;
+                attachments: z.ZodOptional<z.ZodArray<z.ZodObject<{
+                    name: z.ZodString;
+                    mediaType: z.ZodString;
+                    mediaId: z.ZodOptional<z.ZodString>;
+                    url: z.ZodOptional<z.ZodURL>;
+                }, z.core.$strip>>>;
+            }, z.core.$strip>>;
+        }, z.core.$strip>>;
+    };
+    readonly 'channel.send': {
+        readonly since: '0.1.0';
+        readonly maxResultBytes: number;
+        readonly origin: 'ours';
+        readonly budgetMs: number;
+        readonly doc: 'Sends an agent’s reply to the vendor.';
+        readonly reach: 'Sends your agents’ replies to the connected vendor.';
+        readonly risk: 'medium';
+        readonly registration: null;
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            deadlineAt: z.ZodISODateTime;
+            message: z.ZodObject<{
+                conversationKey: z.ZodString;
+                text: z.ZodString;
+                attachments: z.ZodArray<z.ZodObject<{
+                    name: z.ZodString;
+                    mediaType: z.ZodString;
+                    mediaId: z.ZodOptional<z.ZodString>;
+                    url: z.ZodOptional<z.ZodURL>;
+                }, z.core.$strip>>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly first: 'message';
+        readonly result: z.ZodUndefined;
+    };
+    readonly 'channel.handshake': {
+        readonly since: '0.1.0';
+        readonly maxResultBytes: number;
+        readonly origin: 'ours';
+        readonly budgetMs: 2500;
+        readonly doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`.';
+        readonly reach: 'Responds to vendors that verify its webhook address.';
+        readonly risk: 'low';
+        readonly registration: null;
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            deadlineAt: z.ZodISODateTime;
+            request: z.ZodObject<{
+                deliveryId: z.ZodString;
+                attempt: z.ZodNumber;
+                channelId: z.ZodString;
+                routingId: z.ZodString;
+                receivedAt: z.ZodISODateTime;
+                method: z.ZodString;
+                query: z.ZodString;
+                headers: z.ZodRecord<z.ZodString, z.ZodString>;
+                rawHeaders: z.ZodArray<z.ZodTuple<[z.ZodString, z.ZodString], null>>;
+                bodyText: z.ZodString;
+                bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly first: 'request';
+        readonly result: z.ZodOptional<z.ZodObject<{
+            status: z.ZodNumber;
+            headers: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
+            body: z.ZodOptional<z.ZodString>;
+        }, z.core.$strip>>;
+    };
+};
+export type SurfaceName = keyof typeof surfaces;
+/** `channel.handshakeOn`: selects the POST bodies that are a handshake. */
+export declare const handshakeOn: z.ZodObject<{
+    jsonType: z.ZodString;
+}, z.core.$strip>;
+/** What a bundle registers, as introspection records it at publish. At run time a child may register nothing else. */
+export declare const registrations: z.ZodObject<{
+    hooks: z.ZodArray<z.ZodString>;
+    events: z.ZodArray<z.ZodString>;
+    tools: z.ZodRecord<z.ZodString, z.ZodObject<{
+        description: z.ZodString;
+        parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+    }, z.core.$strip>>;
+    commands: z.ZodRecord<z.ZodString, z.ZodObject<{
+        description: z.ZodString;
+    }, z.core.$strip>>;
+    providers: z.ZodRecord<z.ZodString, z.ZodObject<{
+        models: z.ZodArray<z.ZodObject<{
+            id: z.ZodString;
+            name: z.ZodString;
+            contextWindow: z.ZodOptional<z.ZodNumber>;
+        }, z.core.$strip>>;
+    }, z.core.$strip>>;
+    channel: z.ZodObject<{
+        receive: z.ZodBoolean;
+        send: z.ZodBoolean;
+        handshake: z.ZodBoolean;
+        handshakeOn: z.ZodNullable<z.ZodObject<{
+            jsonType: z.ZodString;
+        }, z.core.$strip>>;
+    }, z.core.$strip>;
+}, z.core.$strip>;
+export type Registrations = z.infer<typeof registrations>;
+/** Frontmatter declares these as `host.<member>` or, where `read` is set, `host.<member>:read`. */
+export declare const capabilities: {
+    readonly session: {
+        readonly reach: 'Reads session transcripts and adds messages to them.';
+        readonly risk: 'high';
+        readonly read: {
+            readonly reach: 'Reads session transcripts.';
+            readonly risk: 'medium';
+        };
+    };
+    readonly agents: {
+        readonly reach: 'Lists, creates, changes, removes and messages your agents.';
+        readonly risk: 'high';
+        readonly read: {
+            readonly reach: 'Lists your agents.';
+            readonly risk: 'low';
+        };
+    };
+    readonly models: {
+        readonly reach: 'Lists the models your agents can use.';
+        readonly risk: 'low';
+        readonly read: {
+            readonly reach: 'Lists the models your agents can use.';
+            readonly risk: 'low';
+        };
+    };
+    readonly workspace: {
+        readonly reach: 'Reads, writes and removes files in your workspace.';
+        readonly risk: 'high';
+        readonly read: {
+            readonly reach: 'Reads files in your workspace.';
+            readonly risk: 'medium';
+        };
+    };
+    readonly media: {
+        readonly reach: 'Reads, writes and removes your media files.';
+        readonly risk: 'medium';
+        readonly read: {
+            readonly reach: 'Reads your media files.';
+            readonly risk: 'medium';
+        };
+    };
+    readonly llm: {
+        readonly reach: 'Calls your language models, at your cost.';
+        readonly risk: 'medium';
+        readonly read: null;
+    };
+    readonly ssh: {
+        readonly reach: 'Runs commands on your SSH hosts.';
+        readonly risk: 'high';
+        readonly read: {
+            readonly reach: 'Lists your SSH hosts.';
+            readonly risk: 'low';
+        };
+    };
+    readonly storage: {
+        readonly reach: 'Stores up to 1 MiB of its own data.';
+        readonly risk: 'low';
+        readonly read: {
+            readonly reach: 'Reads its own stored data.';
+            readonly risk: 'low';
+        };
+    };
+};
+export type CapabilityMember = keyof typeof capabilities;
+/** `host.http:<host or *.host>`, the only capability with a parameter. */
+export declare const httpReach: Reach;
+export declare const hostCalls: {
+    readonly 'secrets.get': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: null;
+        readonly audit: 'none';
+        readonly doc: 'Returns the value of a secret of this installation, or null.';
+        readonly params: {
+            readonly name: z.ZodString;
+        };
+        readonly result: z.ZodNullable<z.ZodString>;
+    };
+    readonly 'session.get': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'session';
+        readonly doc: 'Returns the session that the handler runs for.';
+        readonly params: {};
+        readonly result: z.ZodObject<{
+            id: z.ZodString;
+            agentId: z.ZodString;
+            channelId: z.ZodNullable<z.ZodString>;
+            createdAt: z.ZodISODateTime;
+        }, z.core.$strip>;
+    };
+    readonly 'session.messages': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'session';
+        readonly doc: 'Returns the newest messages of the session, oldest first.';
+        readonly maxBytes: number;
+        readonly params: {
+            readonly limit: z.ZodOptional<z.ZodNumber>;
+        };
+        readonly result: z.ZodArray<z.ZodObject<{
+            id: z.ZodString;
+            role: z.ZodEnum<{
+                assistant: "assistant";
+                notice: "notice";
+                system: "system";
+                tool: "tool";
+                user: "user";
+            }>;
+            text: z.ZodString;
+            at: z.ZodISODateTime;
+            data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+        }, z.core.$strip>>;
+    };
+    readonly 'session.post': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'session';
+        readonly doc: 'Adds a message to the session as the plugin.';
+        readonly params: {
+            readonly text: z.ZodString;
+        };
+        readonly result: z.ZodObject<{
+            id: z.ZodString;
+        }, z.core.$strip>;
+    };
+    readonly 'session.notice': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'session';
+        readonly doc: 'Adds a notice to the transcript. Models do not see it.';
+        readonly params: {
+            readonly text: z.ZodString;
+        };
+        readonly result: z.ZodObject<{
+            id: z.ZodString;
+        }, z.core.$strip>;
+    };
+    readonly 'agents.list': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'agents';
+        readonly doc: 'Returns the agents of the account.';
+        readonly params: {};
+        readonly result: z.ZodArray<z.ZodObject<{
+            id: z.ZodString;
+            name: z.ZodString;
+            instructions: z.ZodString;
+            model: z.ZodNullable<z.ZodString>;
+        }, z.core.$strip>>;
+    };
+    readonly 'agents.create': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'agents';
+        readonly doc: 'Creates an agent. It is removed together with this installation.';
+        readonly params: {
+            readonly agent: z.ZodObject<{
+                name: z.ZodString;
+                instructions: z.ZodOptional<z.ZodString>;
+                model: z.ZodOptional<z.ZodNullable<z.ZodString>>;
+            }, z.core.$strip>;
+        };
+        readonly result: z.ZodObject<{
+            id: z.ZodString;
+            name: z.ZodString;
+            instructions: z.ZodString;
+            model: z.ZodNullable<z.ZodString>;
+        }, z.core.$strip>;
+    };
+    readonly 'agents.update': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'agents';
+        readonly doc: 'Changes an agent that this installation created.';
+        readonly params: {
+            readonly agentId: z.ZodString;
+            readonly changes: z.ZodObject<{
+                name: z.ZodOptional<z.ZodString>;
+                instructions: z.ZodOptional<z.ZodOptional<z.ZodString>>;
+                model: z.ZodOptional<z.ZodOptional<z.ZodNullable<z.ZodString>>>;
+            }, z.core.$strip>;
+        };
+        readonly result: z.ZodObject<{
+            id: z.ZodString;
+            name: z.ZodString;
+            instructions: z.ZodString;
+            model: z.ZodNullable<z.ZodString>;
+        }, z.core.$strip>;
+    };
+    readonly 'agents.remove': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'agents';
+        readonly doc: 'Removes an agent that this installation created.';
+        readonly params: {
+            readonly agentId: z.ZodString;
+        };
+        readonly result: z.ZodUndefined;
+    };
+    readonly 'agents.send': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'agents';
+        readonly doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.';
+        readonly params: {
+            readonly agentId: z.ZodString;
+            readonly text: z.ZodString;
+        };
+        readonly result: z.ZodObject<{
+            id: z.ZodString;
+        }, z.core.$strip>;
+    };
+    readonly 'models.list': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'models';
+        readonly doc: 'Returns the models that `host.llm.complete` can use.';
+        readonly params: {};
+        readonly result: z.ZodArray<z.ZodObject<{
+            id: z.ZodString;
+            name: z.ZodString;
+            contextWindow: z.ZodOptional<z.ZodNumber>;
+        }, z.core.$strip>>;
+    };
+    readonly 'llm.complete': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly capability: 'llm';
+        readonly pausesBudget: true;
+        readonly timeoutMs: number;
+        readonly doc: 'Calls a language model and returns the complete response.';
+        readonly params: {
+            readonly request: z.ZodObject<{
+                model: z.ZodOptional<z.ZodString>;
+                system: z.ZodOptional<z.ZodString>;
+                messages: z.ZodArray<z.ZodObject<{
+                    role: z.ZodEnum<{
+                        assistant: "assistant";
+                        system: "system";
+                        user: "user";
+                    }>;
+                    text: z.ZodString;
+                }, z.core.$strip>>;
+                maxTokens: z.ZodOptional<z.ZodNumber>;
+                temperature: z.ZodOptional<z.ZodNumber>;
+                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+            }, z.core.$strip>;
+        };
+        readonly result: z.ZodObject<{
+            text: z.ZodString;
+            json: z.ZodOptional<z.ZodJSONSchema>;
+            model: z.ZodString;
+            usage: z.ZodObject<{
+                inputTokens: z.ZodNumber;
+                outputTokens: z.ZodNumber;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+    };
+    readonly 'workspace.list': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'workspace';
+        readonly doc: 'Returns the files below a directory of the workspace.';
+        readonly params: {
+            readonly path: z.ZodOptional<z.ZodString>;
+        };
+        readonly result: z.ZodArray<z.ZodObject<{
+            path: z.ZodString;
+            sizeBytes: z.ZodNumber;
+            updatedAt: z.ZodISODateTime;
+        }, z.core.$strip>>;
+    };
+    readonly 'workspace.read': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'workspace';
+        readonly doc: 'Returns the bytes of a file.';
+        readonly params: {
+            readonly path: z.ZodString;
+        };
+        readonly result: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+    };
+    readonly 'workspace.readText': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'workspace';
+        readonly doc: 'Returns the text of a UTF-8 file.';
+        readonly params: {
+            readonly path: z.ZodString;
+        };
+        readonly result: z.ZodString;
+    };
+    readonly 'workspace.write': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'workspace';
+        readonly doc: 'Writes a file and creates its directories.';
+        readonly params: {
+            readonly path: z.ZodString;
+            readonly content: z.ZodUnion<readonly [z.ZodString, z.ZodInstanceOf<Uint8Array<ArrayBuffer>>]>;
+        };
+        readonly result: z.ZodUndefined;
+    };
+    readonly 'workspace.remove': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'workspace';
+        readonly doc: 'Removes a file.';
+        readonly params: {
+            readonly path: z.ZodString;
+        };
+        readonly result: z.ZodUndefined;
+    };
+    readonly 'media.put': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'media';
+        readonly doc: 'Stores a media file and returns its id. The same bytes have the same id.';
+        readonly params: {
+            readonly content: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+            readonly name: z.ZodOptional<z.ZodString>;
+        };
+        readonly result: z.ZodObject<{
+            id: z.ZodString;
+            mediaType: z.ZodString;
+            sizeBytes: z.ZodNumber;
+        }, z.core.$strip>;
+    };
+    readonly 'media.get': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'media';
+        readonly maxBytes: number;
+        readonly doc: 'Returns the bytes and the media type of a file.';
+        readonly params: {
+            readonly mediaId: z.ZodString;
+        };
+        readonly result: z.ZodObject<{
+            content: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+            mediaType: z.ZodString;
+        }, z.core.$strip>;
+    };
+    readonly 'media.remove': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'media';
+        readonly doc: 'Removes a media file.';
+        readonly params: {
+            readonly mediaId: z.ZodString;
+        };
+        readonly result: z.ZodUndefined;
+    };
+    readonly 'ssh.hosts': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'ssh';
+        readonly doc: 'Returns the SSH hosts that the operator configured.';
+        readonly params: {};
+        readonly result: z.ZodArray<z.ZodObject<{
+            id: z.ZodString;
+            name: z.ZodString;
+        }, z.core.$strip>>;
+    };
+    readonly 'ssh.run': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly capability: 'ssh';
+        readonly pausesBudget: true;
+        readonly timeoutMs: number;
+        readonly doc: 'Runs a command over SSH. The three SSH hooks run for it.';
+        readonly params: {
+            readonly hostId: z.ZodString;
+            readonly command: z.ZodString;
+            readonly options: z.ZodOptional<z.ZodObject<{
+                cwd: z.ZodOptional<z.ZodString>;
+                env: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
+                timeoutMs: z.ZodOptional<z.ZodNumber>;
+                input: z.ZodOptional<z.ZodString>;
+            }, z.core.$strip>>;
+        };
+        readonly result: z.ZodObject<{
+            exitCode: z.ZodNullable<z.ZodNumber>;
+            stdout: z.ZodString;
+            stderr: z.ZodString;
+        }, z.core.$strip>;
+    };
+    readonly 'storage.get': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'storage';
+        readonly doc: 'Returns a stored value, or null.';
+        readonly params: {
+            readonly key: z.ZodString;
+        };
+        readonly result: z.ZodNullable<z.ZodJSONSchema>;
+    };
+    readonly 'storage.set': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'storage';
+        readonly doc: 'Stores a JSON value.';
+        readonly params: {
+            readonly key: z.ZodString;
+            readonly value: z.ZodJSONSchema;
+        };
+        readonly result: z.ZodUndefined;
+    };
+    readonly 'storage.delete': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'storage';
+        readonly doc: 'Deletes a value.';
+        readonly params: {
+            readonly key: z.ZodString;
+        };
+        readonly result: z.ZodUndefined;
+    };
+    readonly 'storage.list': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: 'storage';
+        readonly doc: 'Returns the stored keys that start with a prefix.';
+        readonly params: {
+            readonly prefix: z.ZodOptional<z.ZodString>;
+        };
+        readonly result: z.ZodArray<z.ZodString>;
+    };
+    readonly 'http.fetch': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly readable: false;
+        readonly audit: 'digest';
+        readonly pausesBudget: false;
+        readonly capability: 'http';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly doc: 'Sends an HTTP request to a declared host.';
+        readonly params: {
+            readonly url: z.ZodURL;
+            readonly init: z.ZodOptional<z.ZodObject<{
+                method: z.ZodOptional<z.ZodEnum<{
+                    DELETE: "DELETE";
+                    GET: "GET";
+                    HEAD: "HEAD";
+                    PATCH: "PATCH";
+                    POST: "POST";
+                    PUT: "PUT";
+                }>>;
+                headers: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
+                body: z.ZodOptional<z.ZodUnion<readonly [z.ZodString, z.ZodInstanceOf<Uint8Array<ArrayBuffer>>]>>;
+                timeoutMs: z.ZodOptional<z.ZodNumber>;
+            }, z.core.$strip>>;
+        };
+        readonly result: z.ZodObject<{
+            status: z.ZodNumber;
+            headers: z.ZodRecord<z.ZodString, z.ZodString>;
+            bodyText: z.ZodString;
+            bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+        }, z.core.$strip>;
+    };
+};
+export type HostCallName = keyof typeof hostCalls;
+export declare const logLevels: readonly ['debug', 'info', 'warn', 'error'];
+export type LogLevel = (typeof logLevels)[number];
+/** The handler to run: the row's key, and the registered name where the row has many. */
+export declare const target: z.ZodObject<{
+    kind: z.ZodEnum<{
+        channel: "channel";
+        commands: "commands";
+        event: "event";
+        hook: "hook";
+        providers: "providers";
+        tools: "tools";
+    }>;
+    name: z.ZodString;
+}, z.core.$strip>;
+export type Target = z.infer<typeof target>;
+/** Messages between supervisor and child. A `request` gets a response, a `notice` does not. */
+export declare const control: {
+    /** Sent once, when the realm is locked down and the child reads frames. */
+    readonly ready: {
+        readonly by: 'child';
+        readonly form: 'notice';
+        readonly params: z.ZodObject<{
+            node: z.ZodString;
+        }, z.core.$strip>;
+    };
+    /** Evaluates the bundle. `expected` is null for introspection. `places` has the stack of every assignment, known or not. */
+    readonly load: {
+        readonly by: 'supervisor';
+        readonly form: 'request';
+        readonly params: z.ZodObject<{
+            bundle: z.ZodString;
+            sourceName: z.ZodString;
+            members: z.ZodArray<z.ZodString>;
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            secretNames: z.ZodArray<z.ZodString>;
+            expected: z.ZodNullable<z.ZodObject<{
+                hooks: z.ZodArray<z.ZodString>;
+                events: z.ZodArray<z.ZodString>;
+                tools: z.ZodRecord<z.ZodString, z.ZodObject<{
+                    description: z.ZodString;
+                    parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+                }, z.core.$strip>>;
+                commands: z.ZodRecord<z.ZodString, z.ZodObject<{
+                    description: z.ZodString;
+                }, z.core.$strip>>;
+                providers: z.ZodRecord<z.ZodString, z.ZodObject<{
+                    models: z.ZodArray<z.ZodObject<{
+                        id: z.ZodString;
+                        name: z.ZodString;
+                        contextWindow: z.ZodOptional<z.ZodNumber>;
+                    }, z.core.$strip>>;
+                }, z.core.$strip>>;
+                channel: z.ZodObject<{
+                    receive: z.ZodBoolean;
+                    send: z.ZodBoolean;
+                    handshake: z.ZodBoolean;
+                    handshakeOn: z.ZodNullable<z.ZodObject<{
+                        jsonType: z.ZodString;
+                    }, z.core.$strip>>;
+                }, z.core.$strip>;
+            }, z.core.$strip>>;
+        }, z.core.$strip>;
+        readonly result: z.ZodUnion<readonly [z.ZodObject<{
+            outcome: z.ZodLiteral<"loaded">;
+            registrations: z.ZodObject<{
+                hooks: z.ZodArray<z.ZodString>;
+                events: z.ZodArray<z.ZodString>;
+                tools: z.ZodRecord<z.ZodString, z.ZodObject<{
+                    description: z.ZodString;
+                    parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+                }, z.core.$strip>>;
+                commands: z.ZodRecord<z.ZodString, z.ZodObject<{
+                    description: z.ZodString;
+                }, z.core.$strip>>;
+                providers: z.ZodRecord<z.ZodString, z.ZodObject<{
+                    models: z.ZodArray<z.ZodObject<{
+                        id: z.ZodString;
+                        name: z.ZodString;
+                        contextWindow: z.ZodOptional<z.ZodNumber>;
+                    }, z.core.$strip>>;
+                }, z.core.$strip>>;
+                channel: z.ZodObject<{
+                    receive: z.ZodBoolean;
+                    send: z.ZodBoolean;
+                    handshake: z.ZodBoolean;
+                    handshakeOn: z.ZodNullable<z.ZodObject<{
+                        jsonType: z.ZodString;
+                    }, z.core.$strip>>;
+                }, z.core.$strip>;
+            }, z.core.$strip>;
+            places: z.ZodRecord<z.ZodString, z.ZodString>;
+        }, z.core.$strip>, z.ZodObject<{
+            outcome: z.ZodLiteral<"failed">;
+            message: z.ZodString;
+            stack: z.ZodString;
+        }, z.core.$strip>]>;
+    };
+    readonly invoke: {
+        readonly by: 'supervisor';
+        readonly form: 'request';
+        readonly params: z.ZodObject<{
+            target: z.ZodObject<{
+                kind: z.ZodEnum<{
+                    channel: "channel";
+                    commands: "commands";
+                    event: "event";
+                    hook: "hook";
+                    providers: "providers";
+                    tools: "tools";
+                }>;
+                name: z.ZodString;
+            }, z.core.$strip>;
+            invocationId: z.ZodString;
+            context: z.ZodRecord<z.ZodString, z.ZodUnknown>;
+            deadlineMs: z.ZodNumber;
+        }, z.core.$strip>;
+        readonly result: z.ZodUnion<readonly [z.ZodObject<{
+            outcome: z.ZodLiteral<"answered">;
+            answer: z.ZodUnknown;
+        }, z.core.$strip>, z.ZodObject<{
+            outcome: z.ZodLiteral<"cancelled">;
+            reason: z.ZodString;
+        }, z.core.$strip>, z.ZodObject<{
+            outcome: z.ZodLiteral<"failed">;
+            message: z.ZodString;
+            stack: z.ZodString;
+        }, z.core.$strip>]>;
+    };
+    /** The deadline has passed: the child aborts the handler's signal and responds that the invocation failed. */
+    readonly abort: {
+        readonly by: 'supervisor';
+        readonly form: 'notice';
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+        }, z.core.$strip>;
+    };
+    /** A slow child responds immediately; a hanging one never does. */
+    readonly ping: {
+        readonly by: 'supervisor';
+        readonly form: 'request';
+        readonly params: z.ZodObject<{}, z.core.$strip>;
+        readonly result: z.ZodNull;
+    };
+    readonly configure: {
+        readonly by: 'supervisor';
+        readonly form: 'notice';
+        readonly params: z.ZodObject<{
+            settings: z.ZodRecord<z.ZodString, z.ZodString>;
+            members: z.ZodArray<z.ZodString>;
+        }, z.core.$strip>;
+    };
+    readonly hostCall: {
+        readonly by: 'child';
+        readonly form: 'request';
+        readonly params: z.ZodObject<{
+            member: z.ZodString;
+            invocationId: z.ZodNullable<z.ZodString>;
+            args: z.ZodArray<z.ZodUnknown>;
+        }, z.core.$strip>;
+        readonly result: z.ZodUnknown;
+    };
+    readonly log: {
+        readonly by: 'child';
+        readonly form: 'notice';
+        readonly params: z.ZodObject<{
+            level: z.ZodEnum<{
+                debug: "debug";
+                error: "error";
+                info: "info";
+                warn: "warn";
+            }>;
+            message: z.ZodString;
+            data: z.ZodOptional<z.ZodUnknown>;
+            invocationId: z.ZodNullable<z.ZodString>;
+            truncated: z.ZodBoolean;
+        }, z.core.$strip>;
+    };
+};

@@ -1,0 +1,77 @@
+/** The columns of the rows in `protocol.ts`, per kind of row. */
+import type { z } from 'zod';
+export type Risk = 'low' | 'medium' | 'high';
+/** `spec`: the specification gives the name; `ours`: Bulkhead chose it. */
+export type Origin = 'spec' | 'ours';
+/** `skip`: the chain continues; `cancel`: the operation is cancelled; `builtin`: the runtime uses its own implementation. */
+export type FailureRule = 'skip' | 'cancel' | 'builtin';
+export interface Row {
+    readonly doc: string;
+    readonly since: string;
+    readonly origin: Origin;
+}
+/** What a capability lets a plugin do, as a sentence for users. */
+export interface Reach {
+    readonly reach: string;
+    readonly risk: Risk;
+}
+export interface HookRow extends Row, Reach {
+    /** The fields of the context in addition to `hookBase`. */
+    readonly context: z.ZodObject;
+    /** `replace`: the handler returns the new value of one field. `patch`: it returns an object of `patchable` paths. */
+    readonly answers: {
+        readonly kind: 'replace';
+        readonly field: string;
+        readonly schema: z.ZodString;
+    } | {
+        readonly kind: 'patch';
+        readonly patchable: readonly string[];
+    };
+    readonly cancellable: boolean;
+    readonly onFailure: FailureRule;
+    /** Milliseconds for one link. Waiting on `host.llm` and `host.ssh` does not count. */
+    readonly budgetMs: number;
+    readonly example: {
+        readonly context: Readonly<Record<string, unknown>>;
+        readonly answer: unknown;
+    };
+}
+export interface EventRow extends Row, Reach {
+    readonly data: z.ZodObject;
+    /** Milliseconds for one attempt. */
+    readonly budgetMs: number;
+    readonly attempts: number;
+    readonly example: Readonly<Record<string, unknown>>;
+}
+export interface SurfaceRow extends Row, Reach {
+    /** The fields registered in addition to the handlers; null where only a handler is assigned. */
+    readonly registration: z.ZodObject | null;
+    readonly params: z.ZodObject;
+    /**
+     * The field of `params` that the handler receives as its first argument, such as `arguments` in
+     * `tools.x.handler(arguments, ctx)`. `ctx` has the other fields and `signal`. Hooks and events receive one argument.
+     */
+    readonly first: string;
+    readonly result: z.ZodType;
+    readonly budgetMs: number;
+    readonly maxResultBytes: number;
+}
+export interface CapabilityRow extends Reach {
+    /** What `host.<member>:read` allows; null where that form does not exist. */
+    readonly read: Reach | null;
+}
+export interface HostRow<Member extends string = string> extends Row {
+    /** The capability it needs; null: every plugin may call it. */
+    readonly capability: Member | 'http' | null;
+    /** Whether the `:read` form grants it too. */
+    readonly readable: boolean;
+    /** The positional arguments in order, by name. */
+    readonly params: Readonly<Record<string, z.ZodType>>;
+    readonly result: z.ZodType;
+    readonly timeoutMs: number;
+    readonly maxBytes: number;
+    /** `digest`: outcome, duration and a digest of the arguments are recorded; `none`: nothing is recorded. */
+    readonly audit: 'digest' | 'none';
+    /** Whether waiting for the result stops the clock of the handler's budget. */
+    readonly pausesBudget: boolean;
+}

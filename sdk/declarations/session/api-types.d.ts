@@ -1,0 +1,102 @@
+/** Request and response types of the session API, derived from the protocol rows. */
+import type { z } from 'zod';
+import type * as p from '../contract/payloads.js';
+import type { hooks } from '../contract/protocol.js';
+type Hooks = typeof hooks;
+/** The hooks that a runtime runs, without their prefix: `middleware.systemPrompt` is `systemPrompt`. */
+export type HookName = {
+    [Key in keyof Hooks]: Key extends `middleware.${infer Short}` ? Short : never;
+}[keyof Hooks];
+/** The fields of a hook's context that the runtime sends. */
+export type HookContext<Name extends HookName> = z.input<Hooks[`middleware.${Name}`]['context']>;
+export type Trigger = z.infer<typeof p.trigger>;
+export type Json = z.infer<typeof p.json>;
+export interface TraceLink {
+    readonly installationId: string;
+    readonly slug: string;
+    readonly ms: number;
+    readonly outcome: string;
+    readonly reason?: string;
+}
+export interface HookAnswer<Name extends HookName> {
+    /** `cancel`: a plugin cancelled the operation. Do not continue with it. */
+    readonly action: 'continue' | 'cancel';
+    /** The context with all changes of the chain. */
+    readonly context: z.output<Hooks[`middleware.${Name}`]['context']>;
+    readonly reason: string | null;
+    /** Slug of the plugin that cancelled the operation. */
+    readonly cancelledBy: string | null;
+    readonly trace: readonly TraceLink[];
+}
+export interface Summary {
+    /** Null if `source` is `builtin`. */
+    readonly summary: string | null;
+    /** `builtin`: run the runtime's own summarizer. */
+    readonly source: 'plugin' | 'builtin';
+    readonly notice: string | null;
+}
+export interface SessionRecord {
+    readonly id: string;
+    readonly agentId: string;
+    readonly agentName: string;
+    readonly channelId: string | null;
+    readonly createdAt: string;
+    readonly clearedAt: string | null;
+}
+export interface NewSession {
+    readonly agentId: string;
+    readonly agentName?: string;
+    readonly channelId?: string | null;
+}
+export interface NewMessage {
+    /** Your own id. A message with a known id is not added again. Default: a random id. */
+    readonly id?: string;
+    readonly role: z.infer<typeof p.role>;
+    readonly text: string;
+    readonly data?: Readonly<Record<string, Json>>;
+}
+export type TranscriptMessage = z.infer<typeof p.transcriptMessage>;
+export type Completion = z.infer<typeof p.completion>;
+export type CompletionRequest = z.input<typeof p.completionRequest>;
+export type ToolResult = z.infer<typeof p.toolResult>;
+interface Offered {
+    /** `<slug>__<name>` */
+    readonly name: string;
+    readonly installationId: string;
+    readonly slug: string;
+}
+export interface Tool extends Offered {
+    readonly description: string;
+    /** JSON Schema 2020-12 of the arguments. */
+    readonly parameters: Readonly<Record<string, Json>>;
+}
+export interface Command extends Offered {
+    readonly description: string;
+    readonly kind: 'prompt' | 'code';
+}
+export interface Skill extends Offered {
+    readonly description: string;
+}
+export interface SkillText extends Skill {
+    readonly text: string;
+    readonly resources: readonly {
+        readonly path: string;
+        readonly sizeBytes: number;
+    }[];
+}
+export interface Provider extends Offered {
+    readonly models: readonly z.infer<typeof p.model>[];
+}
+export interface Page<T> {
+    readonly items: readonly T[];
+    readonly nextCursor: string | null;
+}
+/** A message or a notice that was added to a transcript. */
+export interface Added {
+    readonly type: 'message' | 'notice';
+    /** Pass it as `after` to continue from here. */
+    readonly position: string;
+    readonly sessionId: string;
+    readonly message: TranscriptMessage;
+}
+export {};

@@ -1,0 +1,85 @@
+/** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
+import type { Added, Command, Completion, CompletionRequest, HookAnswer, HookContext, HookName, NewMessage, NewSession, Page, Provider, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger } from './api-types.js';
+import { Transport, type TransportOptions } from './transport.js';
+interface Cancellable {
+    readonly signal?: AbortSignal;
+}
+interface Paged extends Cancellable {
+    readonly limit?: number;
+    readonly cursor?: string;
+}
+export declare function connect(options: TransportOptions): SessionClient;
+export declare class SessionClient {
+    #private;
+    constructor(transport: Transport);
+    /** Starts a session. Plugins receive `sessionStarted`. */
+    start(body: NewSession, { signal }?: Cancellable): Promise<Session>;
+    /** Returns an existing session by its id, without a request. */
+    open(id: string): Session;
+    /** Lists the sessions of the account. */
+    list({ signal, ...query }?: Paged): Promise<Page<SessionRecord>>;
+    /**
+     * Yields what is added to the account's transcripts until the signal aborts. Reconnects after the last position, so
+     * nothing is missed or repeated.
+     *
+     * @param after the `position` to continue from; without it, starts with the next message
+     */
+    added({ after, signal }?: {
+        after?: string;
+    } & Cancellable): AsyncGenerator<Added>;
+}
+export declare class Session {
+    #private;
+    readonly id: string;
+    /** The session as `start` returned it; null after `open`. */
+    readonly record: SessionRecord | null;
+    constructor(transport: Transport, id: string, record: SessionRecord | null);
+    /** Returns the current state of the session. */
+    look({ signal }?: Cancellable): Promise<SessionRecord>;
+    /**
+     * Runs a hook of the account's plugins. If `action` is `cancel`, do not continue with the operation.
+     *
+     * @param name such as `systemPrompt` or `inboundMessage`
+     */
+    hook<Name extends HookName>(name: Name, context: HookContext<Name>, { trigger, signal }?: {
+        trigger?: Trigger;
+    } & Cancellable): Promise<HookAnswer<Name>>;
+    /** Asks a plugin to summarize. If `source` is `builtin`, the runtime must summarize itself. */
+    compact(request?: {
+        messages?: readonly TranscriptMessage[];
+        focus?: string | null;
+    }, { signal }?: Cancellable): Promise<Summary>;
+    /** Adds messages to the transcript that `host.session` and compaction read. Idempotent by message id. */
+    append(messages: readonly NewMessage[], { signal }?: Cancellable): Promise<Page<TranscriptMessage>>;
+    messages({ signal, ...query }?: Paged): Promise<Page<TranscriptMessage>>;
+    /** Sends an agent's reply to the channel of the session. Idempotent by `id`. */
+    reply(text: string, { id, signal }?: {
+        id?: string;
+    } & Cancellable): Promise<{
+        id: string;
+    }>;
+    tools({ signal }?: Cancellable): Promise<readonly Tool[]>;
+    /**
+     * Calls a tool. A tool that fails returns a result with `isError` for the model to read.
+     *
+     * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError if the tool may have run
+     */
+    callTool(name: string, args: unknown, { callId, signal }?: {
+        callId?: string;
+    } & Cancellable): Promise<ToolResult>;
+    commands({ signal }?: Cancellable): Promise<readonly Command[]>;
+    /** Runs a command and returns its text. */
+    runCommand(name: string, input?: string, { signal }?: Cancellable): Promise<string>;
+    skills({ signal }?: Cancellable): Promise<readonly Skill[]>;
+    readSkill(name: string, { signal }?: Cancellable): Promise<SkillText>;
+    providers({ signal }?: Cancellable): Promise<readonly Provider[]>;
+    /** Completes a request with a model of a plugin's provider. */
+    complete(provider: string, request: CompletionRequest, { signal }?: Cancellable): Promise<Completion>;
+    /** Clears the transcript. @throws BulkheadError `cancelled` with the reason of the plugin that cancelled it */
+    clear(body?: {
+        reason?: string;
+        by?: string;
+    }, { signal }?: Cancellable): Promise<SessionRecord>;
+    delete({ signal }?: Cancellable): Promise<void>;
+}
+export {};

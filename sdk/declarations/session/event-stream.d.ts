@@ -1,0 +1,24 @@
+export interface ServerSentEvent {
+    readonly id: string;
+    readonly type: string;
+    readonly data: string;
+}
+export interface FollowOptions {
+    /** Opens the stream after the event with this id. */
+    readonly open: (lastId: string | undefined) => Promise<ReadableStream<Uint8Array> | null>;
+    /** Id of the last event that is known; without it, the stream starts with the next event. */
+    readonly after?: string | undefined;
+    /** Whether to try again after `open` failed. */
+    readonly isRetryable: (error: unknown) => boolean;
+    /** Longest pause before the stream is opened again, milliseconds. */
+    readonly pauseMs: number;
+    readonly signal?: AbortSignal | undefined;
+}
+/**
+ * Reads events until the signal aborts. Opens the stream again after the last event whenever it ends or breaks.
+ *
+ * @throws the error of `open` that is not retryable, or the signal's reason
+ */
+export declare function followEvents(options: FollowOptions): AsyncGenerator<ServerSentEvent>;
+/** Reads events until the stream ends. An event with only an id has empty `data`. */
+export declare function readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<ServerSentEvent>;

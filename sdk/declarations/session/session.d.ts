@@ -1,0 +1,4 @@
+/** The entry point `@bulkhead/sdk/session`, for agent runtimes. */
+export type * from './api-types.js';
+export { connect, type Session, type SessionClient } from './client.js';
+export { BulkheadError, ConnectionLostError, type TransportOptions } from './transport.js';

@@ -1,0 +1,60 @@
+/** Sends requests to the session API with `fetch`, and retries those that are safe to retry. Uses web globals only. */
+import type { ProblemLocation } from '../contract/errors.js';
+export interface TransportOptions {
+    /** Address of the session API, such as `http://localhost:4010`. */
+    readonly url: string;
+    /** The bearer token, or a function that returns one. The function is called for every request. */
+    readonly token: string | (() => string | Promise<string>);
+    /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
+    readonly retryForMs?: number;
+    /** Replaces the global `fetch`. */
+    readonly fetch?: typeof globalThis.fetch;
+}
+interface Call {
+    readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+    /** Path below the address, starting with `/`. */
+    readonly path: string;
+    readonly body?: unknown;
+    /** Replaces `body`: bytes of another content type. `open` is called for every attempt. */
+    readonly stream?: {
+        readonly type: string;
+        readonly open: () => ReadableStream<Uint8Array>;
+    };
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly signal?: AbortSignal | undefined;
+    /** Whether the call is idempotent. Default: true for GET, false otherwise. */
+    readonly repeatable?: boolean;
+}
+/** The service responded with a problem. REFERENCE.md and the API reference list the values of `code`. */
+export declare class BulkheadError extends Error {
+    readonly name = "BulkheadError";
+    readonly status: number;
+    readonly code: string;
+    readonly requestId: string | null;
+    readonly errors: readonly ProblemLocation[];
+    constructor(status: number, body: ProblemLike);
+}
+/** The connection broke after the request was sent. The call may have taken effect, so it is not retried. */
+export declare class ConnectionLostError extends Error {
+    readonly name = "ConnectionLostError";
+}
+interface ProblemLike {
+    readonly title?: string;
+    readonly detail?: string;
+    readonly code?: string;
+    readonly requestId?: string;
+    readonly errors?: readonly ProblemLocation[];
+}
+export declare class Transport {
+    #private;
+    constructor(options: TransportOptions);
+    /**
+     * Returns the JSON of a successful response; null for 204.
+     *
+     * @throws BulkheadError, ConnectionLostError, or the signal's reason
+     */
+    json<T>(call: Call): Promise<T>;
+    /** Returns a successful response with its body unread. @throws the same errors as `json` */
+    open(call: Call): Promise<Response>;
+}
+export {};
