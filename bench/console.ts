@@ -10,8 +10,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
-import { openConsole, startBrowser } from '../test/console/browser.ts';
+import { type OpenConsole, openConsole, startBrowser } from '../test/console/browser.ts';
 import { startServiceFixture } from '../test/deploy/service-fixture.ts';
 import { startTestServer, withDatabase } from '../test/runner/server.ts';
 import { fillCatalog } from './fixtures/catalog-filling.ts';
@@ -61,13 +60,13 @@ async function measure(): Promise<void> {
   console.log(`from a typed word to its results:  ${said(searches ?? [])}`);
 }
 
-async function openCatalog(page: Page, address: string): Promise<void> {
+async function openCatalog(page: OpenConsole['page'], address: string): Promise<void> {
   await page.goto(address, { waitUntil: 'commit' });
   await page.locator('.entry-card').first().waitFor();
   await page.getByRole('searchbox').focus();
 }
 
-async function searchFor(page: Page, word: string): Promise<void> {
+async function searchFor(page: OpenConsole['page'], word: string): Promise<void> {
   const answered = page.waitForResponse((response) => response.url().includes(`q=${word}`));
   await page.getByRole('searchbox').fill(word);
   await answered;

@@ -8,13 +8,12 @@
 import { randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
 import { type Channel, insertChannel } from '../db/channels/channels.ts';
 import { insertDeliveries } from '../db/channels/deliveries.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { backoff } from '../deploy/backoff.ts';
 import { type ForkedProcess, forkProcess, freePort } from '../test/fixtures/forked-process.ts';
-import { temporaryFolder } from '../test/runner/harness.ts';
+import { removeTimeLimit, temporaryFolder } from '../test/runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { Ledger } from '../test/storm/ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.ts';
@@ -30,7 +29,7 @@ const PATIENCE_MS = 240_000;
 const SETTLED_MS = 1_500;
 
 // The test fixtures load tap, whose 30 s limit would end a measurement.
-t.setTimeout(0);
+removeTimeLimit();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 

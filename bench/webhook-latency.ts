@@ -9,12 +9,12 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
 import { Client } from 'undici';
 import { openWebhooks } from '../api/ingress/webhooks.ts';
 import { insertChannel } from '../db/channels/channels.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
+import { removeTimeLimit } from '../test/runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { eventually, startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { percentile } from './percentiles.ts';
@@ -30,7 +30,7 @@ const CODE = `channel.receive = () => ({
 });`;
 
 // The test fixtures load tap, whose 30 s limit would end a measurement.
-t.setTimeout(0);
+removeTimeLimit();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 

@@ -57,7 +57,7 @@ summarize();
 
 /** All test files; in a soak run those that have a long version. */
 function findFiles(): string[] {
-  const all = globSync('test/**/*.test.ts', { cwd: ROOT });
+  const all = globSync('test/**/*.test.ts', { cwd: ROOT, exclude: ['test/node_modules/**'] });
   return options.soak
     ? all.filter((file) => readFileSync(resolve(ROOT, file), 'utf8').includes('runner/soak.ts'))
     : all;

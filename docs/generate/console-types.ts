@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
 import { type AppDeps, buildApp } from '../../api/app.ts';
 
-const GENERATOR = fileURLToPath(new URL('../../console/node_modules/openapi-typescript/bin/cli.js', import.meta.url));
+const GENERATOR = fileURLToPath(new URL('../../test/node_modules/openapi-typescript/bin/cli.js', import.meta.url));
 
 /** A stand-in for dependencies that no route uses, because none is called. */
 const unused = <T extends object>(): T => new Proxy({}, {}) as T;

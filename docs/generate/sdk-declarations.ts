@@ -1,14 +1,13 @@
 /** The files of `sdk/declarations/`: the declarations of `@bulkhead/sdk`, emitted by the TypeScript compiler. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 const PROJECT = fileURLToPath(new URL('../../pack/tsconfig.json', import.meta.url));
-const COMPILER = join(createRequire(import.meta.url).resolve('typescript/package.json'), '../bin/tsc');
+const COMPILER = fileURLToPath(new URL('../../test/node_modules/typescript-7/bin/tsc', import.meta.url));
 
 /** @returns the text of each file by its path from the root */
 export async function sdkDeclarations(): Promise<Readonly<Record<string, string>>> {

@@ -77,14 +77,14 @@ t.test('Helm has nothing to complain about, and says what is missing', options, 
 /** Types of TypeScript know every field, so they also find the misspelt ones that the schemas let pass. */
 async function complaintsOfTypes(folder: string, manifests: readonly Manifest[]): Promise<string> {
   const lines = manifests.map((manifest, index) => {
-    const from = join(ROOT, 'node_modules', MODULES[`${manifest.apiVersion} ${manifest.kind}`] ?? '', 'index.js');
+    const from = join(ROOT, 'test/node_modules', MODULES[`${manifest.apiVersion} ${manifest.kind}`] ?? '', 'index.js');
     const type = `import(${JSON.stringify(from)}).I${manifest.kind}`;
     return `export const a${index}: ${type} = ${JSON.stringify(manifest)};`;
   });
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, 'manifests.mts'), lines.join('\n'));
   const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024'];
-  const tsc = join(ROOT, 'node_modules/.bin/tsc');
+  const tsc = join(ROOT, 'test/node_modules/typescript-7/bin/tsc');
   return run(tsc, [...flags, '--ignoreConfig', 'manifests.mts'], { cwd: folder }).then(
     ({ stdout }) => stdout,
     ({ stdout }: { stdout: string }) => stdout,

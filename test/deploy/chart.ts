@@ -10,7 +10,7 @@ import { openPromise } from 'yauzl';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const CHART = join(ROOT, 'deploy/helm/bulkhead');
-const LAYER = join(ROOT, 'node_modules/@aws-cdk/asset-kubectl-v20/lib/layer.zip');
+const LAYER = join(ROOT, 'test/node_modules/@aws-cdk/asset-kubectl-v20/lib/layer.zip');
 /** The oldest that the chart is for. */
 const KUBERNETES = '1.30.0';
 

@@ -27,17 +27,18 @@ export interface Outcome {
 
 export interface Check {
   readonly name: string;
-  /** Program in node_modules/.bin, or a script of ours, with its arguments. */
+  /** A program or a script, with its arguments. */
   readonly command: readonly [string, ...string[]];
 }
 
-const bin = (name: string): string => join('node_modules', '.bin', name);
+const PACKAGES = 'test/node_modules';
+const compiler = `${PACKAGES}/typescript-7/bin/tsc`;
 
 /** What has to hold before any behaviour is looked at. Each counts as one assertion. */
 export const checks: readonly Check[] = [
-  { name: 'lint and format', command: [bin('biome'), 'check', '--error-on-warnings', '.'] },
-  { name: 'types', command: [bin('tsc'), '--noEmit'] },
-  { name: 'types of the console', command: [bin('tsc'), '--noEmit', '-p', 'console'] },
+  { name: 'lint and format', command: [`${PACKAGES}/.bin/biome`, 'check', '--error-on-warnings', '.'] },
+  { name: 'types', command: [process.execPath, compiler, '--noEmit'] },
+  { name: 'types of the console', command: [process.execPath, compiler, '--noEmit', '-p', 'console'] },
   { name: 'generated files', command: [process.execPath, 'docs/generate/generate.ts', '--check'] },
 ];
 

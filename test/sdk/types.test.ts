@@ -14,7 +14,7 @@ const run = promisify(execFile);
 
 /** What the compiler complains about; empty when all is well. */
 async function complaints(project: string): Promise<string> {
-  const tsc = join(root, 'node_modules/.bin/tsc');
+  const tsc = join(root, 'test/node_modules/typescript-7/bin/tsc');
   return run(tsc, ['-p', project], { cwd: root }).then(
     () => '',
     (error: { stdout: string }) => error.stdout,
