@@ -7,8 +7,14 @@ import { fileURLToPath } from 'node:url';
 import { buildIfStale, compress, hashSources } from './built-folder.ts';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
-/** Everything that goes into a build: the sources, the SDK's types that the editor shows, the packages' versions. */
-const SOURCES = ['**/*.{ts,tsx,css,html,svg,json}', '../sdk/globals.d.ts', '../package-lock.json'];
+/** Everything that goes into a build, parts of the SDK and the locked package versions included. */
+const SOURCES = [
+  '**/*.{ts,tsx,css,html,svg,json}',
+  '../sdk/globals.d.ts',
+  '../sdk/tsconfig.plugin.json',
+  '../sdk/session/{event-stream,pause}.ts',
+  '../package-lock.json',
+];
 const NOT_SOURCES = ['node_modules/**', 'dist/**', '.build-*/**'];
 /** The first browsers with `light-dark()`, of 2024: its replacement for older ones needs a colour scheme in the same file. */
 const CSS_TARGET = ['chrome123', 'firefox120', 'safari17.5'];

@@ -1,85 +1,110 @@
-/** The lines of an installation: the last ones that were written, then each as it comes. */
+/** Reads the log of an installation: its last lines, then each new line as it is written. */
 import { useEffect, useState } from 'react';
-import { readBody, rest } from '../rest/client.ts';
-import { follow } from '../rest/event-stream.ts';
+import { followEvents } from '../../sdk/session/event-stream.ts';
+import { readBody, readProblem, rest } from '../rest/client.ts';
+import { Problem } from '../rest/problem.ts';
 import type { components } from '../rest/schema.d.ts';
+import { readToken } from '../sign-in/token.ts';
 
 export type LogLine = components['schemas']['LogLine'];
 export type Level = LogLine['level'];
-/** Of the past, at the start. */
-const HISTORY = 1_000;
-/** Kept in the page at most: the oldest go first. */
+/** Lines that are loaded at first. */
+const HISTORY_LINES = 1_000;
+/** Lines that stay in memory. */
 const LINES_MAX = 100_000;
-/** Lines that come together are shown together, milliseconds. */
-const GATHER_MS = 150;
+/** New lines are rendered in batches, milliseconds. */
+const BATCH_MS = 150;
+/** Longest pause before the stream is opened again, milliseconds. */
+const PAUSE_MS = 3_000;
 
-export interface LiveLines {
+interface LiveLines {
   /** Oldest first. */
   readonly lines: readonly LogLine[];
   readonly state: 'loading' | 'live' | 'broken';
   readonly error: Error | null;
 }
-const NOTHING: LiveLines = { lines: [], state: 'loading', error: null };
+const LOADING: LiveLines = { lines: [], state: 'loading', error: null };
 
-export interface LogFilter {
+interface LogFilter {
   readonly installationId: string;
   readonly sessionId: string;
-  /** As a list with commas, so that equal filters are equal. */
+  /** Separated by commas, so that equal filters are equal strings. */
   readonly levels: string;
 }
 
 export function useLiveLines({ installationId, sessionId, levels }: LogFilter): LiveLines {
-  const [shown, setShown] = useState(NOTHING);
+  const [current, setCurrent] = useState(LOADING);
   useEffect(() => {
-    const ended = new AbortController();
-    setShown(NOTHING);
-    void run({ installationId, sessionId, levels }, ended.signal, setShown);
-    return () => ended.abort();
+    const unmounted = new AbortController();
+    setCurrent(LOADING);
+    void loadLines({ installationId, sessionId, levels }, unmounted.signal, setCurrent);
+    return () => unmounted.abort();
   }, [installationId, sessionId, levels]);
-  return shown;
+  return current;
 }
 
-type Change = (change: (last: LiveLines) => LiveLines) => void;
+type Update = (change: (last: LiveLines) => LiveLines) => void;
 
-async function run(filter: LogFilter, signal: AbortSignal, change: Change): Promise<void> {
+async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update): Promise<void> {
   try {
     const lines = await readHistory(filter, signal);
-    change(() => ({ lines, state: 'live', error: null }));
-    await followLines(filter, { lastId: lines.at(-1)?.id ?? null, signal }, change);
-  } catch (error) {
-    if (!signal.aborted)
-      change((last) => ({ ...last, error: error instanceof Error ? error : new Error('It broke.') }));
+    update(() => ({ lines, state: 'live', error: null }));
+    await followLines(filter, lines.at(-1)?.id, signal, update);
+  } catch (cause) {
+    if (signal.aborted) return;
+    const error = cause instanceof Error ? cause : new Error('The log could not be read.');
+    update((last) => ({ ...last, error }));
   }
 }
 
 async function readHistory({ installationId, sessionId, levels }: LogFilter, signal: AbortSignal): Promise<LogLine[]> {
   const query = {
-    ...{ installationId, limit: HISTORY, levels: levels.split(',') as Level[] },
+    installationId,
+    limit: HISTORY_LINES,
+    levels: levels.split(',') as Level[],
     ...(sessionId === '' ? {} : { sessionId }),
   };
   const { items } = await readBody(rest.GET('/plugin-logs', { params: { query }, signal }));
   return items.toReversed();
 }
 
-function followLines(filter: LogFilter, from: { lastId: string | null; signal: AbortSignal }, change: Change) {
-  let waiting: LogLine[] = [];
-  const show = () => {
-    const come = waiting;
-    waiting = [];
-    if (!from.signal.aborted) change((last) => ({ ...last, lines: [...last.lines, ...come].slice(-LINES_MAX) }));
+async function followLines(
+  filter: LogFilter,
+  after: string | undefined,
+  signal: AbortSignal,
+  update: Update,
+): Promise<void> {
+  let batch: LogLine[] = [];
+  const renderBatch = () => {
+    const added = batch;
+    batch = [];
+    if (!signal.aborted) update((last) => ({ ...last, lines: [...last.lines, ...added].slice(-LINES_MAX) }));
   };
-  return follow(addressOf(filter), from, {
-    onData: (data) => {
-      if (waiting.push(JSON.parse(data)) === 1) setTimeout(show, GATHER_MS);
-    },
-    onState: (state) => change((last) => ({ ...last, state })),
-    onRefused: (error) => change((last) => ({ ...last, error })),
-  });
+  const open = async (lastId: string | undefined) => {
+    const body = await openStream(filter, lastId, signal);
+    update((last) => ({ ...last, state: 'live' }));
+    return body;
+  };
+  const onBreak = () => update((last) => ({ ...last, state: 'broken' }));
+  for await (const { data } of followEvents({ open, after, isRetryable, onBreak, pauseMs: PAUSE_MS, signal })) {
+    if (batch.push(JSON.parse(data)) === 1) setTimeout(renderBatch, BATCH_MS);
+  }
 }
 
-function addressOf({ installationId, sessionId, levels }: LogFilter): string {
+const isRetryable = (error: unknown): boolean =>
+  !(error instanceof Problem) || error.body.status >= 500 || error.body.status === 429;
+
+async function openStream(
+  { installationId, sessionId, levels }: LogFilter,
+  lastId: string | undefined,
+  signal: AbortSignal,
+) {
   const query = new URLSearchParams({ installationId });
   for (const level of levels.split(',')) query.append('levels', level);
   if (sessionId !== '') query.set('sessionId', sessionId);
-  return `/api/plugin-logs/stream?${query}`;
+  const headers = new Headers({ authorization: `Bearer ${readToken() ?? ''}`, accept: 'text/event-stream' });
+  if (lastId !== undefined) headers.set('last-event-id', lastId);
+  const response = await fetch(`/api/plugin-logs/stream?${query}`, { headers, signal });
+  if (!response.ok) throw await readProblem(response);
+  return response.body;
 }

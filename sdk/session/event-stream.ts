@@ -13,6 +13,8 @@ export interface FollowOptions {
   readonly after?: string | undefined;
   /** Whether to try again after `open` failed. */
   readonly isRetryable: (error: unknown) => boolean;
+  /** Called before the pause after a stream ended or broke. */
+  readonly onBreak?: () => void;
   /** Longest pause before the stream is opened again, milliseconds. */
   readonly pauseMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -27,7 +29,7 @@ const LINE_MAX = 8 * 1024 * 1024;
  * @throws the error of `open` that is not retryable, or the signal's reason
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<ServerSentEvent> {
-  const { open, after, isRetryable, pauseMs, signal } = options;
+  const { open, after, isRetryable, onBreak, pauseMs, signal } = options;
   for (let lastId = after; ; ) {
     const body = await open(lastId).catch((error: unknown) => {
       signal?.throwIfAborted();
@@ -42,6 +44,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<Serv
     } catch {
       signal?.throwIfAborted();
     }
+    onBreak?.();
     // Full jitter: clients of a restarted service do not all reconnect at once.
     await pause(pauseMs * Math.random(), signal);
   }
