@@ -10,6 +10,8 @@ export interface FollowOptions {
     readonly after?: string | undefined;
     /** Whether to try again after `open` failed. */
     readonly isRetryable: (error: unknown) => boolean;
+    /** Called before the pause after a stream ended or broke. */
+    readonly onBreak?: () => void;
     /** Longest pause before the stream is opened again, milliseconds. */
     readonly pauseMs: number;
     readonly signal?: AbortSignal | undefined;
