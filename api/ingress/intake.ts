@@ -172,14 +172,14 @@ export class Intake {
     const { spool, onError } = this.#options;
     while (!this.#closing.signal.aborted) {
       try {
-        const taken = await spool.take(GROUP_BYTES);
-        if (!taken) {
+        const batch = await spool.readOldest(GROUP_BYTES);
+        if (!batch) {
           this.#spooling = false;
           return;
         }
-        await this.#commitAll(taken.deliveries);
+        await this.#commitAll(batch.deliveries);
         this.#faultPoint('intake.drained');
-        await taken.done();
+        await batch.remove();
       } catch (error) {
         onError(error as Error);
         await sleep(DRAIN_EVERY_MS, null, { signal: this.#closing.signal }).catch(() => undefined);

@@ -1,6 +1,6 @@
 /**
- * One file of the spool: requests after each other, each with its length and checksum, so that the torn end of a process
- * that was killed while it wrote is known for what it is.
+ * The format of a spool file: records with length and checksum, so that a partial record at the end (the process was killed
+ * while it wrote) is detected.
  *
  *     u32 length of what follows │ u32 CRC-32 of it │ u32 length of the head │ head, JSON │ body
  */
@@ -9,7 +9,6 @@ import type { NewDelivery } from '../../db/channels/deliveries.ts';
 
 const PREFIX_BYTES = 8;
 
-/** A request as the bytes of a record. */
 export function encodeRecord({ body, ...head }: NewDelivery): Buffer {
   const text = Buffer.from(JSON.stringify(head));
   const record = Buffer.allocUnsafe(PREFIX_BYTES + 4 + text.byteLength + body.byteLength);
@@ -21,13 +20,13 @@ export function encodeRecord({ body, ...head }: NewDelivery): Buffer {
   return record;
 }
 
-export interface Decoded {
+interface Decoded {
   readonly deliveries: NewDelivery[];
-  /** Where the whole records end. Less than the file: its end is torn. */
+  /** Offset behind the last complete record. */
   readonly end: number;
 }
 
-/** The whole records of a segment, from `start`, of at most so many bytes but at least one. */
+/** Decodes complete records from `start`: at least one, then up to `maxBytes`. */
 export function decodeRecords(segment: Buffer, start: number, maxBytes: number): Decoded {
   const deliveries: NewDelivery[] = [];
   let at = start;

@@ -1,7 +1,7 @@
 /**
- * Requests that wait on disk for the database: appended in order and synced before their vendors are answered, taken out
- * in the same order. A folder has one owner at a time, who holds its lock; what a killed one left behind is inherited by
- * the next. Process ids alone would not do: in containers everybody has the same.
+ * Stores webhook requests on disk while the database is unavailable: appends them in order, with fsync, and reads them back
+ * in the same order. Each process locks a folder of its own and takes over the folders of processes that are gone. Locks,
+ * because process ids are not unique across containers.
  */
 import { randomUUIDv7 } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -12,13 +12,11 @@ import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts'
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeRecords, encodeRecord } from './spool-segment.ts';
 
-/** A segment is closed over this size; it is read into memory whole when its turn comes. Bytes. */
+/** A full segment is closed. Limits memory, because a segment is read as a whole. Bytes. */
 const SEGMENT_BYTES = 16 * MIB;
-/** Locked by the owner of its folder. */
+/** File that the owner of a folder locks. */
 const LOCK = 'lock';
-/** Folders of the release before, without a lock: `<pid>-<when it was started>`. */
-const UNLOCKED = /^(\d+)-(\d+)$/;
-const TRIES = 5;
+const ATTEMPTS_MAX = 5;
 
 interface Segment {
   readonly path: string;
@@ -29,10 +27,10 @@ interface Reading {
   content: Buffer;
   at: number;
 }
-/** The oldest requests, and what to do when they are safe elsewhere. */
-export interface Taken {
+/** The oldest requests. Call `remove` when they are stored elsewhere. */
+interface SpooledBatch {
   readonly deliveries: readonly NewDelivery[];
-  done(): Promise<void>;
+  remove(): Promise<void>;
 }
 
 export class Spool {
@@ -40,14 +38,14 @@ export class Spool {
   readonly #lock: DataDirLock;
   readonly #maxBytes: number;
   readonly #onError: (error: Error) => void;
-  /** Oldest first; the last may be the one that is written. */
+  /** Oldest first; the last one may be open for writing. */
   readonly #segments: Segment[];
   #writing: { readonly file: FileHandle; readonly segment: Segment } | null = null;
   #bytes: number;
-  /** The oldest segment's content and how far it is taken out. */
+  /** The content of the oldest segment and the read position. */
   #reading: Reading | null = null;
-  /** Writing to a segment and removing it take turns. */
-  #turn: Promise<unknown> = Promise.resolve();
+  /** Serializes writes to segments and their removal. */
+  #lastOperation: Promise<unknown> = Promise.resolve();
 
   private constructor(
     options: { folder: string; lock: DataDirLock; maxBytes: number; onError(error: Error): void },
@@ -62,13 +60,13 @@ export class Spool {
   }
 
   /**
-   * Opens a folder of this process's own below `directory`, with what dead processes left there.
+   * Opens a spool with a new folder in `directory`, and adopts the requests of processes that are gone.
    *
-   * @param maxBytes beyond which nothing more is taken
+   * @param maxBytes the spool is full from this size on
    */
   static async open(directory: string, maxBytes: number, onError: (error: Error) => void): Promise<Spool> {
-    const { folder, lock } = await ownFolder(directory);
-    await inherit(directory, folder);
+    const { folder, lock } = await createFolder(directory);
+    await adoptAbandoned(directory, folder);
     const names = (await readdir(folder)).filter((name) => name.endsWith('.spool')).sort();
     const segments: Segment[] = [];
     for (const name of names) {
@@ -85,25 +83,24 @@ export class Spool {
   get bytes(): number {
     return this.#bytes;
   }
-  /** Whether more fits. */
   get isFull(): boolean {
     return this.#bytes >= this.#maxBytes;
   }
 
-  /** Writes requests to the end; they are on disk when it resolves. */
+  /** Appends requests; resolves when they are durable. */
   append(deliveries: readonly NewDelivery[]): Promise<void> {
     const records = Buffer.concat(deliveries.map(encodeRecord));
-    return this.#inTurn(() => this.#append(records));
+    return this.#enqueue(() => this.#append(records));
   }
 
   async #append(records: Buffer): Promise<void> {
-    this.#writing ??= await this.#create();
+    this.#writing ??= await this.#createSegment();
     const { file, segment } = this.#writing;
     try {
       await file.appendFile(records);
       await file.datasync();
     } catch (error) {
-      // Whatever reached the file is whole records or a torn end; nothing more is written behind it.
+      // The file may end with a partial record, so nothing more may be appended to it.
       await this.#closeWriting();
       throw error;
     }
@@ -112,31 +109,31 @@ export class Spool {
     if (segment.bytes >= SEGMENT_BYTES) await this.#closeWriting();
   }
 
-  /** The oldest requests, at most about so many bytes; null: there are none. */
-  async take(maxBytes: number): Promise<Taken | null> {
-    const reading = await this.#read();
+  /** Reads the oldest requests, about `maxBytes`. Null: the spool is empty. */
+  async readOldest(maxBytes: number): Promise<SpooledBatch | null> {
+    const reading = await this.#readSegment();
     if (!reading) return null;
     const { deliveries, end } = decodeRecords(reading.content, reading.at, maxBytes);
     if (deliveries.length === 0) {
-      await this.#inTurn(async () => {
-        // Else it is a torn end, whose vendor was never answered.
+      await this.#enqueue(async () => {
+        // If the segment has not grown, it ends with a partial record, whose vendor got no answer.
         const hasGrown = reading.segment.bytes > reading.content.byteLength;
-        if (!hasGrown) await this.#dropOldest(reading.segment);
+        if (!hasGrown) await this.#removeSegment(reading.segment);
       });
-      return this.take(maxBytes);
+      return this.readOldest(maxBytes);
     }
     return {
       deliveries,
-      done: () =>
-        this.#inTurn(async () => {
+      remove: () =>
+        this.#enqueue(async () => {
           reading.at = end;
-          // More may have been written while these were taken out.
-          if (end >= reading.segment.bytes) await this.#dropOldest(reading.segment);
+          // The segment may have grown meanwhile.
+          if (end >= reading.segment.bytes) await this.#removeSegment(reading.segment);
         }),
     };
   }
 
-  /** Keeps a request that the database refuses for good, for whoever looks into it. */
+  /** Keeps a request that the database rejects, for an operator to inspect. */
   async setAside(delivery: NewDelivery): Promise<void> {
     const path = join(this.#folder, `${delivery.id}.refused`);
     const file = await open(path, 'w', 0o600);
@@ -146,18 +143,19 @@ export class Spool {
     } finally {
       await file.close();
     }
-    this.#onError(new Error(`a webhook request cannot be stored; it is kept in ${path}`));
+    this.#onError(new Error(`The database rejected a webhook request. It is kept in ${path}.`));
   }
 
   async close(): Promise<void> {
-    await this.#inTurn(() => this.#closeWriting());
-    // What is left is the next one's.
+    await this.#enqueue(() => this.#closeWriting());
+    // The next process adopts what is left.
     if (this.isEmpty) await rm(join(this.#folder, LOCK), { force: true });
     this.#lock.release();
+    // Fails if the folder contains rejected requests, which stay.
     if (this.isEmpty) await rmdir(this.#folder).catch(() => undefined);
   }
 
-  async #create(): Promise<{ file: FileHandle; segment: Segment }> {
+  async #createSegment(): Promise<{ file: FileHandle; segment: Segment }> {
     const segment = { path: join(this.#folder, `${randomUUIDv7()}.spool`), bytes: 0 };
     const file = await open(segment.path, 'ax', 0o600);
     await syncPath(this.#folder);
@@ -171,16 +169,16 @@ export class Spool {
     await writing?.file.close();
   }
 
-  async #read(): Promise<Reading | null> {
+  async #readSegment(): Promise<Reading | null> {
     const [segment] = this.#segments;
     if (!segment) return null;
     if (this.#reading?.segment !== segment) this.#reading = { segment, content: await readFile(segment.path), at: 0 };
-    // Grown since: it is the one that is written.
+    // The segment is open for writing and has grown.
     else if (this.#reading.content.byteLength < segment.bytes) this.#reading.content = await readFile(segment.path);
     return this.#reading;
   }
 
-  async #dropOldest(segment: Segment): Promise<void> {
+  async #removeSegment(segment: Segment): Promise<void> {
     if (this.#segments[0] !== segment) return;
     if (this.#writing?.segment === segment) await this.#closeWriting();
     this.#segments.shift();
@@ -189,52 +187,48 @@ export class Spool {
     await rm(segment.path, { force: true }).catch(this.#onError);
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => undefined);
+  #enqueue<T>(operation: () => Promise<T>): Promise<T> {
+    const done = this.#lastOperation.then(operation);
+    // The caller handles the error; the next operation runs anyway.
+    this.#lastOperation = done.catch(() => undefined);
     return done;
   }
 }
 
-/** A folder that nobody else can take while this process lives. Names say when they were made, so they sort by age. */
-async function ownFolder(directory: string): Promise<{ folder: string; lock: DataDirLock }> {
-  for (let tries = 1; ; tries += 1) {
+/** Creates and locks a folder for this process. Names sort by time. */
+async function createFolder(directory: string): Promise<{ folder: string; lock: DataDirLock }> {
+  for (let attempt = 1; ; attempt += 1) {
     const folder = join(directory, randomUUIDv7());
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    // A process that starts at the same moment may have taken it for left behind, and away.
-    const lock = lockOf(folder);
+    // Before the lock, another process may have taken the new folder for an abandoned one and removed it.
+    const lock = lockFolder(folder);
     if (lock && existsSync(join(folder, LOCK))) return { folder, lock };
     lock?.release();
-    if (tries === TRIES) throw new Error(`no file can be locked in ${directory}: webhooks could not be kept there`);
+    if (attempt === ATTEMPTS_MAX) throw new Error(`Cannot lock a file in ${directory}, so webhooks cannot be spooled.`);
   }
 }
 
-function lockOf(folder: string): DataDirLock | null {
+function lockFolder(folder: string): DataDirLock | null {
   try {
     return tryLock(join(folder, LOCK));
   } catch {
+    // Another process removed the folder, or it is not writable; `createFolder` reports the latter.
     return null;
   }
 }
 
-/** Takes over the folders of processes that are gone. */
-async function inherit(directory: string, folder: string): Promise<void> {
+/** Moves the segments of processes that are gone into this process's folder. */
+async function adoptAbandoned(directory: string, folder: string): Promise<void> {
   for (const name of await readdir(directory)) {
-    const [, pid, born] = UNLOCKED.exec(name) ?? [];
-    if (name === basename(folder) || (pid !== undefined && (await startedAt(Number(pid))) === born)) continue;
-    const left = join(directory, name);
-    const lock = lockOf(left);
+    if (name === basename(folder)) continue;
+    const abandoned = join(directory, name);
+    const lock = lockFolder(abandoned);
     if (!lock) continue;
-    for (const file of await readdir(left))
-      if (file !== LOCK) await rename(join(left, file), join(folder, file)).catch(() => undefined);
-    await rm(join(left, LOCK), { force: true });
+    // A file that cannot be moved keeps its folder, and the next process tries again.
+    for (const file of await readdir(abandoned))
+      if (file !== LOCK) await rename(join(abandoned, file), join(folder, file)).catch(() => undefined);
+    await rm(join(abandoned, LOCK), { force: true });
     lock.release();
-    await rmdir(left).catch(() => undefined);
+    await rmdir(abandoned).catch(() => undefined);
   }
-}
-
-/** When a process was started, in kernel ticks; with its id it names one process for ever. Empty: there is none. */
-async function startedAt(pid: number): Promise<string> {
-  const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
-  return text.split(') ').at(-1)?.split(' ')[19] ?? '';
 }
