@@ -1,6 +1,6 @@
 /** `npm start`: everything on one machine. PostgreSQL (unless DATABASE_URL), migrations, API, supervisor. */
 import { execFile } from 'node:child_process';
-import { delimiter } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
@@ -77,7 +77,9 @@ async function start(): Promise<void> {
   if (stopping !== undefined) return;
   await prepareTables(url, settings);
   await built;
-  const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR };
+  // Modules compiled by an earlier start: both services then start in half the time.
+  const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
+  const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR, NODE_COMPILE_CACHE };
   const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
   // Before the API, so that it is stopped after it: a publish that the API still answers needs its look at the code.
   const supervisorEnv = { ...childEnv, PATH: await searchPath };

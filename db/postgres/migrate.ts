@@ -1,6 +1,5 @@
 /** Applies the numbered SQL migrations, forward only. */
 import { fileURLToPath } from 'node:url';
-import { runner } from 'node-pg-migrate';
 import { withConnection } from './dedicated-connection.ts';
 
 /** Folder of this release's migrations. */
@@ -20,6 +19,8 @@ const CONNECTION = { application_name: 'bulkhead-migrate', connectionTimeoutMill
  * @returns the names of the migrations this call applied
  */
 export async function migrate(url: string, directory: string = MIGRATIONS, count?: number): Promise<string[]> {
+  // Loaded here because API and supervisor import this file for the list of migrations only.
+  const { runner } = await import('node-pg-migrate');
   return withConnection(url, CONNECTION, async (client) => {
     const applied = await runner({
       dbClient: client,

@@ -1,6 +1,6 @@
 /** The log of a process: JSON lines with the ids of what they are about, for people on a terminal, and without secrets. */
+import { createRequire } from 'node:module';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import pretty from 'pino-pretty';
 import { logIds } from './log-ids.ts';
 
 /** What stands for a secret. */
@@ -29,5 +29,8 @@ export function redact(line: string): string {
 export function openLogger(name: string, level: string, destination?: DestinationStream): Logger {
   const options = { level, name, mixin: () => ({ ...logIds() }), hooks: { streamWrite: redact } };
   if (destination) return pino(options, destination);
-  return process.stdout.isTTY ? pino(options, pretty({ sync: true })) : pino(options);
+  if (!process.stdout.isTTY) return pino(options);
+  // Loaded only for people who watch, so that every other start is shorter.
+  const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
+  return pino(options, pretty({ sync: true }));
 }

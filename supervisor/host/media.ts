@@ -1,6 +1,5 @@
 /** `host.media`: small files by content, their type told from their bytes. */
 import { isUtf8 } from 'node:buffer';
-import { fileTypeFromBuffer } from 'file-type';
 import type { Pool } from 'pg';
 import { findMedia, type MediaQuota, releaseMedia, saveMedia } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
@@ -49,6 +48,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
 
 /** The type of a file by its bytes alone: what a plugin says of them is never believed. */
 export async function sniff(content: Uint8Array): Promise<string> {
+  const { fileTypeFromBuffer } = await import('file-type');
   const found = await fileTypeFromBuffer(content.subarray(0, SNIFFED_BYTES)).catch(() => undefined);
   if (found) return found.mime;
   return isPlainText(content) ? 'text/plain' : 'application/octet-stream';

@@ -177,10 +177,16 @@ function startHelper(): ChildProcess {
   const nothing = leaks.length > 0 ? openSync('/dev/null', 'r') : null;
   try {
     const stdio = covered(['pipe', 'ignore', 'inherit', 'ipc'], leaks, nothing);
-    return spawn(process.execPath, [...FLAGS, PROGRAM], { detached: true, env: {}, cwd: '/', stdio });
+    return spawn(process.execPath, [...FLAGS, PROGRAM], { detached: true, env: helperEnvironment(), cwd: '/', stdio });
   } finally {
     if (nothing !== null) closeSync(nothing);
   }
+}
+
+/** What lets it start fast. It starts every jail with an empty environment. */
+function helperEnvironment(): Record<string, string> {
+  const { NODE_COMPILE_CACHE } = process.env;
+  return NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
 }
 
 type Stdio = (number | 'pipe' | 'inherit' | 'ignore' | 'ipc')[];

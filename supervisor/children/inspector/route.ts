@@ -6,7 +6,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { WebSocketServer } from 'ws';
+import type { WebSocketServer } from 'ws';
 import { z } from 'zod';
 import { callerOf } from '../../../service/http/authentication.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
@@ -56,12 +56,14 @@ export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod
       },
     );
     app.addHook('preClose', async () => inspections.close());
-    if (inspections.allowed) installSocket(app.server, inspections);
+    if (!inspections.allowed) return;
+    const { WebSocketServer } = await import('ws');
+    const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_MAX_BYTES, perMessageDeflate: false });
+    serveSockets(app.server, sockets, inspections);
   };
 }
 
-function installSocket(server: Server, inspections: Inspections): void {
-  const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_MAX_BYTES, perMessageDeflate: false });
+function serveSockets(server: Server, sockets: WebSocketServer, inspections: Inspections): void {
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const inspection = inspections.find(SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '');
     socket.on('error', () => socket.destroy());

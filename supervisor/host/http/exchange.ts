@@ -1,5 +1,5 @@
 /** One request and its answer, over a connection of its own to an address that was checked. */
-import { Client } from 'undici';
+import type { Client } from 'undici';
 import { HostError } from '../host-call.ts';
 import { ANSWER_HEADERS_BYTES, type AnswerBody, readBody } from './answer-body.ts';
 import { answerHeaders, type Headers } from './headers.ts';
@@ -40,9 +40,11 @@ export async function send(
   signal: AbortSignal,
 ): Promise<HttpAnswer | Redirect> {
   const addresses = await resolveTarget(request.url, exchange, signal);
+  // Loaded with the first request: it is large, and many services make none.
+  const undici = await import('undici');
   signal.throwIfAborted();
   // No pool: a kept connection would be to an address that was checked for an earlier call, under an earlier grant.
-  const client = new Client(request.url.origin, {
+  const client = new undici.Client(request.url.origin, {
     allowH2: false,
     maxHeaderSize: ANSWER_HEADERS_BYTES,
     autoSelectFamily: true,

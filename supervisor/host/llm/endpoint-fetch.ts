@@ -1,5 +1,5 @@
 /** How model endpoints are reached: few connections, no redirects, and no answer without end. */
-import { Agent, fetch } from 'undici';
+import type { Agent, fetch } from 'undici';
 import { MIB } from '../../../sdk/contract/limits.ts';
 
 /** An answer's bytes after decoding. The text in it is bounded much lower; this ends what is no text at all. */
@@ -14,22 +14,26 @@ export interface EndpointFetch {
   close(): Promise<void>;
 }
 
-/** Opens the pool. Nothing is connected until somebody asks. */
+/** Opens the pool. Nothing is loaded or connected before the first request. */
 export function openEndpointFetch(maxBytes: number = RESPONSE_MAX_BYTES): EndpointFetch {
-  const dispatcher = new Agent({
-    connections: CONNECTIONS_PER_ENDPOINT,
-    headersTimeout: SILENCE_MS,
-    bodyTimeout: SILENCE_MS,
-  });
+  let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | undefined;
   const ask = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
+    opened ??= openAgent();
+    const { undici, dispatcher } = await opened;
     // A redirect would carry the operator's key to whoever it names: it is an answer like any other, and a wrong one.
     const options = { ...init, dispatcher, redirect: 'manual' } as Parameters<typeof fetch>[1];
-    const answer = (await fetch(input as string | URL, options)) as unknown as Response;
+    const answer = (await undici.fetch(input as string | URL, options)) as unknown as Response;
     if (!answer.body) return answer;
     const { status, statusText } = answer;
     return new Response(answer.body.pipeThrough(bounded(maxBytes)), { status, statusText, headers: answer.headers });
   };
-  return { fetch: ask, close: () => dispatcher.destroy() };
+  return { fetch: ask, close: async () => (await opened)?.dispatcher.destroy() };
+}
+
+async function openAgent() {
+  const undici = await import('undici');
+  const bounds = { connections: CONNECTIONS_PER_ENDPOINT, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS };
+  return { undici, dispatcher: new undici.Agent(bounds) };
 }
 
 function bounded(maxBytes: number): TransformStream<Uint8Array, Uint8Array> {

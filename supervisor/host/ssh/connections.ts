@@ -4,7 +4,6 @@
  */
 import { createHash } from 'node:crypto';
 import type { Client } from 'ssh2';
-import ssh2 from 'ssh2';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 import type { SshTarget } from './hosts.ts';
@@ -132,6 +131,7 @@ export class SshConnections {
 
 /** Logs in with the configured key, after the host has shown one of the pinned keys. */
 async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> {
+  const { default: ssh2 } = await import('ssh2');
   const client = new ssh2.Client();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let isPinned = true;

@@ -2,7 +2,6 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Pool } from 'pg';
-import ssh2 from 'ssh2';
 import { z } from 'zod';
 import { id } from '../../../sdk/contract/payloads.ts';
 import { SettingsError } from '../../../service/settings/settings.ts';
@@ -81,6 +80,8 @@ async function readKey(host: { id: string; passphrase?: string | undefined }, pa
   const key = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} cannot be read (${error.code}).`);
   });
+  // Loaded only where there are hosts: it is large.
+  const { default: ssh2 } = await import('ssh2');
   const parsed = ssh2.utils.parseKey(key, host.passphrase);
   if (parsed instanceof Error)
     throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} is none, or its passphrase is wrong.`);
