@@ -183,7 +183,9 @@ const isOfThisLock = Object.keys(readJson<Lock>('node_modules/.package-lock.json
 const skip = isOfThisLock ? false : 'npm ci has not run since package-lock.json changed';
 t.test(`npm ci takes at most ${INSTALL_MAX_MB} MB`, { skip }, async (t) => {
   const folders = ['node_modules', 'console/node_modules', 'docs/node_modules'];
-  const bytes = folders.reduce((sum, folder) => sum + bytesOnDisk(join(root, folder)), 0);
+  // The cache holds Debian packages that tests fetched.
+  const cache = bytesOnDisk(join(root, 'node_modules/.cache'));
+  const bytes = folders.reduce((sum, folder) => sum + bytesOnDisk(join(root, folder)), -cache);
   const megabytes = Math.ceil(bytes / BYTES_PER_MB);
   t.ok(megabytes <= INSTALL_MAX_MB, `${megabytes} MB`);
 });
