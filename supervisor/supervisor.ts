@@ -1,4 +1,5 @@
 /** A whole supervisor from its parts: fleet, session API, queue workers. `main.ts` and tests start it. */
+
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { MediaQuota } from '../db/accounts/media.ts';
@@ -18,6 +19,7 @@ import {
 import { limits } from '../sdk/contract/limits.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
+import { within } from '../service/timing/within.ts';
 import { ArgumentChecks } from './calls/argument-checks.ts';
 import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
@@ -282,11 +284,4 @@ async function follow(followed: Followed): Promise<void> {
     (id) => sessions.drop(id),
     () => sessions.dropAll(),
   );
-}
-
-async function within(work: Promise<unknown>, ms: number): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await Promise.race([work, late]);
-  clearTimeout(timer);
 }

@@ -2,12 +2,14 @@
  * From a request in memory to one that is safe: many in one commit, and on disk instead while the database is away. One
  * loop writes, so requests are written in the order they came in.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { insertDeliveries, type NewDelivery } from '../../db/channels/deliveries.ts';
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
+import { within } from '../../service/timing/within.ts';
 import type { Spool } from './spool.ts';
 
 /** Requests and bytes written at once: enough to make the commit's share small, few enough to be quick. */
@@ -130,16 +132,9 @@ export class Intake {
   }
 
   async #commit(group: readonly NewDelivery[]): Promise<void> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => reject(new Error('the commit of webhook requests took too long')), COMMIT_WITHIN_MS);
-    const written = insertDeliveries(this.#options.pool, group);
-    // Its end is of no interest once it is late.
-    written.catch(() => undefined);
-    try {
-      await Promise.race([written, late]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const committed = insertDeliveries(this.#options.pool, group).then(() => true);
+    if ((await within(committed, COMMIT_WITHIN_MS)) === undefined)
+      throw new Error('the commit of webhook requests took too long');
   }
 
   /** One that the database refuses for good holds up no other. */

@@ -1,6 +1,8 @@
 /** Runs in a Piscina thread: one build at a time by this thread's own esbuild process, which a bad package may take down. */
+
 import * as esbuild from 'esbuild';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import { within } from '../../service/timing/within.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
 import { escapeForSes } from './ses-source.ts';
 
@@ -42,11 +44,9 @@ export async function build(task: BuildTask): Promise<BuildResult> {
 }
 
 async function buildInTime(task: BuildTask): Promise<BuildResult> {
-  const late = Promise.withResolvers<'late'>();
-  const timer = setTimeout(() => late.resolve('late'), BUILD_TIMEOUT_MS);
   try {
-    const built = await Promise.race([runEsbuild(task), late.promise]);
-    if (built !== 'late') return finish(built);
+    const built = await within(runEsbuild(task), BUILD_TIMEOUT_MS);
+    if (built !== undefined) return finish(built);
     await esbuild.stop();
     return { outcome: 'late' };
   } catch (error) {
@@ -54,8 +54,6 @@ async function buildInTime(task: BuildTask): Promise<BuildResult> {
     // esbuild keeps talking to a process that is gone until it is told; the next build then starts a new one.
     await esbuild.stop();
     return { outcome: 'died' };
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -1,8 +1,10 @@
 /** Whether PostgreSQL can carry a process: what `/readyz` of API and supervisor both ask. */
+
 import { readdir } from 'node:fs/promises';
 import type { Pool } from 'pg';
 import { queues } from '../../db/jobs/queues.ts';
 import { MIGRATIONS } from '../../db/postgres/migrate.ts';
+import { within } from '../timing/within.ts';
 
 /** A database that answers later than this cannot carry the service. Milliseconds. */
 const READY_TIMEOUT_MS = 2_000;
@@ -12,14 +14,14 @@ export type Checks = Readonly<Record<string, string | null>>;
 
 /** Looks at database, migrations and queue. Never rejects. */
 export async function checkDatabase(pool: Pool): Promise<Checks> {
-  const database = await within(
+  const database = await runCheck(
     pool.query('SELECT 1').then(() => null),
     'the database',
   );
   if (database !== null) return { database };
   const [migrations, queue] = await Promise.all([
-    within(migrationTrouble(pool), 'the list of migrations'),
-    within(queueTrouble(pool), 'the queue'),
+    runCheck(migrationTrouble(pool), 'the list of migrations'),
+    runCheck(queueTrouble(pool), 'the queue'),
   ]);
   return { database, migrations, queue };
 }
@@ -31,15 +33,12 @@ export function readinessOf(checks: Checks): { readonly code: 200 | 503; readonl
   return { code: 503, body: { status: 'not ready', reason, checks } };
 }
 
-async function within(work: Promise<string | null>, what: string): Promise<string | null> {
-  const late = Promise.withResolvers<string>();
-  const timer = setTimeout(() => late.resolve(`${what} does not answer in time`), READY_TIMEOUT_MS);
+async function runCheck(work: Promise<string | null>, what: string): Promise<string | null> {
   try {
-    return await Promise.race([work, late.promise]);
+    const trouble = await within(work, READY_TIMEOUT_MS);
+    return trouble === undefined ? `${what} does not answer in time` : trouble;
   } catch {
     return `${what} is away`;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -1,12 +1,14 @@
 /** What waits in PostgreSQL and for how long: queues, events, deliveries, and what is dead. Bounded, and asked seldom. */
+
 import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
 import { queues } from '../../db/jobs/queues.ts';
+import { within } from '../timing/within.ts';
 
 /** An answer is good for this long, milliseconds: however many scrape, the database is asked this often. */
 const FRESH_MS = 5_000;
-/** Past this a scrape goes without, milliseconds. */
-const PATIENCE_MS = 2_000;
+/** A scrape that waits longer goes without these metrics. Milliseconds. */
+const SCRAPE_TIMEOUT_MS = 2_000;
 /** Rows counted at most: where there are more, the exact number changes nothing. */
 export const COUNT_MAX = 10_000;
 
@@ -64,7 +66,7 @@ export function backlogReaders(pool: Pool): Record<keyof typeof backlogMetrics, 
   let asked: { at: number; answer: Promise<Backlog[]> } | null = null;
   const ask = (): Promise<Backlog[]> => {
     const now = performance.now();
-    if (asked === null || now - asked.at > FRESH_MS) asked = { at: now, answer: inTime(readBacklogs(pool)) };
+    if (asked === null || now - asked.at > FRESH_MS) asked = { at: now, answer: readInTime(pool) };
     return asked.answer;
   };
   const each = (set: (gauge: Gauge, backlog: Backlog) => void) => async (gauge: Gauge) => {
@@ -77,15 +79,6 @@ export function backlogReaders(pool: Pool): Record<keyof typeof backlogMetrics, 
   };
 }
 
-/** Nothing where it takes too long or fails: a scrape must tell the rest also while the database is away. */
-async function inTime(work: Promise<Backlog[]>): Promise<Backlog[]> {
-  const { promise: late, resolve } = Promise.withResolvers<Backlog[]>();
-  const timer = setTimeout(() => resolve([]), PATIENCE_MS);
-  try {
-    return await Promise.race([work, late]);
-  } catch {
-    return [];
-  } finally {
-    clearTimeout(timer);
-  }
-}
+/** Empty if it takes too long or fails: a scrape has to answer with the other metrics while the database is away. */
+const readInTime = async (pool: Pool): Promise<Backlog[]> =>
+  (await within(readBacklogs(pool), SCRAPE_TIMEOUT_MS).catch(() => undefined)) ?? [];

@@ -1,4 +1,5 @@
 /** The tracer itself: spans sent over OTLP/HTTP, as the standard OTEL_* variables say. Loaded only where they ask for it. */
+
 import {
   type Context,
   isSpanContextValid,
@@ -22,6 +23,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { RELEASE } from '../settings/release.ts';
+import { within } from '../timing/within.ts';
 import type { SpanSettings, Tracer } from './tracer.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -59,10 +61,10 @@ export function openTracer(service: string, env: Environment): Tracer {
       }
     },
     async close() {
-      const late = Promise.withResolvers<void>();
-      const timer = setTimeout(late.resolve, CLOSE_WITHIN_MS);
-      await Promise.race([provider.shutdown().catch(() => undefined), late.promise]);
-      clearTimeout(timer);
+      await within(
+        provider.shutdown().catch(() => undefined),
+        CLOSE_WITHIN_MS,
+      );
       contexts.disable();
     },
   };

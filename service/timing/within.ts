@@ -1,11 +1,11 @@
-/** Waiting, but not for ever. */
+/** Waits for a promise, but no longer than a time limit. */
 
-/** The value, or undefined when the time is over first. */
+/** Resolves with the value, or with undefined if the time is over first. The work goes on; a late rejection is ignored. */
 export async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const { promise: timeout, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), Math.max(0, ms));
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeout]);
   } finally {
     clearTimeout(timer);
   }

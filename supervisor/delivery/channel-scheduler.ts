@@ -2,7 +2,9 @@
  * Which channel queues are worked on: each by one worker, at most so many of one installation at once, in turns, so that a busy
  * channel starves nobody.
  */
+
 import type { ReadyChannelQueue } from '../../db/channels/delivery-queue.ts';
+import { within } from '../../service/timing/within.ts';
 
 export interface ChannelSchedulerOptions {
   /** Channel queues worked on at once. */
@@ -52,10 +54,7 @@ export class ChannelScheduler {
     clearInterval(this.#timer);
     this.#waiting.clear();
     await this.#finding;
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, graceMs);
-    await Promise.race([Promise.all([...this.#running.values()].map(({ done }) => done)), late]);
-    clearTimeout(timer);
+    await within(Promise.all([...this.#running.values()].map(({ done }) => done)), graceMs);
   }
 
   #findReady(): void {
