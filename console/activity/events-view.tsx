@@ -1,4 +1,4 @@
-/** The lifecycle events that were sent to the plugin, dead letters among them. */
+/** Lists the lifecycle events of an installation, dead letters included. */
 import { Button, NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
 import { AttemptState } from '../channels/attempt-state.tsx';
@@ -32,7 +32,7 @@ export function EventsView({ installationId }: { readonly installationId: string
         of={['events', installationId, state]}
         read={(cursor) => readPage(installationId, state, cursor)}
         every={FOLLOW_MS}
-        none="Nothing here. Events are sent to plugins that listen to them."
+        none="There are no events. Plugins receive the events for which they register a handler."
       >
         {(items) => <EventTable items={items} installationId={installationId} />}
       </PagedList>
@@ -54,7 +54,7 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
   const replay = useAction(
     (eventId: string) =>
       rest.POST('/installations/{id}/events/{eventId}/replay', { params: { path: { id: installationId, eventId } } }),
-    'It is sent again',
+    'The event is queued for delivery',
   );
   const rows = items.map((event) => ({
     key: event.id,

@@ -1,4 +1,4 @@
-/** What the plugin reached through `host`, and what it was denied. */
+/** Lists the host calls of an installation, denied ones included. */
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -20,7 +20,7 @@ export function HostCallsView({ installationId }: { readonly installationId: str
       of={['audit', installationId]}
       read={(cursor) => readPage(installationId, cursor)}
       every={FOLLOW_MS}
-      none="It has called nothing yet. Every call it makes through host is written down here for 30 days."
+      none="It has called nothing yet. Host calls are listed here for 30 days."
     >
       {(items) => <DataTable label="Host calls" titles={TITLES} rows={items.map(rowOf)} numeric={['Took']} />}
     </PagedList>

@@ -1,4 +1,4 @@
-/** What the plugin spent of the operator's models through `host.llm`: today, in all, by model and by day. */
+/** Shows what an installation spent through `host.llm`, by model and by day. */
 import { Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from '../rest/client.ts';
@@ -14,7 +14,7 @@ import { escapeText } from '../style/untrusted-text.ts';
 
 type Spent = components['schemas']['Usage']['total'];
 const COUNT = new Intl.NumberFormat();
-/** Prices are a fraction of a cent at times. */
+/** Prices can be fractions of a cent. */
 const COST = new Intl.NumberFormat(undefined, { maximumFractionDigits: 4 });
 
 export function UsageView({ installationId }: { readonly installationId: string }) {
@@ -28,20 +28,18 @@ export function UsageView({ installationId }: { readonly installationId: string 
   const { total, today, models, days } = found.data;
   if (days.length === 0)
     return (
-      <EmptyState icon={IconSparkles}>
-        It has asked no model yet. What it spends through host.llm is summed here.
-      </EmptyState>
+      <EmptyState icon={IconSparkles}>It has asked no model yet. Its usage of host.llm is listed here.</EmptyState>
     );
   return (
     <Stack>
       <Group grow align="stretch">
         <Sum title="Today" spent={today} />
-        <Sum title="In all" spent={total} />
+        <Sum title="Total" spent={total} />
       </Group>
       <SpentTable name="Model" rows={models.map((row) => ({ name: row.model, ...row }))} />
       <SpentTable name="Day" rows={days.map((row) => ({ name: row.day, ...row }))} />
       <Text size="sm" c="dimmed">
-        Days begin at midnight, UTC. Costs are by the operator’s price list; 0 where it has no price.
+        Days begin at midnight, UTC. Costs use the operator’s price list; models without a price count as 0.
       </Text>
     </Stack>
   );

@@ -1,4 +1,4 @@
-/** One agent in full. */
+/** Shows all details of one agent. */
 import { Skeleton, Stack, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from '../rest/client.ts';
@@ -21,8 +21,8 @@ export function AgentDetail({ id }: { readonly id: string }) {
       <DescriptionList
         rows={[
           ['Name', escapeText(name)],
-          ['Made by', slug ?? 'a plugin that is gone'],
-          ['Model', model === null ? 'whichever' : escapeText(model)],
+          ['Made by', slug ?? 'an uninstalled plugin'],
+          ['Model', model === null ? 'default' : escapeText(model)],
           ['Made', <Timestamp key="made" at={createdAt} />],
           ['Changed', <Timestamp key="changed" at={updatedAt} />],
         ]}

@@ -1,4 +1,4 @@
-/** The agents that plugins keep in the account: what each is told, which plugin made it, and the way to be rid of it. */
+/** Lists the agents that plugins created in the account. */
 import { Button, Card, Group, Stack, Text } from '@mantine/core';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
@@ -23,13 +23,17 @@ export function AgentsPage() {
     <Stack>
       <PageHeader
         title="Agents"
-        said="Plugins that may use host.agents keep agents in your account. Only their maker changes them."
+        subtitle="Agents that plugins created with host.agents. Only the plugin that created an agent can change it."
       />
       <PagedList
         of={['agents']}
         read={readPage}
         every={FOLLOW_MS}
-        none={<EmptyState icon={IconRobot}>No plugin keeps an agent in your account.</EmptyState>}
+        none={
+          <EmptyState icon={IconRobot}>
+            No plugin keeps an agent in your account. Agents appear here when a plugin creates them.
+          </EmptyState>
+        }
       >
         {(items) => items.map((agent) => <AgentCard key={agent.id} agent={agent} onOpen={() => setOpened(agent.id)} />)}
       </PagedList>
@@ -55,7 +59,7 @@ function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: 
             {escapeText(agent.name)}
           </Text>
           <Text size="sm" c="dimmed" lineClamp={2} className="foreign">
-            {escapeText(agent.instructions) || 'It has no instructions.'}
+            {escapeText(agent.instructions) || 'No instructions.'}
           </Text>
           <MadeBy agent={agent} />
         </Stack>
@@ -74,7 +78,7 @@ function MadeBy({ agent: { installationId, slug } }: { readonly agent: Agent }) 
   if (installationId === null) return null;
   return (
     <Text size="xs" c="dimmed">
-      made by{' '}
+      created by{' '}
       <PageLink
         to="/installations/$id"
         params={{ id: installationId }}

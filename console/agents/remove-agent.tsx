@@ -1,4 +1,4 @@
-/** Removing an agent, after it was said what goes with it. */
+/** Removes an agent after confirmation. */
 import { Text } from '@mantine/core';
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -21,8 +21,8 @@ export function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Age
       button={{ size: 'xs' }}
     >
       <Text>
-        The agent and all its chats are removed for good, and the plugins are told. {slug ?? 'Its plugin'} may make
-        another one: to prevent that, uninstall it.
+        The agent and all its sessions are removed permanently. {slug ?? 'Its plugin'} may create another one; uninstall
+        the plugin to prevent that.
       </Text>
     </ConfirmButton>
   );

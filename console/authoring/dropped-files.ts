@@ -1,12 +1,12 @@
-/** The files of what was dropped, folders walked through. */
+/** Reads the files of a drop event, including those in folders. */
 
-/** A drop of more files than a package may hold is no package. */
+/** The limit of a package. */
 const FILES_MAX = 10_000;
 type Located = File & { path?: string };
 
-/** @returns the files; one out of a folder has its path there as `path` */
+/** @returns the files, with their path in a dropped folder as `path` */
 export async function readDroppedFiles(transfer: DataTransfer): Promise<File[]> {
-  // The entries are gone after the first wait.
+  // The browser clears the entries after the first await.
   const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const found: File[] = [];
   for (const entry of entries) await walk(entry, found);

@@ -1,4 +1,4 @@
-/** Into the catalog, out of it with a message, and away for good. */
+/** Buttons that list, delist and delete a plugin. */
 import { Button, Group, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -12,10 +12,13 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
   const [deprecationMessage, setMessage] = useState('');
   const navigate = useNavigate();
   const target = { params: { path: { id: plugin.id } } };
-  const list = useAction<void, unknown>(() => rest.POST('/plugins/{id}/listing', target), 'It is in the catalog');
+  const list = useAction<void, unknown>(
+    () => rest.POST('/plugins/{id}/listing', target),
+    'The plugin is in the catalog',
+  );
   const delist = useAction<void, unknown>(
     () => rest.DELETE('/plugins/{id}/listing', { ...target, body: { deprecationMessage } }),
-    'It is out of the catalog',
+    'The plugin is no longer in the catalog',
   );
   const remove = useAction<void, unknown>(async () => {
     await rest.DELETE('/plugins/{id}', target);
@@ -30,7 +33,7 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
           onConfirm={() => delist.mutate()}
           button={{ size: 'xs' }}
         >
-          <Text>Nobody finds it any more. Where it is installed it keeps working, and your message is shown.</Text>
+          <Text>Users can no longer find it. Installations keep working and show your message.</Text>
           <TextInput
             label="Message to its users"
             placeholder="Use the plugin … instead"
@@ -49,7 +52,7 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
         onConfirm={() => remove.mutate()}
         button={{ size: 'xs' }}
       >
-        <Text>The plugin is removed for good. That works only while it has no published version: yank them first.</Text>
+        <Text>The plugin is removed permanently. Yank all published versions first.</Text>
       </ConfirmButton>
     </Group>
   );

@@ -1,4 +1,4 @@
-/** One of the account's own plugins: publish, list, yank, delete. */
+/** The page of one of the account's own plugins. */
 import { Code, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
@@ -38,7 +38,7 @@ export function PluginPage() {
         <Section title="Draft">
           <Text size="sm">
             Saved <Timestamp at={plugin.draft.savedAt} />, source <Code>{plugin.draft.sourceSha256.slice(0, 12)}</Code>.
-            Installations of yours that follow the draft run it.
+            Your installations that follow the draft run it.
           </Text>
           <DiscoveredList discovered={plugin.draft.discovered} />
         </Section>
@@ -57,10 +57,10 @@ function Head({ plugin }: { readonly plugin: Plugin }) {
       <Group gap="sm" mt={4} style={{ rowGap: 2 }}>
         <StatusDot tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StatusDot>
         <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
-          As the catalog shows it
+          View in the catalog
         </PageLink>
         <PageLink to="/plugins/$id/edit" params={{ id }} size="sm">
-          Edit its files
+          Edit files
         </PageLink>
       </Group>
     </PluginHeader>

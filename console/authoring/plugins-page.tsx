@@ -1,4 +1,4 @@
-/** The account's own plugins, and the form that makes a new one. */
+/** Lists the account's own plugins, with a form to create one. */
 import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
@@ -19,18 +19,14 @@ import { escapeText } from '../style/untrusted-text.ts';
 const PAGE = 100;
 const NONE = (
   <EmptyState icon={IconPackage}>
-    You have made no plugin yet. Give the first one a name; then drop its folder to publish it, or write it in the
-    editor.
+    You have no plugins yet. Create one with the form. Then drop its folder to publish it, or write it in the editor.
   </EmptyState>
 );
 
 export function PluginsPage() {
   return (
     <Stack gap="lg">
-      <PageHeader
-        title="My plugins"
-        said="What you write: publish it, list it in the catalog, or try its draft at once."
-      />
+      <PageHeader title="My plugins" subtitle="Publish your plugins, list them in the catalog, and try their drafts." />
       <Grid gap="md">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="xs">
@@ -67,7 +63,10 @@ function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin
         <Stack gap={2} flex={1} miw={0}>
           <Group gap="sm" style={{ rowGap: 0 }}>
             <PageLink
-              {...{ to: '/plugins/$id', params: { id }, fw: 600, c: 'var(--mantine-color-text)' }}
+              to="/plugins/$id"
+              params={{ id }}
+              fw={600}
+              c="var(--mantine-color-text)"
               className="foreign entry-link"
             >
               {escapeText(displayName)}
@@ -95,7 +94,7 @@ function NewPlugin() {
   const create = useAction<void, void>(async () => {
     const { id } = await readBody(rest.POST('/plugins', { body: { slug, displayName, description } }));
     await navigate({ to: '/plugins/$id', params: { id } });
-  }, 'The plugin is made');
+  }, 'The plugin is created');
   const onSubmit = (event: FormEvent) => {
     event.preventDefault();
     create.mutate();
@@ -111,14 +110,14 @@ function NewPlugin() {
         />
         <TextInput
           label="Slug"
-          description="Its name in addresses, for good: small letters, digits and hyphens."
+          description="Permanent name in addresses: lower-case letters, digits and hyphens."
           required
           value={slug}
           onChange={(event) => setSlug(event.currentTarget.value)}
         />
         <TextInput
           label="Description"
-          description="Left empty, the one of its readme is shown."
+          description="Optional. Default: the description in the readme."
           value={description}
           onChange={(event) => setDescription(event.currentTarget.value)}
         />

@@ -1,4 +1,4 @@
-/** A package's number, the buttons that publish it or save it as draft, and what the service found wrong with it. */
+/** The version field, the buttons that publish or save a draft, and the result. */
 import { Button, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
 import type { Ref } from 'react';
 import { type OnPlace, PublishFaults } from './publish-faults.tsx';
@@ -33,7 +33,7 @@ export function PublishButtons({ publishing, onPlace, first }: Shown) {
       </Group>
       {publish.isPending ? <Progress value={part * 100} aria-label="Sent" /> : null}
       <div role="status">
-        {publish.isSuccess ? <Text>Published. It cannot be changed any more; a fix is a new version.</Text> : null}
+        {publish.isSuccess ? <Text>Published. To change it, publish a new version.</Text> : null}
         {draft.data ? <Text>The draft is saved. {draft.data.warnings.join(' ')}</Text> : null}
       </div>
       {error ? <PublishFaults error={error} {...(onPlace ? { onPlace } : {})} /> : null}

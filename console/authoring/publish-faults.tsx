@@ -1,19 +1,19 @@
-/** Why a package was refused: each fault with its file and line. */
+/** Lists the faults of a refused package with file and line. */
 import { Alert, Anchor, Code, List, Text } from '@mantine/core';
 import { type Fault, getFaults } from '../editor/faults.ts';
 import { getErrorMessage } from '../rest/problem.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
-/** Goes to where a fault is. */
+/** Opens the location of a fault. */
 export type OnPlace = (place: { readonly path: string; readonly line: number; readonly column: number }) => void;
 
 export function PublishFaults({ error, onPlace }: { readonly error: Error; readonly onPlace?: OnPlace }) {
   const faults = getFaults(error);
   const sentence = getErrorMessage(error);
-  // One fault is the sentence, but for the way to its place.
+  // With one fault, the list repeats the sentence.
   const isSaidBelow = faults.length === 1 && sentence.endsWith(faults[0]?.message ?? '');
   return (
-    <Alert color="red" role="alert" title="Not accepted">
+    <Alert color="red" role="alert" title="The package is not valid">
       {!isSaidBelow && (
         <Text size="sm" className="foreign">
           {escapeText(sentence)}

@@ -1,4 +1,4 @@
-/** Publishing: drop a folder or a zip, give it a number, and read what is wrong where it is wrong. */
+/** The form that publishes a dropped folder or zip. */
 import { Button, FileButton, Group, Stack, Text } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, useState } from 'react';
@@ -39,7 +39,7 @@ function DropPlace({ onFiles, dropped }: DropProps) {
         <IconPackageImport size={22} stroke={1.6} />
       </span>
       <Text className="foreign" fw={500}>
-        {dropped === null ? 'Drop the plugin’s folder or a zip of it here.' : saidOf(dropped)}
+        {dropped === null ? 'Drop the plugin’s folder or a zip of it here.' : describePackage(dropped)}
       </Text>
       <Group gap="xs">
         <FileButton onChange={onFiles} multiple inputProps={{ webkitdirectory: '', 'aria-label': 'Folder' } as object}>
@@ -65,7 +65,7 @@ function DropPlace({ onFiles, dropped }: DropProps) {
   );
 }
 
-function saidOf(dropped: Dropped): string {
+function describePackage(dropped: Dropped): string {
   if ('zip' in dropped) return `${dropped.zip.name}, ${formatBytes(dropped.zip.size)}`;
   return dropped.files.map(({ path }) => path).join(', ');
 }

@@ -1,9 +1,9 @@
-/** A package on its way to the service: as a version, or as the draft. */
+/** Sends a package to the service as a version or as a draft. */
 import { readBody, rest } from '../rest/client.ts';
-import { upload } from '../rest/upload.ts';
+import { uploadForm } from '../rest/upload.ts';
 import type { Dropped } from './package-files.ts';
 
-/** @param onProgress with the part of a zip that is sent, from 0 to 1 */
+/** @param onProgress called with the fraction of a zip that was sent */
 export async function publishVersion(
   id: string,
   semVer: string,
@@ -18,10 +18,10 @@ export async function publishVersion(
     return;
   }
   const form = new FormData();
-  // Fields go before the file: the service reads as it comes.
+  // The service reads the form as a stream and needs the fields before the file.
   form.set('semVer', semVer);
   form.set('file', dropped.zip);
-  await upload(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress);
+  await uploadForm(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress);
 }
 
 export async function saveDraft(id: string, dropped: Dropped | null) {

@@ -1,22 +1,22 @@
-/** A package's way to the service, as a page holds it: under which number, how far it is, what was answered. */
+/** The state of publishing a package or saving it as a draft. */
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { queryClient } from '../rest/query-client.ts';
 import type { Dropped } from './package-files.ts';
 import { publishVersion, saveDraft } from './publish-requests.ts';
 
-interface Sent {
+interface PublishingOptions {
   readonly pluginId: string;
-  /** Null: there is nothing to send yet. */
+  /** Null until the user has chosen a package. */
   readonly dropped: Dropped | null;
-  /** The last answer: a refusal, or null. */
+  /** Called after each request with its error or null. */
   readonly onAnswer?: (refusal: Error | null) => void;
-  /** Faults are worked off one by one, and stay until the next answer. */
+  /** Whether faults stay visible while the user edits. */
   readonly keepsFaults?: boolean;
 }
 export type Publishing = ReturnType<typeof usePublishing>;
 
-export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false }: Sent) {
+export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false }: PublishingOptions) {
   const [semVer, setSemVer] = useState('');
   const [part, setPart] = useState(0);
   const publish = useMutation({
@@ -32,10 +32,14 @@ export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false
   const forget = useEffectEvent(() => {
     for (const sent of [publish, draft]) if (!(keepsFaults && sent.isError)) sent.reset();
   });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what was said of another package is not said of this one
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new package clears the result of the previous one
   useEffect(() => forget(), [dropped]);
   return {
-    ...{ semVer, setSemVer, part, publish, draft },
+    semVer,
+    setSemVer,
+    part,
+    publish,
+    draft,
     canPublish: dropped !== null && semVer.trim() !== '',
     canSave: dropped !== null && !('zip' in dropped),
   };

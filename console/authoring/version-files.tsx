@@ -1,4 +1,4 @@
-/** The source of a version, as it was published. */
+/** Shows the source files of a version. */
 
 import { Button, Group, NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
@@ -34,7 +34,7 @@ export function VersionFiles({ pluginId, versionId }: Shown) {
         data={found.data.items.map((one) => one.path)}
       />
       {file?.contentText == null ? (
-        <Text size="sm">{file?.sizeBytes ?? 0} bytes that are no text.</Text>
+        <Text size="sm">Binary file, {file?.sizeBytes ?? 0} bytes.</Text>
       ) : (
         <PreformattedText>{escapeText(file.contentText)}</PreformattedText>
       )}
@@ -43,7 +43,7 @@ export function VersionFiles({ pluginId, versionId }: Shown) {
   );
 }
 
-/** The version for clients of the Agent Plugins format: its skills, and the way to its tools. */
+/** Downloads the version in the Agent Plugins format. */
 function AgentPlugin({ pluginId, versionId }: Shown) {
   const save = useMutation({
     mutationFn: async () => {

@@ -1,4 +1,4 @@
-/** The versions of a plugin with their hashes, the newest first. */
+/** Lists the versions of a plugin, newest first. */
 import { Button, Code, Group, Text } from '@mantine/core';
 import { useState } from 'react';
 import { rest } from '../rest/client.ts';
@@ -19,7 +19,7 @@ const HASH_SHOWN = 12;
 export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   const [opened, setOpened] = useState<string | null>(null);
   if (plugin.versions.length === 0)
-    return <Text c="dimmed">None yet. Drop the plugin’s folder above to publish the first.</Text>;
+    return <Text c="dimmed">No version is published. Drop the plugin’s folder above to publish one.</Text>;
   const rows = plugin.versions.map((version) => ({
     key: version.id,
     cells: [
@@ -59,8 +59,8 @@ function Yank({ pluginId, id, semVer }: { readonly pluginId: string; readonly id
   return (
     <ConfirmButton label="Yank" title={`Yank ${semVer}`} onConfirm={() => yank.mutate()} button={{ size: 'xs' }}>
       <Text>
-        Nobody can install {semVer} any more, and who follows the newest version moves to the newest that is left. Who
-        has pinned it keeps running it. The number is never free again.
+        {semVer} can no longer be installed. Installations that follow the newest version move to the previous one;
+        pinned installations keep running it. The number cannot be reused.
       </Text>
     </ConfirmButton>
   );

@@ -1,4 +1,4 @@
-/** What can be installed: searched as one types, page after page. */
+/** The catalog page with its search. */
 import { Badge, Button, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useInfiniteQuery } from '@tanstack/react-query';
@@ -18,7 +18,7 @@ import { VerifiedIcon } from './verified-icon.tsx';
 type Summary = components['schemas']['CatalogSummary'];
 const PAGE = 30;
 const COUNT = new Intl.NumberFormat();
-/** Between the last key and the search, milliseconds: short enough to feel at once. */
+/** Debounce of the search, milliseconds. */
 const TYPING_MS = 120;
 
 export function CatalogPage() {
@@ -26,13 +26,13 @@ export function CatalogPage() {
   const navigate = useNavigate({ from: '/catalog' });
   const router = useRouter();
   const search = useDebouncedCallback((text: string) => {
-    // Whoever has opened an entry meanwhile is not taken back, even while that page still loads.
+    // The user may have opened an entry in the meantime.
     if (router.latestLocation.pathname !== '/catalog') return;
     void navigate({ search: text === '' ? {} : { q: text }, replace: true });
   }, TYPING_MS);
   return (
     <Stack>
-      <PageHeader title="Catalog" said="Plugins for your agents. Each says what it can reach before you install it." />
+      <PageHeader title="Catalog" subtitle="Plugins for your agents. Each entry lists what the plugin can access." />
       <TextInput
         type="search"
         size="md"
@@ -65,7 +65,7 @@ function Found({ q }: { readonly q: string }) {
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeletons />;
   const entries = found.data.pages.flatMap(({ items }) => items);
-  if (entries.length === 0) return <EmptyState icon={IconSearchOff}>{noneSaid(q)}</EmptyState>;
+  if (entries.length === 0) return <EmptyState icon={IconSearchOff}>{describeEmpty(q)}</EmptyState>;
   return (
     <>
       <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
@@ -163,7 +163,7 @@ function Skeletons() {
   );
 }
 
-const noneSaid = (q: string): string =>
+const describeEmpty = (q: string): string =>
   q === ''
-    ? 'Nothing is listed yet. Publish the first plugin: it appears here as soon as you list it.'
-    : `Nothing is found for “${q}”. Try fewer or other words; small misspellings are forgiven.`;
+    ? 'No plugin is listed yet. Publish a plugin and list it to see it here.'
+    : `Nothing is found for “${q}”. Try fewer or different words.`;

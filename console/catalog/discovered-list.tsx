@@ -1,4 +1,4 @@
-/** What a version registers: found by running it, not claimed by its author. */
+/** Lists what a version registers, as introspection found it. */
 import { Code, List, Stack, Text, Title } from '@mantine/core';
 import type { components } from '../rest/schema.d.ts';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -11,7 +11,7 @@ interface Row {
 
 export function DiscoveredList({ discovered }: { readonly discovered: Discovered }) {
   const groups = groupsOf(discovered).filter(([, rows]) => rows.length > 0);
-  if (groups.length === 0) return <Text>It registers nothing.</Text>;
+  if (groups.length === 0) return <Text>This version registers nothing.</Text>;
   return (
     <Stack gap="sm">
       {groups.map(([title, rows]) => (

@@ -1,4 +1,4 @@
-/** One plugin of the catalog: what it is, what it can reach, what it brings, and the way to install it. */
+/** The catalog page of one plugin. */
 import { Alert, Badge, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useParams } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
@@ -35,7 +35,7 @@ export function EntryPage() {
           <Section title="Readme">
             <Suspense fallback={<Skeleton height={160} />}>
               {readme.trim() === '' ? (
-                <Text c="dimmed">Its readme says nothing more.</Text>
+                <Text c="dimmed">The readme has no further text.</Text>
               ) : (
                 <Readme text={readme} title={displayName} />
               )}
@@ -44,11 +44,11 @@ export function EntryPage() {
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 5 }}>
           <Stack>
-            <Section title="What it can reach">
+            <Section title="What it can access">
               <ReachList reach={reach} />
             </Section>
             {discovered ? (
-              <Section title="What it brings">
+              <Section title="What it provides">
                 <DiscoveredList discovered={discovered} />
               </Section>
             ) : null}
@@ -63,7 +63,7 @@ export function EntryPage() {
 }
 
 function Versions({ of: { versions, latest } }: { readonly of: Entry }) {
-  if (versions.length === 0) return <Text c="dimmed">None is published yet.</Text>;
+  if (versions.length === 0) return <Text c="dimmed">No version is published yet.</Text>;
   return versions.map(({ versionId, semVer, publishedAt }) => (
     <Group key={versionId} justify="space-between">
       <Group gap="xs">
@@ -95,10 +95,13 @@ function Action({ entry }: { readonly entry: Entry }) {
   if (entry.installationId === null) return <InstallButton entry={entry} />;
   return (
     <PageButton
-      {...{ to: '/installations/$id', params: { id: entry.installationId }, size: 'md', variant: 'default' }}
+      to="/installations/$id"
+      params={{ id: entry.installationId }}
+      size="md"
+      variant="default"
       leftSection={<IconCheck size={18} stroke={2} />}
     >
-      Installed: open it
+      Open installation
     </PageButton>
   );
 }

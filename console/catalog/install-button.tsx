@@ -1,4 +1,4 @@
-/** Installing: which versions to follow, what it asks for, and the consent to what it can reach. */
+/** The install dialog: version policy, configuration and consent. */
 import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
@@ -37,7 +37,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
   const [pinned, setPinned] = useState('');
   const asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? newestOf(entry);
   const [filled, setFilled] = useState<FormValues>(createFormValues(asked.configuration, {}));
-  /** The version whose access the user has read and allowed. Where another is asked for, it is asked again. */
+  /** The version that the user consented to. Choosing another version asks again. */
   const [consented, setConsented] = useState<string | null>(null);
   const isConsented = consented !== null && consented === asked.versionId;
   const install = useInstall(entry, pinned, filled);
@@ -56,7 +56,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
       <Stack>
         <NativeSelect
           label="Versions"
-          description="A new version that asks for more access always waits for your consent."
+          description="A new version that requests more access always needs your consent."
           value={pinned}
           onChange={(event) => choose(event.currentTarget.value)}
           data={[
@@ -69,11 +69,11 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
           <Title order={3} fz="md" mb="sm">
             What you allow
           </Title>
-          <ReachList reach={asked.reach} none="It asks for nothing: it reaches nothing of yours." />
+          <ReachList reach={asked.reach} none="This plugin requests no access." />
         </Card>
         {consented !== null && !isConsented ? (
           <Alert color="yellow" role="status" title={`${entry.latest?.semVer} has just been published`}>
-            What you allow is shown as it asks for it. Read it again, then allow it.
+            The list above shows the access of the new version. Read it again before you allow it.
           </Alert>
         ) : null}
         <Checkbox
@@ -94,10 +94,12 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
 type Asked = Pick<Entry['versions'][number], 'reach' | 'configuration'> & { readonly versionId: string | null };
 
 const newestOf = ({ latest, reach, configuration }: Entry): Asked => ({
-  ...{ versionId: latest?.versionId ?? null, reach, configuration },
+  versionId: latest?.versionId ?? null,
+  reach,
+  configuration,
 });
 
-/** Those that were typed and that this version knows. */
+/** Keeps the secrets that this version declares. */
 function secretsOf({ configuration }: Asked, { secrets }: FormValues): FormValues['secrets'] {
   const known = configuration.secrets.map(({ name }) => name);
   return Object.fromEntries(Object.entries(secrets).filter(([name]) => known.includes(name)));
@@ -107,13 +109,13 @@ function useInstall(entry: Entry, pinned: string, filled: FormValues) {
   const navigate = useNavigate();
   return useAction<void, void>(async () => {
     const made = await readBody(rest.POST('/installations', { body: { slug: entry.slug, ...choice(entry, pinned) } }));
-    // It is installed whatever becomes of the settings: its page says what is missing.
+    // Navigates first: if saving the settings fails, the page of the installation shows what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
     await saveConfiguration(made.id, filled, {});
   }, 'Installed');
 }
 
-/** With the newest goes which one was shown: one that asks for more and was published since is not installed. */
+/** Names the version that was shown, so that a later one is not installed without consent. */
 function choice({ latest }: Entry, pinned: string) {
   if (pinned !== '') return { versionPolicy: 'Pinned' as const, pinnedVersionId: pinned };
   return { versionPolicy: 'Latest' as const, ...(latest ? { versionId: latest.versionId } : {}) };

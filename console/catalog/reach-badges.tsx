@@ -1,4 +1,4 @@
-/** How far a plugin reaches: its riskiest sentence, and how many more there are; all of them under the pointer. */
+/** Shows the riskiest capability and the number of others. A tooltip lists all of them. */
 import { Stack, Tooltip } from '@mantine/core';
 import { IconShieldCheck } from '../style/icons.tsx';
 import { type Reach, RISK_TONES, sortByRisk } from './risks.ts';
@@ -11,7 +11,7 @@ export function ReachBadges({ reach }: { readonly reach: Reach }) {
       <span className="reach-summary">
         <span className="with-icon">
           <IconShieldCheck size={14} stroke={1.8} />
-          Reaches nothing of yours
+          Requests no access
         </span>
       </span>
     );

@@ -1,4 +1,4 @@
-/** A sign for what a capability is about. */
+/** The icon of a capability. */
 import {
   type Icon,
   IconArrowsMinimize,
@@ -23,7 +23,7 @@ import {
   IconWorld,
 } from '../style/icons.tsx';
 
-/** The first one that a capability begins with. */
+/** Icons by prefix of the capability. The first match wins. */
 const ICONS: readonly (readonly [string, Icon])[] = [
   ['channel', IconWebhook],
   ['middleware.systemPrompt', IconPrompt],

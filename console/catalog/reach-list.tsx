@@ -1,11 +1,11 @@
-/** What a plugin can reach, in words, the riskiest first. */
+/** Lists what a plugin can access, the riskiest first. */
 import { Group, List, Text } from '@mantine/core';
 import { Monospace } from '../shell/monospace.tsx';
 import { ReachIcon } from './reach-icon.tsx';
 import { type Reach, RISK_TONES, sortByRisk } from './risks.ts';
 
 export function ReachList({ reach, none }: { readonly reach: Reach; readonly none?: string }) {
-  if (reach.length === 0) return <Text c="dimmed">{none ?? 'It reaches nothing of yours.'}</Text>;
+  if (reach.length === 0) return <Text c="dimmed">{none ?? 'It has no access.'}</Text>;
   return (
     <List listStyleType="none" spacing={12}>
       {sortByRisk(reach).map(({ capability, sentence, risk }) => (

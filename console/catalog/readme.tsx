@@ -1,4 +1,4 @@
-/** A stranger's markdown. Raw HTML in it stays text, its links are told nothing, and it loads no picture. */
+/** Renders untrusted Markdown without raw HTML, images or referrers. */
 import { Anchor } from '@mantine/core';
 import type { ComponentProps } from 'react';
 import Markdown, { type Components } from 'react-markdown';
@@ -6,7 +6,7 @@ import gfm from 'remark-gfm';
 
 const components: Components = {
   a: ({ href, children }) => <OutwardLink href={href}>{children}</OutwardLink>,
-  // A picture would tell its host who reads.
+  // Loading an image would reveal the reader to its host.
   img: ({ src, alt }) => <OutwardLink href={typeof src === 'string' ? src : undefined}>{alt || 'picture'}</OutwardLink>,
   // The page has its own first heading.
   h1: ({ children }) => <h2>{children}</h2>,
@@ -21,7 +21,7 @@ function OutwardLink({ href, children }: ComponentProps<'a'>) {
   );
 }
 
-/** @param title the page's own heading, which a readme often begins with once more */
+/** @param title the page's heading, which is removed from the start of the readme */
 export function Readme({ text, title }: { readonly text: string; readonly title: string }) {
   return (
     <div className="readme foreign">

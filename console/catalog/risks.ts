@@ -1,4 +1,4 @@
-/** How much harm a capability can do, the worst first, and the tone it is shown in. */
+/** The order and colours of risks. */
 import type { components } from '../rest/schema.d.ts';
 import type { Tone } from '../shell/status-dot.tsx';
 

@@ -1,4 +1,4 @@
-/** How far a delivery or an event has come, and why no further. */
+/** Shows the state of a delivery or an event, with its last error. */
 import { Text } from '@mantine/core';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 import { escapeText } from '../style/untrusted-text.ts';

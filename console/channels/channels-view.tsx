@@ -1,4 +1,4 @@
-/** The channels of an installation with their addresses, and what came in through them. */
+/** Shows the channels of an installation and their deliveries. */
 import { Button, Card, CopyButton, Group, Stack, Text, TextInput } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import { rest } from '../rest/client.ts';
@@ -21,9 +21,7 @@ export function ChannelsView({ installation }: { readonly installation: Installa
   const { id, channels, grantedCapabilities } = installation;
   const receives = grantedCapabilities.some((capability) => capability.startsWith('channel'));
   if (!receives && channels.length === 0)
-    return (
-      <EmptyState icon={IconWebhook}>This plugin has no channel: nothing can be sent to it from outside.</EmptyState>
-    );
+    return <EmptyState icon={IconWebhook}>This plugin has no channel and receives no webhooks.</EmptyState>;
   return (
     <Stack>
       <Connect installationId={id} />
@@ -115,7 +113,7 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
         onConfirm={() => replace.mutate()}
         button={{ size: 'xs' }}
       >
-        <Text>The old address stops working at once. Give the new one to the vendor.</Text>
+        <Text>The old address stops working immediately. Enter the new one at the vendor.</Text>
       </ConfirmButton>
       <ConfirmButton
         label="Disconnect"
@@ -123,7 +121,7 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
         onConfirm={() => remove.mutate()}
         button={{ size: 'xs' }}
       >
-        <Text>Its address stops working at once, and its deliveries are removed.</Text>
+        <Text>The address stops working immediately, and its deliveries are removed.</Text>
       </ConfirmButton>
     </Group>
   );

@@ -1,4 +1,4 @@
-/** What came in and went out through channels, with attempts, payloads and replay. */
+/** Lists inbound and outbound deliveries, with replay. */
 import { Button, Group, NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
@@ -31,7 +31,7 @@ export function DeliveriesView({ installationId, channels }: Shown) {
   const target = { params: { path: { id: installationId } } };
   const replayDead = useAction<void, unknown>(
     () => rest.POST('/installations/{id}/deliveries/replay', { ...target, body: { state: 'dead' } }),
-    'Dead deliveries are tried again',
+    'Dead deliveries are queued again',
   );
   return (
     <Stack gap="sm">
@@ -55,7 +55,7 @@ export function DeliveriesView({ installationId, channels }: Shown) {
         of={['deliveries', installationId, state]}
         read={(cursor) => readPage(installationId, state, cursor)}
         every={FOLLOW_MS}
-        none="Nothing here yet. What the vendor sends to a channel’s address appears here."
+        none="There are no deliveries. Requests to the webhook address of a channel appear here."
       >
         {(items) => <DeliveryTable {...{ items, channels }} onOpen={setOpened} />}
       </PagedList>

@@ -1,4 +1,4 @@
-/** One delivery: its way, its headers and its payload, exactly as they came. */
+/** Shows one delivery with its headers and its payload. */
 
 import { Button, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
@@ -49,7 +49,7 @@ export function DeliveryDetail({ installationId, deliveryId }: Shown) {
         Payload{bodyEncoding === 'base64' ? ' (base64)' : ''}
       </Title>
       <PreformattedText>{escapeText(body)}</PreformattedText>
-      {bodyTruncated ? <Text size="sm">Only its beginning is shown.</Text> : null}
+      {bodyTruncated ? <Text size="sm">The payload is truncated.</Text> : null}
       <Group justify="flex-end">
         <Button variant="default" loading={replay.isPending} onClick={() => replay.mutate()}>
           Replay

@@ -1,4 +1,4 @@
-/** Inputs for what a plugin's frontmatter asks for. */
+/** Form inputs for the settings and secrets of a plugin. */
 import { NativeSelect, PasswordInput, Stack, TextInput } from '@mantine/core';
 import type { Fields, FormValues } from './form-values.ts';
 

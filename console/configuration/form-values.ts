@@ -1,4 +1,4 @@
-/** What a user has filled in for a plugin's settings and secrets, and how it is saved. */
+/** The form values of settings and secrets, and how to save them. */
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 
@@ -6,19 +6,19 @@ export type Fields = components['schemas']['ConfigurationFields'];
 export type Values = Readonly<Record<string, string>>;
 export interface FormValues {
   readonly settings: Values;
-  /** Only what is new: a secret never comes back. */
+  /** New values only: the service never returns stored secrets. */
   readonly secrets: Values;
 }
 
-/** The form as it opens: what is set, else the defaults. */
+/** Creates initial form values from stored values and defaults. */
 export function createFormValues(fields: Fields, stored: Values): FormValues {
   const settings = fields.settings.map((field) => [field.name, stored[field.name] ?? field.default ?? '']);
   return { settings: Object.fromEntries(settings), secrets: {} };
 }
 
-/** Saves what differs from `stored`; without a difference nothing is sent */
+/** Saves the values that differ from `stored`. */
 export async function saveConfiguration(id: string, filled: FormValues, stored: Values): Promise<void> {
-  // An empty field is no value: the plugin's default holds.
+  // An empty field resets the setting to its default.
   const changed = Object.entries(filled.settings).filter(([name, value]) => value !== (stored[name] ?? ''));
   const settings = Object.fromEntries(changed.map(([name, value]) => [name, value === '' ? null : value]));
   const secrets = Object.fromEntries(Object.entries(filled.secrets).filter(([, value]) => value !== ''));

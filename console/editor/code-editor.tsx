@@ -1,4 +1,4 @@
-/** One file of a package in the code editor. */
+/** The code editor for one file of a package. */
 import { useComputedColorScheme } from '@mantine/core';
 import { useEffect, useRef } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
@@ -6,41 +6,54 @@ import { getModel, markFaults, syncModels } from './editor-models.ts';
 import type { Fault, Place } from './faults.ts';
 import { editor, KeyCode, KeyMod } from './monaco.ts';
 
-/** Where Escape means something else: it closes what is open. */
-const NOTHING_IS_OPEN = [
-  ...['!suggestWidgetVisible', '!findWidgetVisible', '!parameterHintsVisible', '!markersNavigationVisible'],
-  ...['!renameInputVisible', '!inSnippetMode', '!editorHasMultipleSelections', '!referenceSearchVisible'],
-  ...['!editorHoverVisible', '!inReferenceSearchEditor', '!messageVisible', '!codeActionMenuVisible'],
+/** Escape leaves the editor only if there is no widget for it to close. */
+const NO_WIDGET_OPEN = [
+  '!suggestWidgetVisible',
+  '!findWidgetVisible',
+  '!parameterHintsVisible',
+  '!markersNavigationVisible',
+  '!renameInputVisible',
+  '!inSnippetMode',
+  '!editorHasMultipleSelections',
+  '!referenceSearchVisible',
+  '!editorHoverVisible',
+  '!inReferenceSearchEditor',
+  '!messageVisible',
+  '!codeActionMenuVisible',
 ].join(' && ');
 const FONT = '"JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospace';
 const OPTIONS: editor.IStandaloneEditorConstructionOptions = {
-  ...{
-    automaticLayout: true,
-    fontSize: 13,
-    fontFamily: FONT,
-    minimap: { enabled: false },
-    scrollBeyondLastLine: false,
-    tabSize: 2,
-  },
-  ...{ links: false, fixedOverflowWidgets: true, wordWrap: 'on', padding: { top: 8 }, renderLineHighlight: 'gutter' },
-  // What a reader cannot see is what a trick needs.
+  automaticLayout: true,
+  fontSize: 13,
+  fontFamily: FONT,
+  minimap: { enabled: false },
+  scrollBeyondLastLine: false,
+  tabSize: 2,
+  links: false,
+  fixedOverflowWidgets: true,
+  wordWrap: 'on',
+  padding: { top: 8 },
+  renderLineHighlight: 'gutter',
+  // Deceptive code relies on characters that a reader does not see.
   unicodeHighlight: { ambiguousCharacters: true, invisibleCharacters: true, nonBasicASCII: false },
-  ...{ renderControlCharacters: true, stickyScroll: { enabled: false }, accessibilitySupport: 'on' },
+  renderControlCharacters: true,
+  stickyScroll: { enabled: false },
+  accessibilitySupport: 'on',
 };
 
-interface Edited {
+interface CodeEditorProps {
   readonly files: readonly TextFile[];
   readonly path: string;
   readonly faults: readonly Fault[];
-  /** Where to go; a new object goes there again. */
+  /** The place to reveal. A new object reveals it again. */
   readonly place: Place | null;
   readonly onText: (path: string, contentText: string) => void;
   readonly onSave: () => void;
-  /** The user wants out of the editor, whose Tab key indents. */
+  /** Moves the focus out of the editor, in which Tab indents. */
   readonly onLeave: () => void;
 }
 
-export function CodeEditor({ files, path, faults, place, ...handlers }: Edited) {
+export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEditorProps) {
   const box = useRef<HTMLDivElement>(null);
   const shown = useRef<editor.IStandaloneCodeEditor>(null);
   const latest = useRef(handlers);
@@ -54,9 +67,9 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: Edited) 
       if (model) latest.current.onText(model.uri.path.replace('/plugin/', ''), model.getValue());
     });
     made.addCommand(KeyMod.CtrlCmd | KeyCode.KeyS, () => latest.current.onSave());
-    made.addCommand(KeyCode.Escape, () => latest.current.onLeave(), NOTHING_IS_OPEN);
+    made.addCommand(KeyCode.Escape, () => latest.current.onLeave(), NO_WIDGET_OPEN);
     shown.current = made;
-    // Its typeface may come after it; places of the pointer are reckoned from the widths of letters.
+    // The font may load after the editor, which computes pointer positions from character widths.
     void document.fonts.load(`13px ${FONT}`).then(() => editor.remeasureFonts());
     return () => {
       made.dispose();

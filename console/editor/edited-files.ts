@@ -1,4 +1,4 @@
-/** The files that an author edits: those of the draft, of the newest version, or of a first plugin to begin with. */
+/** Loads the files to edit: those of the draft, else of the newest version, else a template. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -7,8 +7,8 @@ export interface Package {
   readonly displayName: string;
   readonly slug: string;
   readonly files: readonly TextFile[];
-  /** Files that are no text: a draft cannot hold them. */
-  readonly leftOut: readonly string[];
+  /** Binary files, which a draft cannot have. */
+  readonly skippedFiles: readonly string[];
 }
 
 export async function readPackage(id: string): Promise<Package> {
@@ -21,7 +21,7 @@ export async function readPackage(id: string): Promise<Package> {
     displayName: plugin.displayName,
     slug: plugin.slug,
     files: found.length === 0 ? firstFiles(plugin.displayName) : files,
-    leftOut: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
+    skippedFiles: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
   };
 }
 

@@ -1,22 +1,22 @@
-/** A package's files as the editor holds them. */
+/** Keeps the editor's models in sync with the files of a package. */
 import type { TextFile } from '../authoring/package-files.ts';
 import type { Fault } from './faults.ts';
 import { editor, MarkerSeverity, Uri } from './monaco.ts';
 
-/** Marks of the service, beside those of the TypeScript compiler. */
+/** Separates the service's markers from those of the TypeScript compiler. */
 const OWNER = 'bulkhead';
-/** A mark without a column goes to the end of its line. */
+/** A marker without a column covers its whole line. */
 const LINE_END = Number.MAX_SAFE_INTEGER;
 
 const uriOf = (path: string): Uri => Uri.from({ scheme: 'file', path: `/plugin/${path}` });
 
-/** The file's model; made with this text where there is none yet. */
+/** Returns the model of a file, and creates it if necessary. */
 export function getModel({ path, contentText }: TextFile): editor.ITextModel {
   const uri = uriOf(path);
   return editor.getModel(uri) ?? editor.createModel(contentText, languageOf(path), uri);
 }
 
-/** Makes the models those of exactly these files: the compiler sees the whole package, and no other. */
+/** Creates and disposes models, so that the compiler sees exactly these files. */
 export function syncModels(files: readonly TextFile[]): void {
   const wanted = new Set(files.map(({ path }) => uriOf(path).toString()));
   for (const model of editor.getModels()) if (!wanted.has(model.uri.toString())) model.dispose();
@@ -26,14 +26,18 @@ export function syncModels(files: readonly TextFile[]): void {
   }
 }
 
-/** Shows what the service found wrong, where it is wrong. */
+/** Shows the service's faults as markers. */
 export function markFaults(files: readonly TextFile[], faults: readonly Fault[]): void {
   for (const file of files) {
     const markers = faults
       .filter(({ path }) => path === file.path)
       .map(({ line = 1, column, message }) => ({
-        ...{ severity: MarkerSeverity.Error, message, startLineNumber: line, endLineNumber: line },
-        ...{ startColumn: column ?? 1, endColumn: column === undefined ? LINE_END : column + 1 },
+        severity: MarkerSeverity.Error,
+        message,
+        startLineNumber: line,
+        endLineNumber: line,
+        startColumn: column ?? 1,
+        endColumn: column === undefined ? LINE_END : column + 1,
       }));
     editor.setModelMarkers(getModel(file), OWNER, markers);
   }

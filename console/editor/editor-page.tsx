@@ -1,4 +1,4 @@
-/** Writing a plugin in the browser: its files, with the SDK's types, and a session beside them to try it in. */
+/** The editor page: the files of a plugin and a session to try its draft. */
 import { Alert, Grid, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
@@ -16,8 +16,11 @@ export function EditorPage() {
   const found = useQuery({
     queryKey: ['editor', id],
     queryFn: () => readPackage(id),
-    // What is typed is newer than what is there; and whoever comes back gets what is there.
-    ...{ staleTime: Number.POSITIVE_INFINITY, gcTime: 0, refetchOnMount: false, refetchOnReconnect: false },
+    // Refetching would replace unsaved text. `gcTime: 0` loads the stored files on the next visit.
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+    refetchOnMount: false,
+    refetchOnReconnect: false,
   });
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={400} aria-label="Loading" />;
@@ -38,21 +41,22 @@ export function EditorPage() {
   );
 }
 
-function Head({ id, of: { displayName, leftOut } }: { readonly id: string; readonly of: Package }) {
+function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; readonly of: Package }) {
   return (
     <>
       <PageHeader
         title={escapeText(displayName)}
-        said={
+        subtitle={
           <PageLink to="/plugins/$id" params={{ id }} size="sm">
             Versions and listing
           </PageLink>
         }
       />
-      {leftOut.length > 0 ? (
-        <Alert color="yellow" title="Some files are no text">
+      {skippedFiles.length > 0 ? (
+        <Alert color="yellow" title="Some files are not text">
           <Text size="sm" className="foreign">
-            A draft holds text only, so these are not in it: {leftOut.join(', ')}. To keep them, publish a zip.
+            A draft can only have text files. It does not include {skippedFiles.join(', ')}. To include them, publish a
+            zip.
           </Text>
         </Alert>
       ) : null}

@@ -1,4 +1,4 @@
-/** What the service found wrong in a package. */
+/** The faults that the service found in a package. */
 import { Problem } from '../rest/problem.ts';
 import type { components } from '../rest/schema.d.ts';
 

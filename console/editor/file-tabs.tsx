@@ -1,4 +1,4 @@
-/** Which file is in hand; more files, and fewer. */
+/** Selects, adds and removes files. */
 import { Button, Group, NativeSelect, TextInput } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
@@ -11,7 +11,7 @@ interface Shown {
   readonly onPath: (path: string) => void;
   readonly onFiles: (files: readonly TextFile[]) => void;
 }
-/** Without them it is no package. */
+/** Every package needs these files. */
 const REQUIRED = ['readme.md', 'index.ts'];
 
 export function FileTabs({ files, path, faults, onPath, onFiles }: Shown) {

@@ -1,4 +1,4 @@
-/** The files of a package side by side, the one in hand in the code editor, and the buttons that send them all. */
+/** Edits the files of a package, saves them as a draft and publishes them. */
 import { Skeleton, Stack, Text } from '@mantine/core';
 import { lazy, Suspense, useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
@@ -12,12 +12,12 @@ const CodeEditor = lazy(() => import('./code-editor.tsx').then(({ CodeEditor }) 
 const HELP =
   'Tab indents. Escape leaves the editor for the buttons below; Control M (on a Mac Control Shift M) makes Tab leave it. Control S saves the draft.';
 
-interface Given {
+interface FilesEditorProps {
   readonly pluginId: string;
   readonly given: readonly TextFile[];
 }
 
-export function FilesEditor({ pluginId, given }: Given) {
+export function FilesEditor({ pluginId, given }: FilesEditorProps) {
   const [files, setFiles] = useState(given);
   const [saved, setSaved] = useState(given);
   const [path, setPath] = useState(given.some((file) => file.path === 'index.ts') ? 'index.ts' : given[0]?.path);
@@ -36,7 +36,9 @@ export function FilesEditor({ pluginId, given }: Given) {
   }, []);
   const dropped = useMemo(() => ({ files }), [files]);
   const publishing = usePublishing({
-    ...{ pluginId, dropped, keepsFaults: true },
+    pluginId,
+    dropped,
+    keepsFaults: true,
     onAnswer: (refusal) => {
       setFaults(getFaults(refusal));
       if (refusal === null) setSaved(files);
@@ -44,7 +46,7 @@ export function FilesEditor({ pluginId, given }: Given) {
   });
   const saveDraft = useEffectEvent(() => publishing.draft.mutate());
   const isSaving = publishing.draft.isPending;
-  // What was typed just before Control S is drawn a moment later, and only what is drawn is sent: one save after another.
+  // Saves after the last keystrokes have reached the state, and one save at a time.
   useEffect(() => {
     if (!wantsSave || isSaving || files !== newest.current) return;
     setWantsSave(false);
@@ -56,7 +58,11 @@ export function FilesEditor({ pluginId, given }: Given) {
       <FileTabs files={files} path={path ?? ''} faults={faults} onPath={setPath} onFiles={onFiles} />
       <Suspense fallback={<Skeleton height={420} aria-label="Loading the editor" />}>
         <CodeEditor
-          {...{ files, path: path ?? '', faults, place, onText }}
+          files={files}
+          path={path ?? ''}
+          faults={faults}
+          place={place}
+          onText={onText}
           onSave={() => setWantsSave(true)}
           onLeave={() => first.current?.focus()}
         />
@@ -76,7 +82,7 @@ export function FilesEditor({ pluginId, given }: Given) {
   );
 }
 
-/** The same array where nothing changed, so that nothing is drawn again. */
+/** Returns the same array if nothing changed, so that React does not render again. */
 function withText(files: readonly TextFile[], path: string, contentText: string): readonly TextFile[] {
   const at = files.findIndex((file) => file.path === path);
   if (at === -1 || files[at]?.contentText === contentText) return files;

@@ -1,4 +1,4 @@
-/** The code editor, with what a package holds: TypeScript, JSON and Markdown. A chunk of its own, and a large one. */
+/** Loads the Monaco editor with the languages of a package, as a separate chunk. */
 
 import EditorWorker from 'monaco-editor/editor/editor.worker.js?worker';
 import { editor, KeyCode, KeyMod, MarkerSeverity, Uri } from 'monaco-editor/editor.js';
@@ -9,7 +9,7 @@ import 'monaco-editor/languages/definitions/markdown/register.js';
 import 'monaco-editor/languages/definitions/typescript/register.js';
 import { configureTypeScript } from './typescript.ts';
 
-// Files of our own, as the page's policy wants them; left to itself the editor makes workers out of text.
+// Workers from files, because the content security policy forbids Monaco's default of workers from blobs.
 self.MonacoEnvironment = {
   getWorker: (_module, label) =>
     label === 'typescript' || label === 'javascript' ? new TypeScriptWorker() : new EditorWorker(),

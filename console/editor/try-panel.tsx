@@ -1,4 +1,4 @@
-/** A session beside the editor, in which the saved draft runs: each save is in it a moment later. */
+/** Runs the saved draft in a session beside the editor. */
 import { Alert, Button, Code, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useState } from 'react';
 import { UpdateConsent } from '../installations/update-consent.tsx';
@@ -12,7 +12,6 @@ import { useAction } from '../rest/use-action.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 
-/** Who the session is with; no runtime answers for it. */
 const AGENT = 'editor';
 
 interface Tried {
@@ -38,7 +37,7 @@ export function TryPanel({ pluginId, slug }: Tried) {
         <Forms path={`/sessions/${encodeURIComponent(session)}`} />
       ) : (
         <>
-          <Text size="sm">{saidBefore(installation)}</Text>
+          <Text size="sm">{describeStart(installation)}</Text>
           <Button loading={start.isPending} onClick={() => start.mutate()}>
             Try it
           </Button>
@@ -48,14 +47,13 @@ export function TryPanel({ pluginId, slug }: Tried) {
   );
 }
 
-function saidBefore(installation: Installation | undefined): string {
-  if (!installation) return 'Save a draft first. Then this installs it for you, and opens a session to try it in.';
-  if (installation.versionPolicy === 'Draft')
-    return 'Your installation follows the draft. This opens a session to try it in.';
-  return `Your installation runs ${installation.currentSemVer ?? 'another version'}. This makes it follow the draft, and opens a session to try it in.`;
+function describeStart(installation: Installation | undefined): string {
+  if (!installation) return 'Save a draft first. This button installs it for you and opens a session.';
+  if (installation.versionPolicy === 'Draft') return 'Your installation runs the draft. This button opens a session.';
+  return `Your installation runs ${installation.currentSemVer ?? 'another version'}. This button switches it to the draft and opens a session.`;
 }
 
-/** Installs the draft for its owner, or makes what is installed follow it. */
+/** Installs the draft, or switches the installation to it. */
 async function followDraft(slug: string, installation: Installation | undefined): Promise<void> {
   const versionPolicy = 'Draft';
   if (!installation) await rest.POST('/installations', { body: { slug, versionPolicy } });

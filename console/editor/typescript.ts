@@ -1,7 +1,4 @@
-/**
- * What the editor knows of a plugin's world: the SDK's globals and the compiler options that the tests of the SDK check
- * packages with, so that red here is red there. No DOM, no Node: what is not in the globals is not there at run time.
- */
+/** Configures the editor's TypeScript compiler with the SDK's globals and compiler options, without DOM and Node types. */
 import {
   ModuleKind,
   ModuleResolutionKind,
@@ -11,7 +8,7 @@ import globals from '../../sdk/globals.d.ts?raw';
 import project from '../../sdk/tsconfig.plugin.json?raw';
 
 type Options = Parameters<typeof typescriptDefaults.setCompilerOptions>[0];
-/** Names of a tsconfig stand for these in the compiler's own interface; the editor's types know fewer. */
+/** The compiler API needs numbers instead of the names in a tsconfig. */
 const NAMED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   target: { es2024: 11 },
   module: { esnext: ModuleKind.ESNext },
@@ -19,15 +16,14 @@ const NAMED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   moduleDetection: { force: 3 },
 };
 
-let isTold = false;
+let isConfigured = false;
 
-/** Once for all editors of the page. */
 export function configureTypeScript(): void {
-  if (isTold) return;
-  isTold = true;
+  if (isConfigured) return;
+  isConfigured = true;
   typescriptDefaults.setCompilerOptions(readOptions(project));
   typescriptDefaults.setExtraLibs([{ content: globals, filePath: 'file:///sdk/globals.d.ts' }]);
-  // Files of the package import each other whether they are in sight or not.
+  // The compiler needs all files, because they import each other.
   typescriptDefaults.setEagerModelSync(true);
 }
 

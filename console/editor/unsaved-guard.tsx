@@ -1,4 +1,4 @@
-/** Nobody loses what they typed by a link: it asks first. */
+/** Asks before the user leaves the page with unsaved changes. */
 import { Button, Group, Stack, Text } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
 import { Dialog } from '../shell/dialog.tsx';
@@ -10,15 +10,15 @@ export function UnsavedGuard({ isUnsaved }: { readonly isUnsaved: boolean }) {
     withResolver: true,
   });
   return (
-    <Dialog title="What you wrote is not saved" opened={status === 'blocked'} onClose={() => reset?.()}>
+    <Dialog title="Unsaved changes" opened={status === 'blocked'} onClose={() => reset?.()}>
       <Stack>
-        <Text>Whoever leaves this page now loses it. Save it as draft to keep it.</Text>
+        <Text>Your changes are lost if you leave this page. To keep them, stay and save them as a draft.</Text>
         <Group justify="flex-end">
           <Button variant="default" onClick={() => reset?.()}>
             Stay
           </Button>
           <Button color="red" onClick={() => proceed?.()}>
-            Leave without it
+            Leave without saving
           </Button>
         </Group>
       </Stack>

@@ -1,14 +1,16 @@
-/** Updates that the user does not want, one version an installation: the next version asks again. Kept in this browser. */
+/** Remembers in this browser which update the user declined, one version per installation. */
 import { useLocalStorage } from '@mantine/hooks';
 
 const KEY = 'bulkhead.declined';
-/** Installations remembered at most: the first ones are forgotten, and ask again. */
+/** Installations that are remembered; the oldest are dropped. */
 const REMEMBERED_MAX = 200;
 
-/** @returns the version that was declined, and how to decline one, or with null none */
+/** @returns the declined version, and a function that sets it or, with null, clears it */
 export function useDeclinedUpdate(installationId: string) {
   const [declined, setDeclined] = useLocalStorage<Readonly<Record<string, string>>>({
-    ...{ key: KEY, defaultValue: {}, getInitialValueInEffect: false },
+    key: KEY,
+    defaultValue: {},
+    getInitialValueInEffect: false,
   });
   const decline = (versionId: string | null) => {
     const others = Object.entries(declined).filter(([id]) => id !== installationId);

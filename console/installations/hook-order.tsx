@@ -1,4 +1,4 @@
-/** The installations as a list whose order is the order of their hooks: changed by dragging a card or by its buttons. */
+/** The list of installations. Dragging a card or pressing its buttons changes the order of the hooks. */
 import { ActionIcon, Box, Card, Group, Stack, Text } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { rest } from '../rest/client.ts';
@@ -32,11 +32,15 @@ export function HookOrder({ installations }: { readonly installations: readonly 
         >
           <InstallationCard installation={installation}>
             <MoveButton
-              {...{ way: 'up', name: escapeText(installation.displayName), disabled: at === 0 }}
+              way="up"
+              name={escapeText(installation.displayName)}
+              disabled={at === 0}
               onClick={() => move({ from: at, to: at - 1 })}
             />
             <MoveButton
-              {...{ way: 'down', name: escapeText(installation.displayName), disabled: at === sorted.length - 1 }}
+              way="down"
+              name={escapeText(installation.displayName)}
+              disabled={at === sorted.length - 1}
               onClick={() => move({ from: at, to: at + 1 })}
             />
           </InstallationCard>
@@ -74,7 +78,10 @@ function InstallationCard({ installation, children }: { installation: Installati
         <Stack gap={2} flex={1} miw={0}>
           <Group gap="sm">
             <PageLink
-              {...{ to: '/installations/$id', params: { id }, fw: 600, c: 'var(--mantine-color-text)' }}
+              to="/installations/$id"
+              params={{ id }}
+              fw={600}
+              c="var(--mantine-color-text)"
               className="foreign entry-link"
             >
               {escapeText(displayName)}
@@ -115,7 +122,8 @@ function MoveButton({ way, name, disabled, onClick }: MoveProps) {
       variant="default"
       size="lg"
       aria-label={`Run ${name} ${way === 'up' ? 'earlier' : 'later'}`}
-      {...{ disabled, onClick }}
+      disabled={disabled}
+      onClick={onClick}
     >
       <Icon size={18} />
     </ActionIcon>

@@ -1,4 +1,4 @@
-/** Pause, resume, setup again, and the way out. */
+/** Buttons that pause, resume, set up again and uninstall an installation. */
 import { Button, Group, List, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -9,7 +9,6 @@ import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
-/** Names of more than these are no longer read by anybody. */
 const AGENTS_MAX = 1_000;
 const ICON = { size: 15, stroke: 1.8 } as const;
 
@@ -39,7 +38,8 @@ export function InstallationActions({ installation }: { readonly installation: I
         </Button>
       ) : (
         <Button
-          {...{ size: 'xs', variant: 'default' }}
+          size="xs"
+          variant="default"
           loading={pause.isPending}
           onClick={() => pause.mutate()}
           leftSection={<IconPlayerPause {...ICON} />}
@@ -48,7 +48,8 @@ export function InstallationActions({ installation }: { readonly installation: I
         </Button>
       )}
       <Button
-        {...{ size: 'xs', variant: 'default' }}
+        size="xs"
+        variant="default"
         loading={rerun.isPending}
         onClick={() => rerun.mutate()}
         leftSection={<IconRefresh {...ICON} />}
@@ -72,19 +73,19 @@ function Removed({ installation }: { readonly installation: Installation }) {
   const agents = useAgentsOf(installation.id);
   return (
     <>
-      <Text>The plugin is told first. Then these are removed for good:</Text>
+      <Text>The plugin is notified first. Then these are removed permanently:</Text>
       <List>
         <List.Item className="foreign">
           {agents.length === 0
-            ? 'the agents it made (it has none), with all their chats'
-            : `the agents it made: ${agents.map(({ name }) => escapeText(name)).join(', ')}, with all their chats`}
+            ? 'its agents (it has none), with all their sessions'
+            : `its agents: ${agents.map(({ name }) => escapeText(name)).join(', ')}, with all their sessions`}
         </List.Item>
         <List.Item className="foreign">
           {channels.length === 0
             ? 'its channels (it has none)'
             : `its channels: ${channels.map(({ name }) => escapeText(name)).join(', ')}. Their addresses stop working`}
         </List.Item>
-        <List.Item>its live connections, and what it stored</List.Item>
+        <List.Item>its live connections and its stored data</List.Item>
         <List.Item>
           {secretNames.length === 0 ? 'its secrets (none is set)' : `its secrets: ${secretNames.join(', ')}`}
         </List.Item>
@@ -93,7 +94,6 @@ function Removed({ installation }: { readonly installation: Installation }) {
   );
 }
 
-/** Read when the question is asked. */
 function useAgentsOf(installationId: string) {
   const found = useQuery({
     queryKey: ['agents', 'all'],

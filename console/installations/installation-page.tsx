@@ -1,4 +1,4 @@
-/** One installation: how it does and why, what it may, and everything it did. */
+/** The page of one installation. */
 import { Alert, Group, Skeleton, Stack, Tabs, Text } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { EventsView } from '../activity/events-view.tsx';
@@ -65,7 +65,7 @@ function Warnings({ installation }: { readonly installation: Installation }) {
       {statusReason ? (
         <Alert
           color={isTrouble ? 'red' : 'yellow'}
-          title={isTrouble ? 'It does not run' : 'To know'}
+          title={isTrouble ? 'Not running' : 'Note'}
           className="foreign"
           icon={isTrouble ? <IconAlertTriangle /> : <IconInfoCircle />}
         >
@@ -77,8 +77,8 @@ function Warnings({ installation }: { readonly installation: Installation }) {
   );
 }
 
-/** Scrolls the list of tabs, and nothing else, until the chosen one is seen: on a phone not all fit. */
-function intoList(tab: HTMLElement | null): void {
+/** Scrolls the selected tab into view without scrolling the page. */
+function scrollTabIntoView(tab: HTMLElement | null): void {
   const list = tab?.parentElement;
   if (!tab || !list) return;
   const [{ left, right }, seen] = [tab.getBoundingClientRect(), list.getBoundingClientRect()];
@@ -106,7 +106,7 @@ function Parts({ installation }: { readonly installation: Installation }) {
     <Tabs value={tab} onChange={show} keepMounted={false}>
       <Tabs.List aria-label="Parts of the installation">
         {tabs.map(({ name, label }) => (
-          <Tabs.Tab key={name} value={name} ref={name === tab ? intoList : undefined}>
+          <Tabs.Tab key={name} value={name} ref={name === tab ? scrollTabIntoView : undefined}>
             {label}
           </Tabs.Tab>
         ))}

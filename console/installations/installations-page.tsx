@@ -1,4 +1,4 @@
-/** What the account has installed, in the order in which the hooks run. */
+/** Lists the installations of the account in the order of their hooks. */
 import { Skeleton, Stack } from '@mantine/core';
 import { useInstallations } from '../rest/installations.ts';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -14,7 +14,7 @@ export function InstallationsPage() {
     <Stack>
       <PageHeader
         title="Installations"
-        said="What runs for your agents. Hooks run from the top to the bottom, each on what the one above left."
+        subtitle="Plugins that run for your agents. Hooks run from top to bottom, each on the result of the previous one."
       />
       {found.error ? <ErrorAlert error={found.error} reset={() => void found.refetch()} /> : null}
       {found.isPending ? <Skeleton height={160} aria-label="Loading" /> : null}
@@ -22,7 +22,7 @@ export function InstallationsPage() {
         <EmptyState icon={IconPlug}>
           Nothing is installed yet.{' '}
           <PageLink to="/catalog" underline="always">
-            Choose something from the catalog
+            Choose a plugin from the catalog
           </PageLink>
           .
         </EmptyState>

@@ -1,4 +1,4 @@
-/** The installation at a glance, and what can be done with it. */
+/** The overview tab of an installation. */
 
 import { Grid, Stack } from '@mantine/core';
 import { ReachList } from '../catalog/reach-list.tsx';
@@ -41,7 +41,7 @@ export function Overview({ installation }: { readonly installation: Installation
               key={`${installation.versionPolicy} ${installation.pinnedVersionId}`}
             />
           </Section>
-          <Section title="About it">
+          <Section title="Details">
             <DescriptionList
               rows={[
                 ['Installed', <Timestamp key="installed" at={installation.createdAt} />],

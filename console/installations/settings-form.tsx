@@ -1,4 +1,4 @@
-/** What the plugin asks for, as a form. */
+/** The form for the settings and secrets of an installation. */
 import { Button, Group, Stack, Text } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
@@ -20,11 +20,11 @@ export function SettingsForm({ installation }: { readonly installation: Installa
     save.mutate();
   };
   if (configuration.settings.length + configuration.secrets.length === 0)
-    return <Text>This plugin asks for no settings and no secrets.</Text>;
+    return <Text>This plugin has no settings and no secrets.</Text>;
   return (
     <form onSubmit={onSubmit}>
       <Stack maw={560}>
-        <FieldInputs fields={configuration} {...{ filled, setFilled, secretNames }} />
+        <FieldInputs fields={configuration} filled={filled} setFilled={setFilled} secretNames={secretNames} />
         <Group>
           <Button type="submit" loading={save.isPending}>
             Save
@@ -45,7 +45,7 @@ function ForgetSecret({ id, name }: { readonly id: string; readonly name: string
   );
   return (
     <ConfirmButton label={`Forget ${name}`} title={`Forget the secret ${name}`} onConfirm={() => forget.mutate()}>
-      <Text>The stored value is removed. A plugin that needs it stops until you set a new one.</Text>
+      <Text>The stored value is removed. If the plugin requires it, the plugin stops until you set a new one.</Text>
     </ConfirmButton>
   );
 }

@@ -1,4 +1,4 @@
-/** How an installation does, in one word and a colour. */
+/** The status of an installation as a word and a colour. */
 import type { Installation } from '../rest/installations.ts';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 

@@ -1,4 +1,4 @@
-/** The parts of an installation's page, as its address names them. */
+/** The tabs of an installation's page, by their names in the address. */
 export const tabs = [
   { name: 'overview', label: 'Overview' },
   { name: 'settings', label: 'Settings' },

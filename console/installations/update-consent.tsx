@@ -1,4 +1,4 @@
-/** An update that asks for more: what would be added and removed, in words, and the consent to exactly that version. */
+/** Asks for consent to an update: lists added and removed access and accepts exactly that version. */
 import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
@@ -39,7 +39,7 @@ export function UpdateConsent({ installation }: { readonly installation: Install
           <div>
             <Title order={2}>{name} asks for more access</Title>
             <Text size="sm" c="dimmed">
-              {installation.currentSemVer ?? 'What you have'} keeps running until you decide. Nothing else waits for it.
+              {installation.currentSemVer ?? 'What you have'} keeps running until you decide.
             </Text>
           </div>
           <Difference pending={pendingUpdate} reach={installation.reach} />
@@ -72,11 +72,11 @@ function Difference({ pending: { added, removed }, reach }: { readonly pending: 
     reach.filter(({ capability }) => capabilities.includes(capability));
   return (
     <>
-      <Side sign="added" title="It would also be able to">
-        <ReachList reach={sentences(added)} none="Nothing more." />
+      <Side sign="added" title="New access">
+        <ReachList reach={sentences(added)} none="No new access." />
       </Side>
       {removed.length > 0 ? (
-        <Side sign="removed" title="It would give up">
+        <Side sign="removed" title="Removed access">
           <ReachList reach={sentences(removed)} />
         </Side>
       ) : null}

@@ -1,4 +1,4 @@
-/** Which versions the installation follows: the newest, one and no other (also an earlier one), or the owner's draft. */
+/** Selects the version policy: the newest version, a pinned one, or the owner's draft. */
 import { Button, Group, NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -22,7 +22,7 @@ export function VersionPolicy({ installation }: { readonly installation: Install
     <Group align="flex-end">
       <NativeSelect
         label="Runs"
-        description="To roll back, stay on an earlier version. One that asks for more access waits for your consent."
+        description="To roll back, choose an earlier version. A version that requests more access needs your consent."
         data={options}
         value={chosen}
         onChange={(event) => setChosen(event.currentTarget.value)}
@@ -55,7 +55,7 @@ function changeTo(chosen: string): Change {
   return { versionPolicy: 'Pinned', pinnedVersionId: chosen };
 }
 
-/** The version before the one that runs, where there is one to go back to. */
+/** Returns the version before the running one, if there is one. */
 function usePrevious({ slug, currentVersionId }: Installation) {
   // Newest first.
   const versions = useEntry(slug, currentVersionId).data?.versions ?? [];
@@ -68,7 +68,7 @@ function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSe
   const isOwn = useIsOwn(pluginId);
   const versions = (entry.data?.versions ?? []).map(({ versionId, semVer }) => ({ versionId, semVer }));
   const isListed = versions.some(({ versionId }) => versionId === currentVersionId);
-  // What runs may be yanked by now, and then it is in no list.
+  // The catalog does not list a yanked version, even if it is running.
   if (currentVersionId !== null && currentSemVer !== null && !isListed)
     versions.push({ versionId: currentVersionId, semVer: currentSemVer });
   const isPinListed = pinnedVersionId === null || versions.some(({ versionId }) => versionId === pinnedVersionId);

@@ -1,4 +1,4 @@
-/** Log lines, only those in sight in the page: a hundred thousand scroll as ten do. */
+/** A virtualized list of log lines. */
 import { Text } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
@@ -9,7 +9,7 @@ import type { Level, LogLine } from './live-lines.ts';
 
 const LINE_PX = 23;
 const TONES: Readonly<Record<Level, Tone>> = { debug: 'quiet', info: 'good', warn: 'fair', error: 'bad' };
-/** Whoever is this close to the end wants to see what comes. */
+/** Within this distance from the end, the list scrolls along with new lines. */
 const END_PX = 60;
 
 interface Shown {
@@ -44,7 +44,7 @@ export function LogLines({ lines, follows }: Shown) {
     <section className="log-view" aria-label="Log lines" tabIndex={0} ref={view} onScroll={onScroll}>
       {lines.length === 0 ? (
         <Text p="xl" size="sm" c="dimmed" ta="center" ff="var(--mantine-font-family)">
-          No line fits yet. Lines appear here as the plugin writes them with host.log.
+          There are no matching lines. Lines appear here when the plugin calls host.log.
         </Text>
       ) : null}
       <div style={{ height: virtual.getTotalSize(), position: 'relative' }}>

@@ -1,4 +1,4 @@
-/** The live log: filtered, paused, copied, downloaded. */
+/** The live log with filters, pause, copy and download. */
 import { Button, Chip, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
@@ -29,7 +29,7 @@ export function LogView({ installationId }: { readonly installationId: string })
       <Group gap="xs">
         <TextInput
           aria-label="Contains"
-          placeholder="Filter what is said"
+          placeholder="Filter by text"
           value={text}
           onChange={(event) => setText(event.currentTarget.value)}
           leftSection={<IconSearch size={16} stroke={1.8} />}

@@ -1,4 +1,4 @@
-/** Every handler of the version that runs: when it was called last, how often, and how long it takes. */
+/** Lists the handlers of the running version with their calls and latency. */
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { Monospace } from '../shell/monospace.tsx';
@@ -6,10 +6,10 @@ import { Timestamp } from '../shell/timestamp.tsx';
 import type { Metrics } from './metrics-view.tsx';
 import { milliseconds } from './points-table.tsx';
 
-const TITLES = ['Handler', 'Last called', 'Calls', 'Errors', 'Timeouts', 'Vetoes', '95 % within'];
+const TITLES = ['Handler', 'Last called', 'Calls', 'Errors', 'Timeouts', 'Cancelled', '95 % within'];
 
 export function HandlersTable({ handlers }: { readonly handlers: Metrics['handlers'] }) {
-  if (handlers.length === 0) return <EmptyState>This version has no code that is called.</EmptyState>;
+  if (handlers.length === 0) return <EmptyState>This version has no handlers.</EmptyState>;
   const rows = handlers.map(({ kind, name, lastAt, calls, errors, timeouts, cancels, p95Ms }) => ({
     key: `${kind} ${name}`,
     cells: [

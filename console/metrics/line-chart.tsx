@@ -1,16 +1,16 @@
-/** Lines over time, drawn as they are: no library for a few paths. Screen readers get the table beside it. */
+/** A line chart in SVG. Screen readers use the table of the same data. */
 import { Group, Text } from '@mantine/core';
 import { type PointerEvent, type SVGProps, useState } from 'react';
 import { drawArea, drawDots, drawLine, findScaleTop } from './chart-path.ts';
 
 export interface Line {
   readonly label: string;
-  /** A colour of the theme. */
+  /** Name of a theme colour. */
   readonly colour: string;
-  /** One a point of time; null: nothing to say there. */
+  /** One value per time; null where there is none. */
   readonly values: readonly (number | null)[];
 }
-interface Drawn {
+interface LineChartProps {
   readonly title: string;
   readonly unit?: string;
   /** ISO 8601. */
@@ -23,16 +23,18 @@ const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short',
 const DAY_MS = 24 * 3_600_000;
 const NUMBER = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const GRID = [0, 0.5, 1];
-/** From here on what is said of a point stands to its left. */
+/** Beyond this fraction of the width, the tooltip is placed to the left of the point. */
 const RIGHT_SIDE = 0.6;
 const PERCENT = 100;
 const PEN: SVGProps<SVGPathElement> = {
-  ...{ fill: 'none', stroke: 'currentColor', vectorEffect: 'non-scaling-stroke' },
+  fill: 'none',
+  stroke: 'currentColor',
+  vectorEffect: 'non-scaling-stroke',
   strokeLinejoin: 'round',
   strokeLinecap: 'round',
 };
 
-export function LineChart({ title, unit = '', times, lines }: Drawn) {
+export function LineChart({ title, unit = '', times, lines }: LineChartProps) {
   const top = findScaleTop(lines.flatMap(({ values }) => values));
   const summary = lines.map(({ label, values }) => `${label}: ${latest(values, unit)}`).join(', ');
   const ends = [times.at(0), times.at(Math.floor(times.length / 2)), times.at(-1)];
@@ -57,7 +59,7 @@ export function LineChart({ title, unit = '', times, lines }: Drawn) {
   );
 }
 
-function Legend({ title, unit, lines }: Pick<Drawn, 'title' | 'unit' | 'lines'>) {
+function Legend({ title, unit, lines }: Pick<LineChartProps, 'title' | 'unit' | 'lines'>) {
   return (
     <Group justify="space-between" component="figcaption" gap="xs">
       <Text size="sm" fw={600}>
@@ -82,13 +84,13 @@ function Legend({ title, unit, lines }: Pick<Drawn, 'title' | 'unit' | 'lines'>)
   );
 }
 
-interface Plotted extends Pick<Drawn, 'times' | 'lines'> {
+interface PlotProps extends Pick<LineChartProps, 'times' | 'lines'> {
   readonly label: string;
   readonly top: number;
   readonly unit: string;
 }
 
-function Plot({ label, times, lines, top, unit }: Plotted) {
+function Plot({ label, times, lines, top, unit }: PlotProps) {
   const [pointed, setPointed] = useState<number | null>(null);
   const point = ({ currentTarget, clientX }: PointerEvent) => {
     const { left, width } = currentTarget.getBoundingClientRect();
@@ -101,7 +103,7 @@ function Plot({ label, times, lines, top, unit }: Plotted) {
         {GRID.map((part) => (
           <line key={part} className="chart-grid" x1={0} x2={100} y1={part * 100} y2={part * 100} />
         ))}
-        {/* The first is the one that matters, and is drawn over the others. */}
+        {/* Reversed, so that the first line is drawn on top. */}
         {lines.toReversed().map(({ label, colour, values }) => (
           <g key={label} color={colourOf(colour)}>
             {label === lines[0]?.label ? <path d={drawArea(values, top)} fill="currentColor" opacity={0.1} /> : null}
@@ -110,19 +112,19 @@ function Plot({ label, times, lines, top, unit }: Plotted) {
           </g>
         ))}
       </svg>
-      {pointed === null ? null : <Pointed at={pointed} {...{ times, lines, unit }} />}
+      {pointed === null ? null : <ChartTooltip at={pointed} {...{ times, lines, unit }} />}
     </div>
   );
 }
 
-function Pointed({ at, times, lines, unit }: Omit<Plotted, 'label' | 'top'> & { readonly at: number }) {
+function ChartTooltip({ at, times, lines, unit }: Omit<PlotProps, 'label' | 'top'> & { readonly at: number }) {
   const part = at / Math.max(1, times.length - 1);
   const left = `${part * PERCENT}%`;
   const side = part > RIGHT_SIDE ? 'translateX(calc(-100% - 10px))' : 'translateX(10px)';
   return (
     <div aria-hidden>
       <div className="chart-cursor" style={{ left }} />
-      <div className="chart-said" style={{ left, transform: side }}>
+      <div className="chart-tooltip" style={{ left, transform: side }}>
         <Text size="xs" c="dimmed">
           {momentOf(times[at], times)}
         </Text>

@@ -1,4 +1,4 @@
-/** What an installation did over time: calls, errors, latency and use, and each of its handlers. */
+/** Shows the metrics of an installation over time and per handler. */
 import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -15,7 +15,7 @@ import { milliseconds, PointsTable } from './points-table.tsx';
 
 export type Metrics = components['schemas']['InstallationMetrics'];
 
-/** Rollups are written every ten seconds, milliseconds. */
+/** The service writes metrics every ten seconds. Milliseconds. */
 const FOLLOW_MS = 10_000;
 const HOUR_MS = 3_600_000;
 const MIB = 2 ** 20;
@@ -62,7 +62,7 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
     <>
       {isEmpty ? (
         <EmptyState icon={IconChartLine}>
-          Nothing happened in this time. A call shows here about ten seconds after it was made.
+          There was no activity in this period. Calls appear here after about ten seconds.
         </EmptyState>
       ) : (
         <>

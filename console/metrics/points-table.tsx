@@ -1,4 +1,4 @@
-/** The same figures as the charts, to be read: only times at which something happened, newest first. */
+/** Shows the data of the charts as a table, without idle points, newest first. */
 import { DataTable } from '../shell/data-table.tsx';
 import { formatTimestamp } from '../shell/timestamp.tsx';
 import type { Metrics } from './metrics-view.tsx';
@@ -14,7 +14,7 @@ const TITLES = [
   'Denied',
   'Restarts',
 ];
-/** Rows shown at most: a day by the minute would be 1,440. */
+/** Limits the rows: a day has 1,440 minutes. */
 const ROWS_MAX = 100;
 
 export const milliseconds = (ms: number | null): string => (ms === null ? '–' : `${Math.round(ms * 10) / 10} ms`);
@@ -40,7 +40,7 @@ export function PointsTable({ points }: { readonly points: Metrics['points'] }) 
     }));
   return (
     <details>
-      <summary>The same as a table</summary>
+      <summary>Show as a table</summary>
       <DataTable label="Figures over time" titles={TITLES} rows={rows} numeric={TITLES.slice(1)} staysTable />
     </details>
   );

@@ -1,4 +1,4 @@
-/** Every plugin process: how much memory it needs, how often it was started anew, how it ended last. */
+/** Lists all plugin processes. */
 import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -19,7 +19,8 @@ const TONES: Readonly<Record<string, Tone>> = {
 const MIB = 2 ** 20;
 
 export function FleetTable({ rows }: { readonly rows: components['schemas']['Fleet']['children'] }) {
-  if (rows.length === 0) return <EmptyState>No plugin process is there. One starts with the next call.</EmptyState>;
+  if (rows.length === 0)
+    return <EmptyState>No plugin process is running. The next call of a plugin starts one.</EmptyState>;
   const shown = rows.map((row) => ({
     key: row.installationId,
     cells: [

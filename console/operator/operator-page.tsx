@@ -1,4 +1,4 @@
-/** For operators: what runs, which plugin costs what, what waits, and their word on plugins and authors. */
+/** The operator page: processes, plugins and queues. */
 import { Skeleton, Stack, Tabs } from '@mantine/core';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
@@ -11,7 +11,7 @@ import { PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
 import { type OperatorTab, operatorTabs } from './tabs.ts';
 
-/** What is shown is at most this old, milliseconds. */
+/** Refresh interval, milliseconds. */
 const FOLLOW_MS = 5_000;
 
 export function OperatorPage() {
@@ -24,7 +24,7 @@ export function OperatorPage() {
   const views: Record<OperatorTab, ReactNode> = { fleet: <Fleet />, plugins: <Plugins />, queues: <Queues /> };
   return (
     <Stack>
-      <PageHeader title="Operation" said="What runs on this service, what it costs, and what waits." />
+      <PageHeader title="Operation" subtitle="The processes, plugins and queues of this service." />
       <Tabs value={tab} onChange={show} keepMounted={false}>
         <Tabs.List aria-label="Parts of the operation">
           {operatorTabs.map(({ name, label }) => (

@@ -1,4 +1,4 @@
-/** Plugins of the last day, those that fail most first, and what an operator can say about them and their authors. */
+/** Lists the plugins of the last day, with actions to block a plugin and to verify its author. */
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { milliseconds } from '../metrics/points-table.tsx';
@@ -17,7 +17,7 @@ const PERCENT = 100;
 const SECOND_MS = 1_000;
 
 export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
-  if (rows.length === 0) return <EmptyState>No plugin was called within the last day.</EmptyState>;
+  if (rows.length === 0) return <EmptyState>No plugin was called in the last 24 hours.</EmptyState>;
   const shown = rows.map((row) => ({
     key: row.slug,
     cells: [
@@ -48,7 +48,7 @@ function Actions({ plugin: { slug, author, verified, blockedReason } }: { readon
   );
   const unblock = useAction(
     () => readBody(rest.POST('/operator/plugins/{slug}/unblock', { params: { path: { slug } } })),
-    `${slug} is not blocked any more`,
+    `${slug} is no longer blocked`,
   );
   return (
     <Group gap="xs" wrap="nowrap">
@@ -60,7 +60,9 @@ function Actions({ plugin: { slug, author, verified, blockedReason } }: { readon
         </Button>
       )}
       <Button
-        {...{ size: 'xs', variant: 'default', onClick: () => verify.mutate(!verified) }}
+        size="xs"
+        variant="default"
+        onClick={() => verify.mutate(!verified)}
         aria-label={`${verified ? 'Unverify' : 'Verify'} ${author}`}
       >
         {verified ? 'Unverify' : 'Verify'}
@@ -84,7 +86,7 @@ function Block({ slug }: { readonly slug: string }) {
       button={{ size: 'xs' }}
     >
       <Stack>
-        <Text>It leaves the catalog and stops at once in every account. Its users read the reason.</Text>
+        <Text>The plugin is removed from the catalog and stops in all accounts. Its users see the reason.</Text>
         <TextInput
           label="Reason"
           value={reason}

@@ -1,4 +1,4 @@
-/** What waits and for how long, and what used up its attempts. */
+/** Lists the queues and the dead letters. */
 import { Stack } from '@mantine/core';
 import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';

@@ -1,4 +1,4 @@
-/** The parts of the operators' page, as its address names them. */
+/** The tabs of the operator page, by their names in the address. */
 export const operatorTabs = [
   { name: 'fleet', label: 'Processes' },
   { name: 'plugins', label: 'Plugins' },

@@ -1,4 +1,4 @@
-/** What a chain did: each link's time and outcome, a veto, and what was left in the end. */
+/** Shows the result of a hook: the outcome of each plugin and the resulting context. */
 import { Alert, Stack, Text } from '@mantine/core';
 import { Fragment } from 'react';
 import type { HookAnswer, TraceStep } from '../rest/session-api.ts';

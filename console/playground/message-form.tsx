@@ -1,4 +1,4 @@
-/** A message goes through `inboundMessage`, and what is left of it into the transcript. */
+/** Runs `inboundMessage` on a message and appends the result to the transcript. */
 import { Button, Group, Stack, TextInput } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import { callSessions, type HookAnswer } from '../rest/session-api.ts';

@@ -1,4 +1,4 @@
-/** Trying plugins: sessions of one's own, in which messages and tools go through them as an agent's would. */
+/** Lists sessions for trying plugins, with a form to open one. */
 import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
@@ -16,7 +16,7 @@ export function PlaygroundPage() {
     <Stack>
       <PageHeader
         title="Playground"
-        said="Open a session and see what your plugins make of messages, prompts and tool calls."
+        subtitle="Open a session to send messages, prompts and tool calls through your plugins."
       />
       <NewSession />
       <PagedList

@@ -1,4 +1,4 @@
-/** A system prompt goes through `systemPrompt`, as before every model call. */
+/** Runs `systemPrompt` on a system prompt. */
 import { Button, Group, Stack, Textarea } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import { callSessions, type HookAnswer } from '../rest/session-api.ts';

@@ -1,4 +1,4 @@
-/** One session: its transcript, and what can be sent through the plugins. */
+/** The page of one session. */
 import { Button, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
@@ -15,7 +15,7 @@ import { MessageForm } from './message-form.tsx';
 import { PromptForm } from './prompt-form.tsx';
 import { ToolForm } from './tool-form.tsx';
 
-/** The last messages of a transcript, which is read from its end. */
+/** Number of recent messages that are shown. */
 const SHOWN = 200;
 
 export function SessionPage() {
@@ -26,7 +26,7 @@ export function SessionPage() {
   if (!session.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <Stack gap="lg">
-      <PageHeader title={escapeText(session.data.agentName)} said={<Monospace>{id}</Monospace>}>
+      <PageHeader title={escapeText(session.data.agentName)} subtitle={<Monospace>{id}</Monospace>}>
         <SessionButtons path={path} />
       </PageHeader>
       <Grid gap="md">
@@ -76,7 +76,7 @@ function SessionButtons({ path }: { readonly path: string }) {
         onConfirm={() => remove.mutate()}
         button={{ size: 'xs' }}
       >
-        <Text>Its transcript is removed for good, and the plugins are told.</Text>
+        <Text>The transcript is removed permanently. Plugins receive sessionDeleted.</Text>
       </ConfirmButton>
     </Group>
   );
@@ -90,10 +90,10 @@ function Transcript({ id, path }: { readonly id: string; readonly path: string }
   });
   if (found.error) return <ErrorAlert error={found.error} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
-  if (found.data.items.length === 0) return <Text c="dimmed">Nothing is said yet.</Text>;
+  if (found.data.items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
-    <ol className="transcript" aria-label="Messages" tabIndex={0} ref={toItsEnd} key={found.data.items.at(-1)?.id}>
+    <ol className="transcript" aria-label="Messages" tabIndex={0} ref={scrollToEnd} key={found.data.items.at(-1)?.id}>
       {found.data.items.map(({ id, role, text }) => (
         <li key={id} className="said" data-role={role}>
           <Text size="xs" c="dimmed">
@@ -106,5 +106,4 @@ function Transcript({ id, path }: { readonly id: string; readonly path: string }
   );
 }
 
-/** New messages are at its end; drawn anew with each, it shows them. */
-const toItsEnd = (list: HTMLOListElement | null): void => list?.scrollTo({ top: list.scrollHeight });
+const scrollToEnd = (list: HTMLOListElement | null): void => list?.scrollTo({ top: list.scrollHeight });

@@ -1,4 +1,4 @@
-/** The tools an agent would have, and a call of one. */
+/** Calls one of the session's tools. */
 
 import { Button, Group, NativeSelect, Skeleton, Stack, Text, Textarea } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
@@ -18,7 +18,8 @@ export function ToolForm({ path }: { readonly path: string }) {
   });
   if (tools.error) return <ErrorAlert error={tools.error} />;
   if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
-  if (tools.data.items.length === 0) return <Text>No running plugin brings a tool.</Text>;
+  if (tools.data.items.length === 0)
+    return <Text>No running plugin has a tool. Install a plugin with tools to call one here.</Text>;
   return <CallForm path={path} tools={tools.data.items} />;
 }
 
@@ -68,6 +69,6 @@ function readArguments(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error('The arguments are no JSON. Write an object such as {"city": "Bern"}.');
+    throw new Error('The arguments are not valid JSON. Enter an object such as {"city": "Bern"}.');
   }
 }

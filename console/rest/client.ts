@@ -1,10 +1,10 @@
-/** The REST interface, typed by its own OpenAPI document. */
+/** The REST client, typed by the OpenAPI document. */
 import createClient, { type Middleware } from 'openapi-fetch';
 import { readToken, setToken } from '../sign-in/token.ts';
 import { Problem } from './problem.ts';
 import type { paths } from './schema.d.ts';
 
-const signed: Middleware = {
+const authentication: Middleware = {
   onRequest({ request }) {
     const token = readToken();
     if (token !== null) request.headers.set('authorization', `Bearer ${token}`);
@@ -12,31 +12,31 @@ const signed: Middleware = {
   },
   async onResponse({ response }) {
     if (response.ok) return;
-    // The sign-in page says why, and comes by itself once the token is gone.
+    // Without a token, the console shows the sign-in page.
     if (response.status === 401) setToken(null);
     throw await readProblem(response);
   },
 };
 
-/** @returns the service's problem, or what stood for one */
+/** Reads the problem of a failed response. */
 export async function readProblem(response: Response): Promise<Error> {
   try {
     return new Problem(await response.json());
   } catch {
-    return new Error(`The service answered ${response.status}.`);
+    return new Error(`The service responded with status ${response.status}.`);
   }
 }
 
-/** Calls throw a `Problem` when they are refused, so `data` is there whenever they return. */
+/** Refused calls throw a `Problem`, so `data` is set whenever a call returns. */
 export const rest = createClient<paths>({
   baseUrl: '/api',
   querySerializer: { array: { style: 'form', explode: true } },
 });
-rest.use(signed);
+rest.use(authentication);
 
-/** The body of an answer that has one. */
+/** Returns the body of a response. */
 export async function readBody<T>(call: Promise<{ data?: T }>): Promise<T> {
   const { data } = await call;
-  if (data === undefined) throw new Error('The service answered nothing.');
+  if (data === undefined) throw new Error('The response of the service is empty.');
   return data;
 }

@@ -1,12 +1,12 @@
-/** Installations, followed while a page shows them. */
+/** Queries for installations and catalog entries. */
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from './client.ts';
 import type { components } from './schema.d.ts';
 
 export type Installation = components['schemas']['Installation'];
-/** A crash or an update is seen this much later at most, milliseconds. */
+/** Refresh interval, milliseconds. */
 export const FOLLOW_MS = 2_500;
-/** More than an account may have by default. */
+/** Above the default quota of an account. */
 const ALL = 1_000;
 
 export const useInstallations = () =>
@@ -23,11 +23,7 @@ export const useInstallation = (id: string) =>
     refetchInterval: FOLLOW_MS,
   });
 
-/**
- * What the catalog says of it.
- *
- * @param since what the page knows of it: when that changes, it is read anew
- */
+/** Reads a catalog entry. @param since part of the query key: a change reads the entry again */
 export const useEntry = (slug: string, since: string | null = null) =>
   useQuery({
     queryKey: ['marketplace', 'entry', slug, since],

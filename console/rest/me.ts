@@ -1,4 +1,4 @@
-/** Who is signed in. */
+/** Reads the signed-in account. */
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from './client.ts';
 

@@ -1,4 +1,4 @@
-/** A refusal of the service, as `application/problem+json` says it. */
+/** A problem that the service returned (`application/problem+json`). */
 import type { components } from './schema.d.ts';
 
 type Body = components['schemas']['Problem'];
@@ -17,9 +17,10 @@ export class Problem extends Error {
   }
 }
 
-/** What to tell the user of any failure. */
+/** Returns the message of an error for the user. */
 export function getErrorMessage(error: unknown): string {
   if (error instanceof Problem) return error.message;
-  if (error instanceof TypeError) return 'The service cannot be reached. Check that it runs and that you are online.';
+  if (error instanceof TypeError)
+    return 'The service is unreachable. Check that it is running and that you are online.';
   return error instanceof Error ? error.message : 'Something went wrong.';
 }

@@ -1,8 +1,8 @@
-/** The cache of what the service answered. */
+/** The cache of REST responses. */
 import { QueryClient } from '@tanstack/react-query';
 import { Problem } from './problem.ts';
 
-/** A read that failed for want of the service is tried again this often; a refusal never is. */
+/** Retries of a read when the service is unavailable. Other errors are not retried. */
 const RETRIES = 2;
 
 export const queryClient = new QueryClient({

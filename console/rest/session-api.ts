@@ -1,4 +1,4 @@
-/** The session API, as far as the console uses it: sessions, their messages, hooks and tools. */
+/** A client of the session API. */
 import { readToken, setToken } from '../sign-in/token.ts';
 import { readBody, readProblem, rest } from './client.ts';
 
@@ -41,11 +41,12 @@ let address: Promise<string> | null = null;
 
 async function readAddress(): Promise<string> {
   const { sessionApiUrl } = await readBody(rest.GET('/sign-in'));
-  if (sessionApiUrl === null) throw new Error('The service does not say where its session API is.');
+  if (sessionApiUrl === null)
+    throw new Error('The service does not publish the address of its session API. Ask the operator to set it.');
   return sessionApiUrl.replace(/\/$/, '');
 }
 
-/** @throws Problem when it is refused */
+/** @throws Problem if the service refuses the call */
 export async function callSessions<Answer>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown) {
   address ??= readAddress();
   const base = await address.catch((error: unknown) => {

@@ -1,9 +1,9 @@
-/** An upload that tells how far it is, which `fetch` cannot. */
+/** Uploads a form with XMLHttpRequest, because `fetch` does not report upload progress. */
 import { readToken, setToken } from '../sign-in/token.ts';
 import { readProblem } from './client.ts';
 
-/** @param onProgress with the part that is sent, from 0 to 1 */
-export function upload(address: string, form: FormData, onProgress: (part: number) => void): Promise<void> {
+/** @param onProgress called with the fraction that was sent */
+export function uploadForm(address: string, form: FormData, onProgress: (part: number) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', address);

@@ -1,13 +1,13 @@
-/** A change that the user asks for: done at the service, then everything on the page is read again. */
+/** Runs a change at the service and then refetches all queries. */
 import { notifications } from '@mantine/notifications';
 import { type UseMutationResult, useMutation } from '@tanstack/react-query';
 import { getErrorMessage } from './problem.ts';
 import { queryClient } from './query-client.ts';
 
-/** A refusal is read longer than a confirmation, milliseconds. */
+/** Errors stay visible longer than confirmations, milliseconds. */
 const REFUSAL_MS = 12_000;
 
-/** @param done said when it worked; null where the page itself shows it */
+/** @param done message after success; null if the page itself shows the result */
 export function useAction<Input, Output>(
   run: (input: Input) => Promise<Output>,
   done: string | null = null,

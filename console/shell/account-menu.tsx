@@ -1,4 +1,4 @@
-/** Who is signed in, the colour scheme, and the way out. */
+/** The account menu: colour scheme, REST reference and sign-out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
 import { useMe } from '../rest/me.ts';
 import { queryClient } from '../rest/query-client.ts';
@@ -47,7 +47,7 @@ export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
           Dark
         </Menu.Item>
         <Menu.Item leftSection={<IconDeviceDesktop size={16} />} onClick={() => setColorScheme('auto')}>
-          As the system
+          Use system setting
         </Menu.Item>
         <Menu.Divider />
         <Menu.Item leftSection={<IconApi size={16} />} component="a" href="/api/docs">

@@ -1,4 +1,4 @@
-/** What is around every page: who is signed in, where one can go, and the page itself. */
+/** The frame of every page: navigation, account menu and the page itself. */
 import { AppShell, Burger, Group, NavLink, ScrollArea, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';

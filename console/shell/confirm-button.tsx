@@ -1,21 +1,21 @@
-/** A button for what cannot be taken back: it says what will happen, and asks once. */
+/** A button that asks for confirmation before an irreversible action. */
 import { Button, type ButtonProps, Group, Stack } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import type { ReactNode } from 'react';
 import { Dialog } from './dialog.tsx';
 
-interface Asked {
+interface ConfirmButtonProps {
   readonly label: string;
-  /** What the button shows where its place says the rest. */
+  /** A shorter label for the button itself. */
   readonly short?: string;
   readonly title: string;
-  /** What will happen. */
+  /** The consequences of the action. */
   readonly children: ReactNode;
   readonly onConfirm: () => void;
   readonly button?: ButtonProps;
 }
 
-export function ConfirmButton({ label, short, title, children, onConfirm, button }: Asked) {
+export function ConfirmButton({ label, short, title, children, onConfirm, button }: ConfirmButtonProps) {
   const [isOpen, { open, close }] = useDisclosure(false);
   return (
     <>

@@ -1,22 +1,22 @@
-/** A table with a head, in the look of all tables: scrolled where it is wider than the page, on a phone a card a row. */
+/** A table that scrolls horizontally, and shows each row as a card on phones. */
 import { Table } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-interface Rows {
+interface DataTableProps {
   readonly label: string;
   readonly titles: readonly string[];
   readonly rows: readonly { readonly key: string; readonly cells: readonly ReactNode[] }[];
-  /** Titles of columns of figures. */
+  /** Titles of numeric columns. */
   readonly numeric?: readonly string[];
-  /** Its rows belong together, as figures over time do: it scrolls on a phone, too. */
+  /** Whether to keep the table layout on phones. */
   readonly staysTable?: boolean;
 }
 
-export function DataTable({ label, titles, rows, numeric = [], staysTable = false }: Rows) {
+export function DataTable({ label, titles, rows, numeric = [], staysTable = false }: DataTableProps) {
   const sideOf = (title: string | undefined) => ({
     'data-numeric': title !== undefined && numeric.includes(title) ? '' : undefined,
   });
-  // The roles are said because rows that are drawn as cards would lose them.
+  // Explicit roles, because the card layout changes `display` and so removes the implicit ones.
   return (
     // biome-ignore lint/a11y/useSemanticElements: it is no set of form fields
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard

@@ -1,4 +1,4 @@
-/** What a plugin's author says of its end, where they took it out of the catalog. */
+/** Shows the deprecation message of a plugin that was removed from the catalog. */
 import { Alert } from '@mantine/core';
 import { IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';

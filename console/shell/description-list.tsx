@@ -1,4 +1,4 @@
-/** Names and what they stand for, as a description list. */
+/** A list of names and values. */
 import type { ReactNode } from 'react';
 
 export function DescriptionList({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {

@@ -1,20 +1,20 @@
-/** A dialog in the look of all dialogs. */
+/** The modal dialog of the console. */
 import { Group, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-interface Shown {
+interface DialogProps {
   readonly title: string;
   readonly opened: boolean;
   readonly onClose: () => void;
   readonly children: ReactNode;
 }
 
-export function Dialog({ title, opened, onClose, children }: Shown) {
+export function Dialog({ title, opened, onClose, children }: DialogProps) {
   return (
     <Modal.Root opened={opened} onClose={onClose} size="lg" centered>
       <Modal.Overlay backgroundOpacity={0.55} />
       <Modal.Content>
-        {/* The library's own head is a `header`, a second banner of the page. */}
+        {/* Mantine's own header is a `header` element, which would be a second banner landmark. */}
         <Group justify="space-between" wrap="nowrap" p="lg" pb={0}>
           <Modal.Title fw={620} fz="lg" className="foreign">
             {title}

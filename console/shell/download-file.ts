@@ -1,4 +1,4 @@
-/** Gives the user a file that was made in this page. */
+/** Downloads content that the page created. */
 export function downloadFile(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
   const link = document.createElement('a');

@@ -1,4 +1,4 @@
-/** Where a list would be and is not: why, and what to do. */
+/** Replaces an empty list: says why it is empty and what to do. */
 import { Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { type Icon, IconInbox } from '../style/icons.tsx';

@@ -1,20 +1,20 @@
-/** A page or a part of one that could not be had: what is wrong, and the button that tries again. */
+/** Shows why a page or section could not be loaded, and a button to try again. */
 import { Alert, Button, Stack, Text } from '@mantine/core';
 import { getErrorMessage, Problem } from '../rest/problem.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
 
-interface Failed {
+interface ErrorAlertProps {
   readonly error: unknown;
   readonly reset?: () => void;
 }
 
-export function ErrorAlert({ error, reset }: Failed) {
+export function ErrorAlert({ error, reset }: ErrorAlertProps) {
   return (
-    <Alert color="red" variant="light" role="alert" title="This did not work" icon={<IconAlertTriangle />}>
+    <Alert color="red" variant="light" role="alert" title="Could not load" icon={<IconAlertTriangle />}>
       <Stack gap="xs" align="flex-start">
         <Text className="foreign">{getErrorMessage(error)}</Text>
         {error instanceof Problem ? (
-          <Text size="sm">Whoever runs the service finds the cause under {error.body.requestId}.</Text>
+          <Text size="sm">Report request id {error.body.requestId} to the operator if this continues.</Text>
         ) : null}
         {reset ? <Button onClick={reset}>Try again</Button> : null}
       </Stack>

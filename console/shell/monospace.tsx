@@ -1,4 +1,4 @@
-/** What a program is called by: set as code, without a box round it. */
+/** Monospaced text without a box. */
 import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 

@@ -1,4 +1,4 @@
-/** Where one can go from everywhere, in groups. */
+/** The entries of the main navigation. */
 import {
   IconActivityHeartbeat,
   IconBook2,
@@ -27,10 +27,10 @@ export const places = [
   },
 ] as const;
 
-/** And where operators can go besides. */
+/** Additional entries for operators. */
 export const operatorPlaces = [
   { title: 'Operate', places: [{ to: '/operator', label: 'Operation', icon: IconActivityHeartbeat }] },
 ] as const;
 
-/** Pages of their own, open to everybody. */
+/** The documentation is a separate site that needs no sign-in. */
 export const documentation = { href: '/docs', label: 'Documentation', icon: IconBook2 } as const;

@@ -1,13 +1,13 @@
-/** An address that leads nowhere. */
+/** The page for unknown addresses. */
 import { Stack, Text, Title } from '@mantine/core';
 import { PageLink } from './page-link.tsx';
 
 export function NotFound() {
   return (
     <Stack gap="xs">
-      <Title order={1}>There is no such page</Title>
+      <Title order={1}>Page not found</Title>
       <Text>
-        The address may be mistyped, or what was here is gone. <PageLink to="/catalog">Go to the catalog</PageLink>.
+        Check the address. The page may have been removed. <PageLink to="/catalog">Go to the catalog</PageLink>.
       </Text>
     </Stack>
   );

@@ -1,4 +1,4 @@
-/** A link to a page of the console, in the look of a button. */
+/** A link to a page of the console that looks like a button. */
 import { Button, type ButtonProps } from '@mantine/core';
 import { createLink } from '@tanstack/react-router';
 import type { ComponentPropsWithRef } from 'react';

@@ -1,25 +1,24 @@
-/** What a page is about, in a heading and a sentence, and what can be done on all of it. */
+/** The header of a page: title, subtitle and actions. */
 import { Group, Text, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-interface Shown {
+interface PageHeaderProps {
   readonly title: string;
-  /** One sentence. */
-  readonly said?: ReactNode;
-  /** Buttons, at the end of its line. */
+  readonly subtitle?: ReactNode;
+  /** Buttons. */
   readonly children?: ReactNode;
 }
 
-export function PageHeader({ title, said, children }: Shown) {
+export function PageHeader({ title, subtitle, children }: PageHeaderProps) {
   return (
     <div className="page-head">
       <div>
         <Title order={1} className="foreign">
           {title}
         </Title>
-        {said ? (
+        {subtitle ? (
           <Text c="dimmed" mt={2}>
-            {said}
+            {subtitle}
           </Text>
         ) : null}
       </div>

@@ -1,4 +1,4 @@
-/** A link to a page of the console, in the look of every link, with the router's types. */
+/** A link to a page of the console, typed by the router. */
 import { Anchor, type AnchorProps } from '@mantine/core';
 import { createLink } from '@tanstack/react-router';
 import type { ComponentPropsWithRef } from 'react';

@@ -1,4 +1,4 @@
-/** A list that comes a page at a time: its rows, what to say when there are none, and the button for more. */
+/** A list that loads page by page. */
 import { Button, Skeleton, Stack } from '@mantine/core';
 import { type InfiniteData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
@@ -9,17 +9,17 @@ interface Page<Item> {
   readonly items: readonly Item[];
   readonly nextCursor: string | null;
 }
-interface Listed<Item> {
+interface PagedListProps<Item> {
   readonly of: QueryKey;
   /** @param cursor undefined: the first page */
   readonly read: (cursor: string | undefined) => Promise<Page<Item>>;
-  /** How often what is shown is read again, milliseconds. */
+  /** Milliseconds between refreshes. */
   readonly every?: number;
   readonly none: ReactNode;
   readonly children: (items: Item[]) => ReactNode;
 }
 
-export function PagedList<Item>({ of, read, every, none, children }: Listed<Item>) {
+export function PagedList<Item>({ of, read, every, none, children }: PagedListProps<Item>) {
   const found = useInfiniteQuery<Page<Item>, Error, InfiniteData<Page<Item>>, QueryKey, string>({
     queryKey: of,
     queryFn: ({ pageParam }) => read(pageParam === '' ? undefined : pageParam),

@@ -1,4 +1,4 @@
-/** The top of a page about one plugin: its sign, its name, what is said under it, and what can be done with it. */
+/** The header of a page about one plugin: icon, name, details and actions. */
 import { Group, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { escapeText } from '../style/untrusted-text.ts';

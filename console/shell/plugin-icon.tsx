@@ -1,4 +1,4 @@
-/** A plugin's sign: its first letters on a colour of its own, always the same one, without a picture from anywhere. */
+/** A plugin's icon: its initials on a colour derived from its slug. */
 interface Shown {
   readonly slug: string;
   readonly name: string;

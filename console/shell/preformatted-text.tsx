@@ -1,4 +1,4 @@
-/** Text of strangers in its own lines, scrolled where it is long: by keyboard, too. */
+/** Preformatted untrusted text that scrolls, by keyboard too. */
 import type { ComponentPropsWithoutRef } from 'react';
 
 export function PreformattedText(props: ComponentPropsWithoutRef<'pre'>) {

@@ -1,10 +1,10 @@
-/** A titled part of a page. */
+/** A titled section of a page. */
 import { Card, Group, Stack, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 
 interface Shown {
   readonly title: string;
-  /** At the end of its head: a choice, a link. */
+  /** Shown beside the title. */
   readonly aside?: ReactNode;
   readonly children: ReactNode;
 }

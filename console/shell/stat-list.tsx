@@ -1,4 +1,4 @@
-/** A few figures that are read at a glance. */
+/** A row of large figures with labels. */
 import type { ReactNode } from 'react';
 
 export function StatList({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {

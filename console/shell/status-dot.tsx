@@ -1,4 +1,4 @@
-/** How something does, in one word: a dot of its colour says the same. */
+/** A status word with a coloured dot. */
 import type { ReactNode } from 'react';
 
 export type Tone = 'good' | 'fair' | 'bad' | 'quiet';

@@ -1,4 +1,4 @@
-/** A time of day where it is today, else with its date; in full as the title. */
+/** Shows a time: without its date if it is today, and in full as the title. */
 import type { ReactNode } from 'react';
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });

@@ -1,4 +1,4 @@
-/** The way to the issuer's page, and back from it. */
+/** Signs in with the OpenID Connect issuer. */
 import { Alert, Button, Loader, Stack, Text } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useRouter } from '@tanstack/react-router';
@@ -34,7 +34,7 @@ export function IssuerButton({ facts }: { readonly facts: IssuerFacts }) {
       {error ? (
         <Alert color="red" role="alert" title="You are not signed in">
           <Text size="sm" className="foreign">
-            {getErrorMessage(error)}. Try again; if it goes on, tell whoever runs the service.
+            {getErrorMessage(error)}. Try again. If this continues, contact the operator.
           </Text>
         </Alert>
       ) : null}

@@ -1,2 +1,2 @@
-/** Where the issuer's page sends the user back to: the address that the operator tells the issuer. */
+/** The redirect path that the operator registers at the issuer. */
 export const RETURN_PATH = '/signed-in';

@@ -1,4 +1,4 @@
-/** Signing in: with the issuer that the operator named; without one by the link that `npm start` prints, or a token. */
+/** The sign-in page: with the configured issuer, or with a token. */
 import { Anchor, Center, Code, Group, Paper, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from '../rest/client.ts';

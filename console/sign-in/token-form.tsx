@@ -1,4 +1,4 @@
-/** A token that somebody was given, pasted. */
+/** Signs in with a pasted token. */
 import { Button, PasswordInput, Stack } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import { setToken } from './token.ts';

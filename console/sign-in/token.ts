@@ -1,4 +1,4 @@
-/** The signed-in user's token: in memory and session storage only, so it ends with the tab. */
+/** Stores the token in memory and session storage, so that it ends with the tab. */
 const KEY = 'bulkhead.token';
 const listeners = new Set<() => void>();
 let token = sessionStorage.getItem(KEY);
@@ -18,7 +18,7 @@ export function subscribeToToken(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Takes the token of a sign-in link (`#token=…`) and removes it from the address, so that it is in no history. */
+/** Reads the token of a sign-in link (`#token=…`) and removes it from the address and the history. */
 export function readTokenFromAddress(): void {
   const given = new URLSearchParams(location.hash.slice(1)).get('token');
   if (given === null) return;

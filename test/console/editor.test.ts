@@ -13,7 +13,7 @@ t.test('a plugin is written, mended and tried without leaving the page', async (
   const { page, complaints } = await openConsole(await startBrowser(t), `${service.url}/#token=${service.token}`);
   await page.getByRole('link', { name: 'My plugins' }).click();
   await page.getByRole('link', { name: 'Greeter' }).click();
-  await page.getByRole('link', { name: 'Edit its files' }).click();
+  await page.getByRole('link', { name: 'Edit files' }).click();
   await page.locator('.monaco-editor').getByText('middleware').first().waitFor();
 
   await t.test('what the SDK does not have is marked; what it has is offered and explained', async () => {
@@ -80,7 +80,7 @@ t.test('a plugin is written, mended and tried without leaving the page', async (
     await page.keyboard.press('Escape');
     t.ok(await page.getByRole('textbox', { name: 'Version', exact: true }).evaluate(isFocused), 'Escape leaves it');
     await page.getByRole('link', { name: 'Catalog' }).click();
-    await page.getByRole('dialog').getByText('What you wrote is not saved').waitFor();
+    await page.getByRole('dialog').getByText('Unsaved changes').waitFor();
     await page.getByRole('button', { name: 'Stay' }).click();
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();

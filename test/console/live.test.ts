@@ -133,6 +133,6 @@ async function uninstallSays(page: Page, service: ServiceFixture, id: string): P
   await page.goto(`${service.url}/installations/${id}`);
   await page.getByRole('button', { name: 'Uninstall' }).click();
   const dialog = page.getByRole('dialog');
-  for (const said of ['the agents it made: Night clerk', /its channels: ⟨U\+202E⟩gnp/, 'its secrets: key'])
+  for (const said of ['its agents: Night clerk', /its channels: ⟨U\+202E⟩gnp/, 'its secrets: key'])
     await dialog.getByText(said).first().waitFor();
 }
