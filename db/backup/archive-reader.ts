@@ -1,4 +1,4 @@
-/** Reads a backup's zip file. Nothing of it is believed before all of it has been read and its hashes are right. */
+/** Reads a backup's zip file, after verifying the hash of every entry. */
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
@@ -17,17 +17,17 @@ import {
 
 export interface Archive extends AsyncDisposable {
   readonly manifest: Manifest;
-  /** The bytes of an entry that the manifest names. */
+  /** Opens an entry that the manifest names. */
   read(entry: string): Promise<Readable>;
 }
 
-/** Bytes between two lines of progress. */
+/** Bytes between two progress lines. */
 const PROGRESS_EVERY = 512 * 1024 ** 2;
 
 /**
- * Opens a backup after reading it through: it is whole, and every byte is the one that was written.
+ * Opens a backup after verifying that it is complete and undamaged.
  *
- * @throws BackupError naming what is missing, damaged or not known to this release
+ * @throws BackupError naming what is missing, damaged or unknown to this release
  */
 export async function openArchive(path: string, onProgress: Progress): Promise<Archive> {
   const zip = await openZip(path);
@@ -51,8 +51,8 @@ function openZip(path: string): Promise<ZipFile> {
   return new Promise((resolve, reject) => {
     open(path, { lazyEntries: true, autoClose: false, strictFileNames: true }, (error, zip) => {
       if (!error) return resolve(zip);
-      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      reject(new BackupError(missing ? `There is no ${path}.` : `${path} is no backup, or its end is cut off.`));
+      const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      reject(new BackupError(isMissing ? `${path} does not exist.` : `${path} is not a backup, or it is incomplete.`));
     });
   });
 }
@@ -60,7 +60,7 @@ function openZip(path: string): Promise<ZipFile> {
 function listEntries(zip: ZipFile, path: string): Promise<Map<string, Entry>> {
   const entries = new Map<string, Entry>();
   return new Promise((resolve, reject) => {
-    zip.on('error', () => reject(new BackupError(`${path} is damaged: its list of contents cannot be read.`)));
+    zip.on('error', () => reject(new BackupError(`${path} is damaged: its central directory cannot be read.`)));
     zip.on('end', () => resolve(entries));
     zip.on('entry', (entry: Entry) => {
       entries.set(entry.fileName, entry);
@@ -81,11 +81,12 @@ async function readManifest(
   entry: Entry | undefined,
   read: (name: string) => Promise<Readable>,
 ): Promise<Manifest> {
-  if (!entry || entry.uncompressedSize > MANIFEST_MAX_BYTES) throw new BackupError(`${path} is no backup.`);
+  if (!entry || entry.uncompressedSize > MANIFEST_MAX_BYTES) throw new BackupError(`${path} is not a backup.`);
   try {
     return manifest.parse(JSON.parse((await buffer(await read(MANIFEST))).toString('utf8')));
   } catch {
-    throw new BackupError(`${path}: its manifest is damaged, or of a newer release of Bulkhead.`);
+    // Damaged zip data, JSON or an unknown format: the cause does not change what the operator can do.
+    throw new BackupError(`${path}: the manifest is damaged, or was written by a newer release of Bulkhead.`);
   }
 }
 
@@ -100,14 +101,14 @@ async function verify(
     ...tables.map((table) => ({ ...table, name: tableEntryName(table.name) })),
     ...files.map((file) => ({ ...file, name: fileEntryName(file.path) })),
   ];
-  if (names.size !== expected.length + 1) throw new BackupError(`${path} holds other entries than its manifest says.`);
+  if (names.size !== expected.length + 1) throw new BackupError(`${path} has other entries than its manifest lists.`);
   let bytes = 0;
-  let told = 0;
+  let reported = 0;
   for (const { name, sha256, bytes: size } of expected) {
-    if ((await hashOf(name, read)) !== sha256) throw new BackupError(`${path} is damaged: ${name} is not as written.`);
+    if ((await hashOf(name, read)) !== sha256) throw new BackupError(`${path} is damaged: ${name} has another hash.`);
     bytes += size;
-    if (bytes - told < PROGRESS_EVERY) continue;
-    told = bytes;
+    if (bytes - reported < PROGRESS_EVERY) continue;
+    reported = bytes;
     onProgress(`checked ${formatBytes(bytes)}`);
   }
 }
@@ -119,7 +120,7 @@ async function hashOf(name: string, read: (name: string) => Promise<Readable>): 
     return hash.digest('hex');
   } catch (error) {
     if (error instanceof BackupError) throw error;
-    // Flipped bits may break the unpacking before they break the hash.
+    // Damaged data may fail to decompress.
     return null;
   }
 }

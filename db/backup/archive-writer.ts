@@ -1,4 +1,4 @@
-/** Writes a backup's zip file as a stream: nothing is held whole, and every entry is hashed on its way. */
+/** Writes a backup's zip file as a stream and hashes every entry. */
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { link, rm } from 'node:fs/promises';
@@ -15,31 +15,30 @@ export interface Written {
 }
 export interface NewEntry {
   readonly name: string;
-  /** Worth the time: not for what is packed already. */
   readonly compress: boolean;
-  /** Opened when its turn comes, one after the other. */
+  /** Called for one entry after the other. */
   open(): Promise<Readable>;
-  /** Told after its last byte. */
+  /** Called after the entry's last byte. */
   onWritten(written: Written): void;
 }
 
 /**
- * Writes the entries to a new file that only its owner can read. It appears under its name when it is whole and durable.
+ * Writes the entries to a new file that only its owner can read. The file appears when it is complete and durable.
  *
- * @throws BackupError when there is such a file already
+ * @throws BackupError when the file exists already
  */
 export async function writeArchive(path: string, entries: Iterable<NewEntry>): Promise<void> {
   const unfinished = `${path}.unfinished`;
   const zip = new ZipFile();
-  for (const entry of entries) add(zip, entry);
+  for (const entry of entries) addEntry(zip, entry);
   zip.end();
   const output = new Readable().wrap(zip.outputStream);
   zip.on('error', (error: Error) => output.destroy(error));
   try {
     await pipeline(output, createWriteStream(unfinished, { flags: 'w', mode: 0o600, flush: true }));
-    // Unlike a rename, a link replaces nothing.
+    // Unlike a rename, a link does not replace an existing file.
     await link(unfinished, path).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'EEXIST') throw new BackupError(`${path} exists already: give another name.`);
+      if (error.code === 'EEXIST') throw new BackupError(`${path} exists already. Choose another name.`);
       throw error;
     });
     await syncPath(dirname(path));
@@ -48,18 +47,18 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>): P
   }
 }
 
-function add(zip: ZipFile, entry: NewEntry): void {
-  // Sizes are known only at the end, and may be any.
+function addEntry(zip: ZipFile, entry: NewEntry): void {
+  // The size is unknown in advance and may exceed 4 GB.
   const options = { compress: entry.compress, mode: 0o100600, forceZip64Format: true };
-  zip.addReadStreamLazy(entry.name, options, (give) => {
+  zip.addReadStreamLazy(entry.name, options, (callback) => {
     entry.open().then(
-      (source) => give(null, hashed(source, entry.onWritten)),
+      (source) => callback(null, hashStream(source, entry.onWritten)),
       (error: Error) => zip.emit('error', error),
     );
   });
 }
 
-function hashed(source: Readable, onWritten: (written: Written) => void): Readable {
+function hashStream(source: Readable, onWritten: (written: Written) => void): Readable {
   const hash = createHash('sha256');
   let bytes = 0;
   const through = new Transform({

@@ -1,4 +1,4 @@
-/** Proves a backup by restoring it beside everything else: into a database and a folder that are thrown away afterwards. */
+/** Checks a backup by restoring it into a temporary database and folder. */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,24 +12,24 @@ import { restoreFile } from './stored-files.ts';
 
 const CONNECTION = { application_name: 'bulkhead-backup' };
 
-export interface CheckSummary {
+interface CheckSummary {
   readonly at: string;
   readonly rows: number;
   readonly files: number;
-  /** Sealed values that the backup's own keys open. */
+  /** Secrets that the backup's own keys decrypt. */
   readonly secrets: number;
 }
 
 /**
- * Reads a backup through, loads its tables into a new database of the same server, opens every secret with the keys it
- * holds, and removes both again.
+ * Verifies a backup, loads its tables into a new database on the same server, decrypts every secret with the backup's keys,
+ * and removes the database and folder.
  *
- * @param url a `postgres://` address whose role may make databases
- * @throws BackupError with what is wrong with it
+ * @param url a `postgres://` address whose role may create databases
+ * @throws BackupError when the backup is unusable
  */
 export async function checkBackup(url: string, path: string, onProgress: Progress): Promise<CheckSummary> {
   await using archive = await openArchive(path, onProgress);
-  onProgress('every byte is as written; restoring it into a database of its own');
+  onProgress('the file is complete and undamaged; restoring it into a temporary database');
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-check-'));
   const name = `bulkhead_check_${randomUUID().replaceAll('-', '')}`;
   const scratch = new URL(url);
@@ -37,11 +37,11 @@ export async function checkBackup(url: string, path: string, onProgress: Progres
   try {
     return await withConnection(url, CONNECTION, async (client) => {
       await client.query(`CREATE DATABASE ${name} TEMPLATE template0`).catch((error: Error) => {
-        throw new BackupError(`A database to try it in cannot be made: ${error.message}.`);
+        throw new BackupError(`Cannot create a temporary database: ${error.message}.`);
       });
       try {
         const { rows } = await restoreTables(archive, scratch.href, onProgress);
-        const secrets = await openAll(archive, scratch.href, folder);
+        const secrets = await decryptSecrets(archive, scratch.href, folder);
         return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets };
       } finally {
         await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
@@ -52,7 +52,7 @@ export async function checkBackup(url: string, path: string, onProgress: Progres
   }
 }
 
-async function openAll({ manifest, read }: Archive, url: string, folder: string): Promise<number> {
+async function decryptSecrets({ manifest, read }: Archive, url: string, folder: string): Promise<number> {
   const keys = manifest.files.filter(({ path }) => path.startsWith('keys/'));
   for (const { path } of keys) await restoreFile(folder, path, await read(fileEntryName(path)));
   const ring = await openSecretKeys(folder);
@@ -62,7 +62,7 @@ async function openAll({ manifest, read }: Archive, url: string, folder: string)
     );
     for (const { id, name, ...sealed } of found.rows) {
       await ring.open(id, name, sealed).catch(() => {
-        throw new BackupError(`The keys in the backup do not open the secret ${name} of installation ${id}.`);
+        throw new BackupError(`The backup's keys cannot decrypt the secret ${name} of installation ${id}.`);
       });
     }
     return found.rows.length;

@@ -1,4 +1,4 @@
-/** Writes a backup beside the running service: the tables of one moment, then every file they name. */
+/** Writes a backup while the service runs: a snapshot of the tables, then the files. */
 import { Readable } from 'node:stream';
 import type { Client } from 'pg';
 import { SWEEP_LOCK } from '../files/unused-blobs.ts';
@@ -16,17 +16,17 @@ import {
   tableEntryName,
 } from './format.ts';
 import { listFiles, openFile } from './stored-files.ts';
-import { copyOut, listMigrations, listTables, type Table } from './tables.ts';
+import { exportTable, listMigrations, listTables, type Table } from './tables.ts';
 
-/** Bytes of files between two lines of progress. */
+/** Bytes between two progress lines. */
 const PROGRESS_EVERY = 512 * 1024 ** 2;
 
-export interface BackupSummary {
+interface BackupSummary {
   /** ISO 8601. */
   readonly at: string;
   readonly rows: number;
   readonly files: number;
-  /** Before packing. */
+  /** Uncompressed. */
   readonly bytes: number;
 }
 
@@ -34,8 +34,7 @@ export interface BackupSummary {
  * Writes tables, blobs, workspaces and keys to one new file.
  *
  * @param url a `postgres://` address
- * @param path must not exist
- * @throws BackupError when it does
+ * @throws BackupError when `path` exists already
  */
 export async function writeBackup(
   url: string,
@@ -44,34 +43,36 @@ export async function writeBackup(
   onProgress: Progress,
 ): Promise<BackupSummary> {
   return withConnection(url, { application_name: 'bulkhead-backup' }, async (client) => {
-    // A sweep would take blobs that the tables of our moment still name.
+    // Prevents a sweep, which could remove blobs that the snapshot refers to.
     await client.query('SELECT pg_advisory_lock(hashtext($1))', [SWEEP_LOCK]);
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const { rows } = await client.query<{ at: Date }>('SELECT now() AS at');
     const at = rows[0]?.at.toISOString() ?? '';
     const migrations = (await listMigrations(client)) ?? [];
     const written = { tables: [] as StoredTable[], files: [] as StoredFile[] };
-    const tables = (await listTables(client)).map((table) => entryOf(client, table, written.tables, onProgress));
-    const files = await fileEntries(dataDir, written.files, onProgress);
-    const summary = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
-    await writeArchive(path, [...tables, ...files, manifestEntry(summary)]);
-    return describe(summary());
+    const tables = (await listTables(client)).map((table) =>
+      createTableEntry(client, table, written.tables, onProgress),
+    );
+    const files = await createFileEntries(dataDir, written.files, onProgress);
+    const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
+    await writeArchive(path, [...tables, ...files, createManifestEntry(getManifest)]);
+    return summarize(getManifest());
   });
 }
 
-function describe({ at, tables, files }: Manifest): BackupSummary {
+function summarize({ at, tables, files }: Manifest): BackupSummary {
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
   const bytes = sum([...tables, ...files].map((part) => part.bytes));
   return { at, rows: sum(tables.map(({ rows }) => rows)), files: files.length, bytes };
 }
 
-function entryOf(client: Client, table: Table, done: StoredTable[], onProgress: Progress): NewEntry {
+function createTableEntry(client: Client, table: Table, done: StoredTable[], onProgress: Progress): NewEntry {
   let rows = () => 0;
   return {
     name: tableEntryName(table.name),
     compress: true,
     async open() {
-      const copy = copyOut(client, table);
+      const copy = exportTable(client, table);
       rows = copy.rows;
       return copy.stream;
     },
@@ -82,22 +83,22 @@ function entryOf(client: Client, table: Table, done: StoredTable[], onProgress: 
   };
 }
 
-async function fileEntries(dataDir: string, done: StoredFile[], onProgress: Progress): Promise<NewEntry[]> {
+async function createFileEntries(dataDir: string, done: StoredFile[], onProgress: Progress): Promise<NewEntry[]> {
   const entries: NewEntry[] = [];
   let bytes = 0;
-  let told = 0;
+  let reported = 0;
   for await (const path of listFiles(dataDir)) {
     entries.push({
       name: fileEntryName(path),
-      // Assets are mostly packed already, and sources are small.
+      // Assets are mostly compressed already, and sources are small.
       compress: false,
-      // A file that has gone since is kept as an empty one: entries cannot be taken back.
+      // An entry cannot be removed again, so a file that was deleted meanwhile becomes empty.
       open: async () => (await openFile(dataDir, path)) ?? Readable.from([]),
       onWritten(written) {
         done.push({ path, ...written });
         bytes += written.bytes;
-        if (bytes - told < PROGRESS_EVERY) return;
-        told = bytes;
+        if (bytes - reported < PROGRESS_EVERY) return;
+        reported = bytes;
         onProgress(`files: ${done.length} of ${entries.length}, ${formatBytes(bytes)}`);
       },
     });
@@ -105,10 +106,10 @@ async function fileEntries(dataDir: string, done: StoredFile[], onProgress: Prog
   return entries;
 }
 
-/** Made when everything else is written. */
-const manifestEntry = (summary: () => Manifest): NewEntry => ({
+/** Opened last, when all sizes and hashes are known. */
+const createManifestEntry = (getManifest: () => Manifest): NewEntry => ({
   name: MANIFEST,
   compress: true,
-  open: async () => Readable.from([Buffer.from(JSON.stringify(summary()))]),
+  open: async () => Readable.from([Buffer.from(JSON.stringify(getManifest()))]),
   onWritten: () => undefined,
 });

@@ -1,26 +1,26 @@
-/** What a backup is: one zip file of tables, files and, last, a manifest that names and hashes everything before it. */
+/** The format of a backup: a zip file of tables, files and, last, a manifest with the name and hash of each entry. */
 import { z } from 'zod';
 
 export const FORMAT = 1;
 export const MANIFEST = 'manifest.json';
-/** A manifest is read whole: a line of about 150 bytes for each file. */
+/** Limits memory: the manifest has about 150 bytes per file. */
 export const MANIFEST_MAX_BYTES = 1024 ** 3;
-/** Folders of `DATA_DIR` that are part of a backup. Everything else there is made anew, or is PostgreSQL's own. */
+/** Folders of `DATA_DIR` in a backup. The rest is recreated or belongs to PostgreSQL. */
 export const FOLDERS = ['keys', 'blobs', 'workspaces'] as const;
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const identifier = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/);
 const partition = z.object({
   name: identifier,
-  /** As PostgreSQL prints it. It becomes a part of a statement again, so it may hold nothing else. */
+  /** As PostgreSQL prints it. Validated strictly, because it becomes part of a statement. */
   bound: z.string().regex(/^FOR VALUES FROM \('[0-9 :.+-]+'\) TO \('[0-9 :.+-]+'\)$/),
 });
 
 export const manifest = z.object({
   format: z.literal(FORMAT),
-  /** ISO 8601: the moment the tables are of. */
+  /** ISO 8601: the time of the snapshot. */
   at: z.string(),
-  /** Those the tables had, in order. */
+  /** Applied migrations, in order. */
   migrations: z.array(z.string()).min(1),
   tables: z.array(
     z.object({
@@ -32,7 +32,7 @@ export const manifest = z.object({
       sha256,
     }),
   ),
-  /** Below `DATA_DIR`. */
+  /** Paths relative to `DATA_DIR`. */
   files: z.array(
     z.object({
       path: z.string().regex(/^(keys|blobs|workspaces)\/(?!.*(^|\/)\.{1,2}(\/|$))[^\\\0]+$/),
@@ -48,17 +48,16 @@ export type StoredFile = Manifest['files'][number];
 export const tableEntryName = (name: string): string => `tables/${name}.copy`;
 export const fileEntryName = (path: string): string => `files/${path}`;
 
-/** What is wrong with a backup, or with the place it is to go to: one sentence for the operator. */
+/** An unusable backup or target; the message is for the operator. */
 export class BackupError extends Error {
   override readonly name = 'BackupError';
 }
 
-/** Told what is done, for a line of progress. */
+/** Receives progress lines. */
 export type Progress = (line: string) => void;
 
 const UNITS = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
-/** A size as people read it. */
 export function formatBytes(bytes: number): string {
   const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
   const value = bytes / 1000 ** power;

@@ -1,20 +1,20 @@
-/** The files of `DATA_DIR` that belong to a backup: keys, blobs and workspaces. */
+/** Reads and restores the files of a backup: keys, blobs and workspaces in `DATA_DIR`. */
 import { constants, lstat, mkdir, open, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BackupError, FOLDERS } from './format.ts';
 
-/** There while a restore is at work, and after one that was cut off. */
+/** Exists during a restore and after an interrupted one. */
 const MARKER = 'restore.unfinished';
 
 /**
- * The regular files, as paths below `DATA_DIR` with `/` between their parts.
- *
- * Plugins and agents write in workspaces: links and devices there are left out, and never followed.
+ * Lists regular files as paths relative to `DATA_DIR`, separated by `/`. Skips links and devices, which plugins and agents
+ * can create in workspaces.
  */
 export async function* listFiles(dataDir: string): AsyncGenerator<string> {
   for (const folder of FOLDERS) {
-    const entries = await readdir(join(dataDir, folder), { withFileTypes: true, recursive: true }).catch(() => []);
+    // A folder that does not exist yet has no files.
+    const entries = await readdir(join(dataDir, folder), { withFileTypes: true, recursive: true }).catch(ignoreMissing);
     for (const entry of entries) {
       if (!entry.isFile() || entry.name.endsWith('.new')) continue;
       const path = join(entry.parentPath, entry.name).slice(dataDir.length + 1);
@@ -23,7 +23,7 @@ export async function* listFiles(dataDir: string): AsyncGenerator<string> {
   }
 }
 
-/** Opens a file for reading, but no link. Null: it is gone, as a file of a workspace may be at any moment. */
+/** Does not follow links. Null: the file is gone, which can happen at any time in a workspace. */
 export async function openFile(dataDir: string, path: string): Promise<Readable | null> {
   try {
     const handle = await open(join(dataDir, path), constants.O_RDONLY | constants.O_NOFOLLOW);
@@ -35,17 +35,17 @@ export async function openFile(dataDir: string, path: string): Promise<Readable 
 }
 
 /**
- * Makes a data directory ready to take files: nothing of ours may be there, but what a restore that was cut off left.
+ * Removes the files of an interrupted restore and marks the restore as started.
  *
- * @throws BackupError naming the folder that is not empty
+ * @throws BackupError naming a folder that is not empty
  */
 export async function prepareRestore(dataDir: string): Promise<void> {
-  const cutOff = await isUnfinished(dataDir);
+  const wasInterrupted = await isUnfinished(dataDir);
   for (const folder of FOLDERS) {
     const path = join(dataDir, folder);
-    if (cutOff) await rm(path, { recursive: true, force: true });
-    const [first] = await readdir(path).catch(() => []);
-    if (first !== undefined) throw new BackupError(`${path} is not empty: restore into a new DATA_DIR.`);
+    if (wasInterrupted) await rm(path, { recursive: true, force: true });
+    const [first] = await readdir(path).catch(ignoreMissing);
+    if (first !== undefined) throw new BackupError(`${path} is not empty. Restore into a new DATA_DIR.`);
   }
   await writeFile(join(dataDir, MARKER), '', { mode: 0o600, flush: true });
 }
@@ -57,12 +57,16 @@ export async function restoreFile(dataDir: string, path: string, source: Readabl
   await writeFile(target, source, { mode: 0o600, flag: 'wx', flush: true });
 }
 
-/** The restore is over. */
 export function finishRestore(dataDir: string): Promise<void> {
   return rm(join(dataDir, MARKER), { force: true });
 }
 
-/** Whether a restore into this data directory was begun and not finished. */
+/** Whether a restore into this data directory was interrupted. */
 export async function isUnfinished(dataDir: string): Promise<boolean> {
   return (await lstat(join(dataDir, MARKER)).catch(() => null)) !== null;
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): [] {
+  if (error.code === 'ENOENT') return [];
+  throw error;
 }

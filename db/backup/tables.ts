@@ -1,16 +1,16 @@
-/** Our tables, out of a database and into an empty one. */
+/** Exports tables from a database and imports them into an empty one. */
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Client, escapeIdentifier } from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import type { StoredTable } from './format.ts';
 
-/** What a start makes anew: the record of migrations, and what is asked and answered within seconds. */
-const LEFT_OUT = ['migrations', 'handshakes', 'introspections', 'installation_runtime'];
+/** Recreated at start, or valid for seconds only. */
+const EXCLUDED_TABLES = ['migrations', 'handshakes', 'introspections', 'installation_runtime'];
 
 export type Table = Pick<StoredTable, 'name' | 'columns' | 'partitions'>;
 
-/** The tables of a backup. Generated columns are left out: the database makes them. */
+/** Lists the tables of a backup, without generated columns. */
 export async function listTables(client: Client): Promise<Table[]> {
   const found = await client.query<Table>(
     `SELECT c.relname AS name,
@@ -22,60 +22,59 @@ export async function listTables(client: Client): Promise<Table[]> {
       WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
         AND NOT c.relname = ANY ($1)
       ORDER BY c.relname`,
-    [LEFT_OUT],
+    [EXCLUDED_TABLES],
   );
   return found.rows;
 }
 
-/** The names of the applied migrations, in order; null: the database was never used. */
+/** Names of the applied migrations, in order. Null: the database was never migrated. */
 export async function listMigrations(client: Client): Promise<string[] | null> {
-  const { rows } = await client.query<{ there: boolean }>(
-    `SELECT to_regclass('public.migrations') IS NOT NULL AS there`,
+  const { rows } = await client.query<{ exists: boolean }>(
+    `SELECT to_regclass('public.migrations') IS NOT NULL AS exists`,
   );
-  if (!rows[0]?.there) return null;
+  if (!rows[0]?.exists) return null;
   const found = await client.query<{ name: string }>('SELECT name FROM migrations ORDER BY id');
   return found.rows.map(({ name }) => name);
 }
 
-const listOf = (columns: readonly string[]): string => columns.map(escapeIdentifier).join(', ');
+const joinColumns = (columns: readonly string[]): string => columns.map(escapeIdentifier).join(', ');
 
-/** The rows of a table in PostgreSQL's text format. `rows()` counts them when the stream has ended. */
-export function copyOut(client: Client, { name, columns }: Table): { stream: Readable; rows(): number } {
-  const query = client.query(copyTo(`COPY (SELECT ${listOf(columns)} FROM ${escapeIdentifier(name)}) TO STDOUT`));
+/** Streams the rows of a table in PostgreSQL's text format. `rows()` is valid after the end of the stream. */
+export function exportTable(client: Client, { name, columns }: Table): { stream: Readable; rows(): number } {
+  const query = client.query(copyTo(`COPY (SELECT ${joinColumns(columns)} FROM ${escapeIdentifier(name)}) TO STDOUT`));
   return { stream: query, rows: () => query.rowCount };
 }
 
 /**
- * Puts rows into the tables as they were: triggers do not fire, and references are checked when all are there. To be
- * called in a transaction.
+ * Imports rows without firing triggers. Foreign keys are checked after all tables. Call it in a transaction.
  *
  * @returns the number of rows of each table
  */
-export async function copyIn(
+export async function importTables(
   client: Client,
   tables: readonly Table[],
   read: (table: Table) => Promise<Readable>,
 ): Promise<Map<string, number>> {
   const counts = new Map<string, number>();
-  const references = await dropReferences(client);
+  const foreignKeys = await dropForeignKeys(client);
   for (const table of tables) {
     const name = escapeIdentifier(table.name);
     for (const { name: part, bound } of table.partitions) {
       await client.query(`CREATE TABLE IF NOT EXISTS ${escapeIdentifier(part)} PARTITION OF ${name} ${bound}`);
     }
     await client.query(`ALTER TABLE ${name} DISABLE TRIGGER USER`);
-    const query = client.query(copyFrom(`COPY ${name} (${listOf(table.columns)}) FROM STDIN`));
+    const query = client.query(copyFrom(`COPY ${name} (${joinColumns(table.columns)}) FROM STDIN`));
     await pipeline(await read(table), query);
     counts.set(table.name, query.rowCount);
     await client.query(`ALTER TABLE ${name} ENABLE TRIGGER USER`);
   }
-  for (const statement of references) await client.query(statement);
+  for (const statement of foreignKeys) await client.query(statement);
   await advanceSequences(client);
   return counts;
 }
 
-/** @returns the statements that make them again: which checks every row */
-async function dropReferences(client: Client): Promise<string[]> {
+/** @returns the statements that add them again, which checks every row */
+async function dropForeignKeys(client: Client): Promise<string[]> {
   const found = await client.query<{ table: string; name: string; definition: string }>(
     `SELECT conrelid::regclass::text AS table, quote_ident(conname) AS name, pg_get_constraintdef(oid) AS definition
        FROM pg_constraint WHERE contype = 'f' AND conparentid = 0 AND connamespace = 'public'::regnamespace`,
@@ -84,7 +83,7 @@ async function dropReferences(client: Client): Promise<string[]> {
   return found.rows.map(({ table, name, definition }) => `ALTER TABLE ${table} ADD CONSTRAINT ${name} ${definition}`);
 }
 
-/** Identity columns go on behind the greatest number that is there. */
+/** Identity columns continue after their greatest value. */
 async function advanceSequences(client: Client): Promise<void> {
   const found = await client.query<{ table: string; column: string }>(
     `SELECT attrelid::regclass::text AS table, attname AS column FROM pg_attribute
