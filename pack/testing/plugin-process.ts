@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { LogLine } from '../../sdk/testing/testing.ts';
-import { sourceOf } from '../../supervisor/calls/plugin-call.ts';
+import { formatSource } from '../../supervisor/calls/plugin-call.ts';
 import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/children/child.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
 import type { Jail } from '../../supervisor/jail/jail.ts';
@@ -72,7 +72,7 @@ export class PluginProcess {
     signal?: AbortSignal,
   ): Promise<Answer> {
     const [invocationId, deadlineAt] = [randomUUID(), Date.now() + budgetMs];
-    const source = sourceOf(target);
+    const source = formatSource(target);
     this.#running.set(invocationId, source);
     const frame = { invocationId, deadlineAt: new Date(deadlineAt).toISOString() };
     const options = { invocationId, deadlineAt, ...(signal ? { signal } : {}) };

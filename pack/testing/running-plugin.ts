@@ -18,7 +18,7 @@ import {
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { CompletionRequest, ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
-import { ArgumentChecks } from '../../supervisor/calls/argument-checks.ts';
+import { ArgumentChecker } from '../../supervisor/calls/argument-checks.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
 import { requestOf } from '../../supervisor/delivery/webhook-request.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
@@ -45,7 +45,7 @@ const SESSION = { id: 'session-1', channelId: null };
 export class RunningPlugin implements OpenPlugin {
   readonly #opened: Opened;
   readonly #process: PluginProcess;
-  readonly #checks = new ArgumentChecks();
+  readonly #checks = new ArgumentChecker();
   #settings: Readonly<Record<string, string>>;
   #closing: Promise<void> | null = null;
 

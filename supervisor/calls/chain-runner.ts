@@ -1,4 +1,4 @@
-/** Drives a chain: asks one link after another and folds what they answer. */
+/** Runs a hook's chain: calls one link after another and folds their results. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
@@ -15,7 +15,7 @@ import {
   linkDeadline,
   startChain,
 } from './chain.ts';
-import { type PluginInvoker, stackOf } from './plugin-call.ts';
+import { type PluginInvoker, pickStack } from './plugin-call.ts';
 import type { HookRequest } from './plugin-port.ts';
 
 export interface ChainDeps {
@@ -28,13 +28,13 @@ export interface ChainRequest
   extends Pick<HookRequest, 'hook' | 'session' | 'actor' | 'trigger' | 'context' | 'onLink'> {
   /** The links, in order. */
   readonly links: readonly InstalledPlugin[];
-  /** Installed, but paused or not configured: no links; their own logs say so. */
+  /** Installations that are paused or not configured. They are not called; their own logs say so. */
   readonly idle: readonly InstalledPlugin[];
 }
 
-const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'the chain’s time was used up by the links before' };
+const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'earlier links used up the chain’s time' };
 
-/** Runs a chain to its end: the last link, the first cancel, or the end of its time for every link that is left. */
+/** Runs a chain until the last link or the first cancel. Links that are left when its time is over are not called. */
 export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const facts = { hook: request.hook, links: request.links.length };
   return traced('chain', { facts }, () => runLinks(deps, request));
@@ -45,27 +45,26 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   const endsAt = chainDeadline(request.hook, now());
   const started = performance.now();
   let state = startChain(request.context);
-  for (const plugin of request.idle) tellPassedOver(deps, request, plugin, idleReason(plugin));
+  for (const plugin of request.idle) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (const plugin of request.links) {
     if (state.cancelled) break;
     if (plugin.blockedReason !== null) {
-      state = passOver(state, plugin, plugin.blockedReason);
-      tellPassedOver(deps, request, plugin, state.trace.at(-1)?.reason ?? '');
-    } else state = await tracedLink(plugin, () => runLink(deps, request, plugin, state, endsAt, now));
+      state = skipBlockedLink(state, plugin, plugin.blockedReason);
+      logSkippedLink(deps, request, plugin, state.trace.at(-1)?.reason ?? '');
+    } else state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt, now));
   }
   deps.metrics.chainRan(request.hook, performance.now() - started);
   return state;
 }
 
-/** A blocked plugin is as good as not installed: it stops nothing, also where others that cannot be asked would. */
-function passOver(state: ChainState, { installationId, slug }: InstalledPlugin, why: string): ChainState {
+/** A blocked plugin counts as not installed: it cancels nothing, even in a hook whose unavailable links do. */
+function skipBlockedLink(state: ChainState, { installationId, slug }: InstalledPlugin, why: string): ChainState {
   const reason = `the operator blocked this plugin: ${why}`;
   const step = { installationId, slug, ms: 0, outcome: 'skipped_unavailable', reason } as const;
   return { ...state, trace: [...state.trace, step] };
 }
 
-/** A link of a chain; what came of it is known at its end. */
-function tracedLink({ slug, installationId }: InstalledPlugin, run: () => Promise<ChainState>): Promise<ChainState> {
+function traceLink({ slug, installationId }: InstalledPlugin, run: () => Promise<ChainState>): Promise<ChainState> {
   return traced('link', { facts: { slug, installationId } }, async (span) => {
     const state = await run();
     span.note({ outcome: state.trace.at(-1)?.outcome ?? '' });
@@ -73,18 +72,18 @@ function tracedLink({ slug, installationId }: InstalledPlugin, run: () => Promis
   });
 }
 
-const idleReason = ({ status }: InstalledPlugin): string =>
+const describeIdle = ({ status }: InstalledPlugin): string =>
   status === 'paused' ? 'the installation is paused' : 'a setting or secret that it requires is missing';
 
-/** Its author sees why nothing happens, once in a while: hooks run before every model call. */
-function tellPassedOver(
+/** Tells the author why the plugin does nothing. Deduplicated, because hooks run before every model call. */
+function logSkippedLink(
   { logs }: ChainDeps,
   { hook, session }: ChainRequest,
   plugin: InstalledPlugin,
   reason: string,
 ): void {
   const detail = { sessionId: session?.id ?? null, data: { hook } };
-  logs.sometimes(plugin, hook, 'warn', `${hook} was not asked: ${reason}`, detail);
+  logs.sometimes(plugin, hook, 'warn', `${hook} was not called: ${reason}`, detail);
 }
 
 async function runLink(
@@ -109,17 +108,17 @@ async function runLink(
           invocationId,
           session,
           deadlineAt,
-          context: hookContext(request, plugin, state.context, { invocationId, at: startedAt, deadlineAt }),
+          context: buildContext(request, plugin, state.context, { invocationId, at: startedAt, deadlineAt }),
         });
   onEnd?.();
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
   const fold = foldLink(hook, state, { installationId: plugin.installationId, slug: plugin.slug }, result, ms);
-  tell(deps, hook, plugin, fold, { sessionId: session?.id ?? null, invocationId, ...stackOf(result) });
+  recordLink(deps, hook, plugin, fold, { sessionId: session?.id ?? null, invocationId, ...pickStack(result) });
   return fold.state;
 }
 
-/** What happened, for the metrics and for the plugin's author. */
-function tell(
+/** Records a link's outcome in the metrics, and what its author should know in the plugin's log. */
+function recordLink(
   deps: ChainDeps,
   hook: HookName,
   plugin: InstalledPlugin,
@@ -144,7 +143,7 @@ function tell(
     deps.logs.system(plugin, 'info', `${hook} cancelled: ${state.cancelled?.reason}`, details);
 }
 
-function hookContext(
+function buildContext(
   { hook, session, actor, trigger }: ChainRequest,
   plugin: InstalledPlugin,
   fields: Fields,

@@ -1,6 +1,6 @@
 /**
- * Chain folding, as pure functions: what one link's result does to the context, when the chain ends, and what the trace
- * says. No clock, no child, no database.
+ * Chain folding as pure functions: how one link's result changes the context, when the chain ends, and what its trace
+ * contains.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -9,8 +9,8 @@ import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
 
 /**
- * What happened to one link. `skipped_*`: the chain went on without it; `vetoed_*`: the same, but the hook's rule is that
- * a link that cannot be asked stops the operation.
+ * Outcome of one link. `skipped_*`: the link failed and the chain went on. `vetoed_*`: the link failed, and the hook's
+ * rule is that a failing link cancels the operation.
  */
 export const linkOutcomes = [
   'changed',
@@ -33,10 +33,10 @@ export interface Link {
 export interface TraceStep extends Link {
   readonly ms: number;
   readonly outcome: LinkOutcome;
-  /** Why it could not be asked, in the host's own words; with the outcomes `*_unavailable` only. */
+  /** Why the link was not called, in the host's words. Set for the outcomes `*_unavailable` only. */
   readonly reason?: string;
 }
-/** How a call of a child ended. `unavailable`: it could not be asked (not started, full, refused). */
+/** Result of calling a plugin's handler. `unavailable`: it was not called (not started, too many calls, refused). */
 export type LinkResult =
   | { readonly kind: 'answered'; readonly answer: unknown }
   | { readonly kind: 'cancelled'; readonly reason: string }
@@ -55,43 +55,46 @@ export interface ChainState {
 }
 export interface Fold {
   readonly state: ChainState;
-  /** What the author should read in the plugin's log; null when all went well. */
+  /** What to write to the plugin's log; null when the link succeeded. */
   readonly fault: string | null;
 }
 
 /** A chain before its first link. */
 export const startChain = (context: Fields): ChainState => ({ context, trace: [], cancelled: null });
 
-/** When a link that starts now must have answered, milliseconds since the epoch. */
+/** Deadline of a link that starts now, milliseconds since the epoch. */
 export const linkDeadline = (hook: HookName, chainDeadline: number, now: number): number =>
   Math.min(now + hooks[hook].budgetMs, chainDeadline);
 
-/** When a chain that starts now must have ended. Compaction asks one link only, and gives it that link's whole budget. */
+/** Deadline of a chain that starts now. Compaction calls one link only and gives it the link's whole budget. */
 export const chainDeadline = (hook: HookName, now: number): number =>
   now + Math.max(limits.chainBudgetMs, hooks[hook].budgetMs);
 
-/** Takes one link's result into the chain. */
+/** Applies one link's result to the chain. */
 export function foldLink(hook: HookName, state: ChainState, link: Link, result: LinkResult, ms: number): Fold {
   const row: HookRow = hooks[hook];
   const reason = result.kind === 'unavailable' ? { reason: result.message } : {};
-  const step = (outcome: LinkOutcome): readonly TraceStep[] => [...state.trace, { ...link, ms, outcome, ...reason }];
+  const appendStep = (outcome: LinkOutcome): readonly TraceStep[] => [
+    ...state.trace,
+    { ...link, ms, outcome, ...reason },
+  ];
   if (result.kind === 'answered') {
     const applied = applyAnswer(hook, state.context, result.answer);
     if (applied.ok)
       return {
-        state: { ...state, context: applied.context, trace: step(applied.changed ? 'changed' : 'unchanged') },
+        state: { ...state, context: applied.context, trace: appendStep(applied.changed ? 'changed' : 'unchanged') },
         fault: null,
       };
-    return failLink(row, state, link, 'error', applied.message, step);
+    return failLink(row, state, link, 'error', applied.message, appendStep);
   }
   if (result.kind === 'cancelled') {
-    if (!row.cancellable) return failLink(row, state, link, 'error', `${hook} cannot cancel`, step);
+    if (!row.cancellable) return failLink(row, state, link, 'error', `${hook} cannot cancel`, appendStep);
     return {
-      state: { ...state, trace: step('cancelled'), cancelled: { reason: result.reason, by: link } },
+      state: { ...state, trace: appendStep('cancelled'), cancelled: { reason: result.reason, by: link } },
       fault: null,
     };
   }
-  return failLink(row, state, link, result.kind, result.message, step);
+  return failLink(row, state, link, result.kind, result.message, appendStep);
 }
 
 function failLink(
@@ -103,7 +106,7 @@ function failLink(
   step: (outcome: LinkOutcome) => readonly TraceStep[],
 ): Fold {
   if (row.onFailure !== 'cancel') return { state: { ...state, trace: step(`skipped_${kind}`) }, fault: message };
-  const reason = `${link.slug} could not check it, so it is stopped`;
+  const reason = `${link.slug} failed, so the operation was stopped`;
   return { state: { ...state, trace: step(`vetoed_${kind}`), cancelled: { reason, by: link } }, fault: message };
 }
 
@@ -116,13 +119,13 @@ function applyAnswer(hook: HookName, context: Fields, answer: unknown): Applied 
   const { answers }: HookRow = hooks[hook];
   if (answers.kind === 'patch') return applyPatch(hook, context, answer);
   const checked = answers.schema.safeParse(answer);
-  if (!checked.success) return { ok: false, message: `${hook} answered with ${describe(checked.error)}` };
+  if (!checked.success) return { ok: false, message: `${hook} returned ${describeIssue(checked.error)}` };
   const changed = context[answers.field] !== checked.data;
   return { ok: true, context: changed ? { ...context, [answers.field]: checked.data } : context, changed };
 }
 
 function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
-  if (!isFields(answer)) return { ok: false, message: `${hook} must answer with an object or nothing` };
+  if (!isFields(answer)) return { ok: false, message: `${hook} must return an object or nothing` };
   const patchable = patchablePaths[hook];
   let next: Fields = context;
   for (const [key, value] of Object.entries(answer)) {
@@ -142,10 +145,10 @@ function checkValue(schema: z.ZodType, value: unknown): Merged {
   const checked = schema.safeParse(value);
   return checked.success
     ? { ok: true, value: checked.data }
-    : { ok: false, message: `% is ${describe(checked.error)}` };
+    : { ok: false, message: `% is ${describeIssue(checked.error)}` };
 }
 
-/** One level deep: of `message`, the fields named `message.x`. Others may be repeated as they are, never changed. */
+/** Merges one level deep: of `message`, the fields listed as `message.x`. Other fields may be returned only unchanged. */
 function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, present: unknown, given: unknown): Merged {
   if (isDeepStrictEqual(present, given)) return { ok: true, value: present };
   if (!isFields(present) || !isFields(given)) return { ok: false, message: '% cannot be changed' };
@@ -158,7 +161,7 @@ function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, pres
     }
     if (wanted === undefined) continue;
     const checked = schema.safeParse(wanted);
-    if (!checked.success) return { ok: false, message: `%.${field} is ${describe(checked.error)}` };
+    if (!checked.success) return { ok: false, message: `%.${field} is ${describeIssue(checked.error)}` };
     value[field] = checked.data;
   }
   return { ok: true, value };
@@ -166,9 +169,9 @@ function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, pres
 
 const isFields = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-const describe = (error: z.ZodError): string => error.issues[0]?.message ?? 'not valid';
+const describeIssue = (error: z.ZodError): string => error.issues[0]?.message ?? 'not valid';
 
-/** The schema of each patchable path, looked up once: a link then checks only what it changes. */
+/** The schema of each patchable path, so that only the fields a link changes are validated. */
 const patchablePaths = Object.fromEntries(
   Object.entries(hooks).map(([name, { answers, context }]: [string, HookRow]) => {
     const paths = answers.kind === 'patch' ? answers.patchable : [];

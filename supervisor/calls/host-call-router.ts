@@ -1,6 +1,6 @@
 /**
- * The supervisor's side of `host.*`: a closed table of handlers, and around each the same checks. Who calls is known from
- * the pipe; the message names only the member, its arguments and an invocation, which must be running in that child.
+ * Routes `host.*` calls to a closed table of handlers, with the same checks around each. The pipe identifies the caller;
+ * the message names only the member, its arguments and an invocation, which must be running in that child.
  */
 import type { Pool } from 'pg';
 import type { MediaQuota } from '../../db/accounts/media.ts';
@@ -37,7 +37,7 @@ import type { Metrics } from '../records/metrics.ts';
 import type { Invocation, Invocations } from './invocations.ts';
 import type { PluginPort } from './plugin-port.ts';
 
-type Table = { readonly [Name in HostCallName]: HostHandlers[Name] };
+type HostCallTable = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
 export interface HostCallRouterDeps {
   readonly pool: Pool;
@@ -57,24 +57,24 @@ export interface HostCallRouterDeps {
   readonly storageBytes?: number;
   readonly http?: Partial<Exchange>;
 }
-export interface HostRequest {
+export interface HostCallRequest {
   readonly member: string;
   readonly invocationId: string | null;
   readonly args: readonly unknown[];
 }
 export interface HostCallRouter {
-  /** The members that a child with these grants is given. */
-  members(granted: readonly string[]): string[];
+  /** Names of the host calls that a child with these grants has. */
+  listMembers(granted: readonly string[]): string[];
   /**
-   * Answers one call of the child that runs the plugin.
+   * Handles one call of a child.
    *
-   * @param installation the installation as it stands now, so that a grant that went is gone for running children and calls
-   * @throws WireRefusal with what the plugin may read
+   * @param installation holds the current grants: a revoked one ends running calls too
+   * @throws WireRefusal with a message that the plugin may read
    */
-  call(installation: LiveInstallation, request: HostRequest, childGone: AbortSignal): Promise<unknown>;
+  handleCall(installation: LiveInstallation, request: HostCallRequest, childGone: AbortSignal): Promise<unknown>;
 }
 
-function createTable(deps: HostCallRouterDeps): Table {
+function createTable(deps: HostCallRouterDeps): HostCallTable {
   return {
     ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }),
     ...secretCalls(deps.pool, deps.keys),
@@ -85,63 +85,62 @@ function createTable(deps: HostCallRouterDeps): Table {
     ...mediaCalls(deps.pool, deps.blobs, deps.mediaQuota),
     ...workspaceCalls(deps.workspaces),
     ...deps.ssh,
-  } satisfies Table;
+  } satisfies HostCallTable;
 }
 
-/** Creates the router. A row without a handler does not compile. */
 export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const table = createTable(deps);
   const rateLimits = new TokenBuckets(perMinute(deps.callsPerMinute ?? limits.hostCallsPerMinute));
   return {
-    members: (granted) => listGrantedCalls(granted),
-    call: async (installation, request, childGone) => {
+    listMembers: (granted) => listGrantedCalls(granted),
+    handleCall: async (installation, request, childGone) => {
       const { plugin } = installation;
       const started = performance.now();
       const invocation = deps.invocations.find(request.invocationId, plugin.installationId);
-      const note = (outcome: AuditOutcome, detail: string | null) =>
-        record(deps, plugin, request, invocation, { outcome, detail, durationMs: performance.now() - started });
+      const finish = (outcome: AuditOutcome, detail: string | null) =>
+        recordCall(deps, plugin, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
-        const answer = await tracedCall(request, invocation, () =>
-          answerCall(table, rateLimits, { installation, plugin, request, invocation, childGone }),
+        const answer = await traceCall(request, invocation, () =>
+          runCall(table, rateLimits, { installation, plugin, request, invocation, childGone }),
         );
-        note('ok', null);
+        finish('ok', null);
         return answer;
       } catch (error) {
-        const refusal = error instanceof Refusal ? error : asRefusal(request.member, error);
+        const refusal = error instanceof Refusal ? error : toRefusal(request.member, error);
         if (refusal.outcome === 'denied') logDenial(deps, plugin, invocation, refusal.message);
-        note(refusal.outcome, refusal.detail);
+        finish(refusal.outcome, refusal.detail);
         throw new WireRefusal(refusal.outcome, refusal.message);
       }
     },
   };
 }
 
-/** Below the call that makes it; work that no handler waits for has a trace of its own. */
-function tracedCall(
-  { member }: HostRequest,
+/** Adds the call to the trace of the handler that makes it. A call outside a handler starts its own trace. */
+function traceCall(
+  { member }: HostCallRequest,
   invocation: Invocation | null,
   answer: () => Promise<unknown>,
 ): Promise<unknown> {
-  // What a child names must not name spans.
+  // Text from a child must not become a span's attribute.
   const facts = { member: Object.hasOwn(hostCalls, member) ? member : 'unknown' };
   return traced('host call', { parent: invocation?.trace ?? null, facts }, answer);
 }
 
-const asRefusal = (member: string, error: unknown): Refusal =>
+const toRefusal = (member: string, error: unknown): Refusal =>
   error instanceof HostError
     ? new Refusal('failed', `host.${member}: ${error.message}`)
     : new Refusal('failed', `host.${member} failed`, (error as Error).message);
 
 interface Call {
   readonly installation: LiveInstallation;
-  /** As it stood when the call came. */
+  /** State of the installation when the call arrived. */
   readonly plugin: InstalledPlugin;
-  readonly request: HostRequest;
+  readonly request: HostCallRequest;
   readonly invocation: Invocation | null;
   readonly childGone: AbortSignal;
 }
 
-async function answerCall(table: Table, rateLimits: TokenBuckets, call: Call): Promise<unknown> {
+async function runCall(table: HostCallTable, rateLimits: TokenBuckets, call: Call): Promise<unknown> {
   const { plugin, request, invocation } = call;
   if (!Object.hasOwn(hostCalls, request.member)) throw new Refusal('denied', 'there is no such host call');
   const name = request.member as HostCallName;
@@ -149,13 +148,13 @@ async function answerCall(table: Table, rateLimits: TokenBuckets, call: Call): P
   if (!isGranted(row, plugin.granted)) throw new Refusal('denied', `host.${name} is not granted`);
   const handler = table[name];
   if (!rateLimits.get(plugin.installationId).take())
-    throw new Refusal('denied', `host.${name}: too many host calls a minute`);
+    throw new Refusal('denied', `host.${name}: too many host calls per minute`);
   const args = checkArguments(name, row, request.args);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
   try {
     const grant = holdGrant(row, call.installation);
-    const result = await withTime(row, name, { ...call, grant }, (signal) =>
-      run(handler, scopeOf(call, signal, grant), args),
+    const result = await runUntilAborted(row, name, { ...call, grant }, (signal) =>
+      invokeHandler(handler, buildScope(call, signal, grant), args),
     ).finally(grant.release);
     return checkResult(name, row, result);
   } finally {
@@ -163,7 +162,7 @@ async function answerCall(table: Table, rateLimits: TokenBuckets, call: Call): P
   }
 }
 
-const scopeOf = ({ plugin, request, invocation }: Call, signal: AbortSignal, grant: HeldGrant): HostScope => ({
+const buildScope = ({ plugin, request, invocation }: Call, signal: AbortSignal, grant: HeldGrant): HostScope => ({
   granted: grant.granted,
   needs: grant.needs,
   plugin,
@@ -172,26 +171,30 @@ const scopeOf = ({ plugin, request, invocation }: Call, signal: AbortSignal, gra
   signal,
 });
 
-/** The one place where a row's handler is called without its row's types: the arguments were checked against the row. */
-function run(handler: HostHandlers[HostCallName], scope: HostScope, args: Record<string, unknown>): Promise<unknown> {
+/** The only place that calls a handler without its row's types. `checkArguments` has validated the arguments. */
+function invokeHandler(
+  handler: HostHandlers[HostCallName],
+  scope: HostScope,
+  args: Record<string, unknown>,
+): Promise<unknown> {
   return (handler as (scope: HostScope, args: Record<string, unknown>) => Promise<unknown>)(scope, args);
 }
 
-async function withTime(
+async function runUntilAborted(
   row: HostRow,
   name: string,
   call: Call & { readonly grant: HeldGrant },
   work: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<unknown> {
-  const late = AbortSignal.timeout(row.timeoutMs);
-  // Only what belongs to a session ends with its handler: other work may go on after the answer.
+  const timeout = AbortSignal.timeout(row.timeoutMs);
+  // Only calls of `host.session` end with their handler: other work may go on after the handler has answered.
   const over = row.capability === 'session' && call.invocation ? [call.invocation.over] : [];
-  const signal = AbortSignal.any([late, call.childGone, call.grant.gone, ...over]);
+  const signal = AbortSignal.any([timeout, call.childGone, call.grant.gone, ...over]);
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const onAbort = () => {
     if (call.grant.gone.aborted) reject(new Refusal('denied', `host.${name} is not granted any more`));
-    else if (late.aborted) reject(new Refusal('timeout', `host.${name} took longer than ${row.timeoutMs} ms`));
-    else reject(new Refusal('cancelled', `host.${name} was called for a handler that is over`));
+    else if (timeout.aborted) reject(new Refusal('timeout', `host.${name} took longer than ${row.timeoutMs} ms`));
+    else reject(new Refusal('cancelled', `host.${name} was called by a handler that has ended`));
   };
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
@@ -202,10 +205,10 @@ async function withTime(
   }
 }
 
-function record(
+function recordCall(
   deps: HostCallRouterDeps,
   plugin: InstalledPlugin,
-  request: HostRequest,
+  request: HostCallRequest,
   invocation: Invocation | null,
   end: { outcome: AuditOutcome; detail: string | null; durationMs: number },
 ): void {
@@ -213,7 +216,7 @@ function record(
     ? hostCalls[request.member as HostCallName]
     : undefined;
   deps.metrics.hostCalled(row ? request.member : 'unknown', end.outcome, plugin, end.durationMs);
-  // A row that reaches nothing is audited only when it was refused.
+  // Rows without an audit level are audited only when they were denied.
   if (row?.audit === 'none' && end.outcome !== 'denied') return;
   deps.audit.write({
     installationId: plugin.installationId,

@@ -1,27 +1,23 @@
-/** What is running inside children right now: the only source of a host call's session. */
+/** The handler calls that run in children now: the only source of a host call's session. */
 import type { Session } from '../../db/sessions/sessions.ts';
 
-/** One call of a handler, from the first byte sent to its answer, refusal or deadline. */
+/** One call of a handler, from the first byte sent to its result, refusal or deadline. */
 export interface Invocation {
   readonly id: string;
   readonly installationId: string;
   readonly session: Session | null;
-  /** The handler, as log lines name it. */
+  /** Name of the handler in log lines. */
   readonly source: string;
-  /** Aborts when the call is over, however it ended: host calls made for it end with it. */
+  /** Aborts when the call is over, however it ended. */
   readonly over: AbortSignal;
-  /** W3C traceparent of the call; null: nobody traces it. What it calls comes over the pipe, which carries none. */
+  /** W3C traceparent of the call, because the pipe carries none; null when the call is not traced. */
   readonly trace: string | null;
-  /** The handler waits for a model or an SSH host; answers the end of the wait. */
+  /** Stops the handler's budget while it waits for a model or an SSH host. @returns resumes it */
   pauseBudget(): () => void;
 }
 
 export class Invocations {
   readonly #running = new Map<string, Invocation>();
-
-  get size(): number {
-    return this.#running.size;
-  }
 
   begin(invocation: Invocation): void {
     this.#running.set(invocation.id, invocation);
@@ -31,12 +27,11 @@ export class Invocations {
     this.#running.delete(id);
   }
 
-  /** What runs in an installation's children. */
-  of(installationId: string): Invocation[] {
+  listRunning(installationId: string): Invocation[] {
     return [...this.#running.values()].filter((running) => running.installationId === installationId);
   }
 
-  /** A running invocation of this very installation: another one's id finds nothing. */
+  /** Finds a running invocation of this installation. Ids of other installations find nothing. */
   find(id: string | null, installationId: string): Invocation | null {
     const found = id === null ? undefined : this.#running.get(id);
     return found?.installationId === installationId ? found : null;

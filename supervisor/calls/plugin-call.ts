@@ -1,4 +1,4 @@
-/** One call of a plugin's handler, as the parts of the supervisor hand it to each other. */
+/** One call of a plugin's handler. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Target } from '../../sdk/contract/protocol.ts';
@@ -7,31 +7,32 @@ import type { LinkResult } from './chain.ts';
 export interface PluginCall {
   readonly target: Target;
   readonly invocationId: string;
-  /** The whole context, as the row of the target says. */
+  /** The context as the row of the target defines it. */
   readonly context: Readonly<Record<string, unknown>>;
-  /** What `host.session` is about; null outside a session. */
+  /** The session of `host.session`; null outside a session. */
   readonly session: Session | null;
   /** Milliseconds since the epoch. */
   readonly deadlineAt: number;
-  /** The caller's own way to give up: the handler's `signal` aborts, and the call is answered at once. */
+  /** Aborts the call: the handler's `signal` aborts and the caller gets a result at once. */
   readonly signal?: AbortSignal;
 }
 
-/** Whoever can call plugins: the fleet, or a test's stand-in for timing and order. */
+/** Calls plugins: the fleet, or a fake in tests of timing and order. */
 export interface PluginInvoker {
-  /** Never rejects: a plugin that cannot be asked is a result like any other. */
+  /** Never rejects: a plugin that cannot be called gives the result `unavailable`. */
   invoke(plugin: InstalledPlugin, call: PluginCall): Promise<LinkResult>;
 }
 
-/** The handler's name as authors write it and log lines show it. */
-export function sourceOf(target: Target): string {
+/** Formats the handler's name as authors write it and log lines show it. */
+export function formatSource(target: Target): string {
   if (target.kind === 'hook') return target.name;
   return target.kind === 'event' ? `events.${target.name}` : `${target.kind}.${target.name}`;
 }
 
-/** How stack traces name a bundle. */
-export const sourceNameOf = ({ slug, semVer }: Pick<InstalledPlugin, 'slug' | 'semVer'>): string => `${slug}@${semVer}`;
+/** Formats the file name of a bundle in stack traces. */
+export const formatSourceName = ({ slug, semVer }: Pick<InstalledPlugin, 'slug' | 'semVer'>): string =>
+  `${slug}@${semVer}`;
 
-/** The plugin's own stack, as data of a line about a call that failed. */
-export const stackOf = (result: LinkResult): { stack?: string } =>
+/** The plugin's stack, as data of the log line about a failed call. */
+export const pickStack = (result: LinkResult): { stack?: string } =>
   'stack' in result && result.stack ? { stack: result.stack } : {};

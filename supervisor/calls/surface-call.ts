@@ -1,4 +1,4 @@
-/** Calls of what plugins offer a session: tools, commands, providers. */
+/** Calls the tools, commands and providers of plugins. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
@@ -6,15 +6,15 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from './chain.ts';
 import type { ChainDeps } from './chain-runner.ts';
-import { stackOf } from './plugin-call.ts';
+import { pickStack } from './plugin-call.ts';
 import type { SurfaceRequest } from './plugin-port.ts';
 
 export type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
 
-/** The name of a plugin's tool, command or provider in a session: unambiguous, since no name holds `__`. */
-export const fullName = (plugin: InstalledPlugin, name: string): string => `${plugin.slug}__${name}`;
+/** Formats the name of a plugin's tool, command or provider in a session. Unambiguous, because no name contains `__`. */
+export const formatFullName = (plugin: InstalledPlugin, name: string): string => `${plugin.slug}__${name}`;
 
-/** Calls a handler with its row's budget. What went wrong is in the plugin's log; the caller decides what it means. */
+/** Calls a handler with its row's budget and logs a failure in the plugin's log. */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
   const { kind, name, plugin, session } = request;
   const started = performance.now();
@@ -31,33 +31,38 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
       invocationId,
       settings: plugin.settings,
       deadlineAt: new Date(deadlineAt).toISOString(),
-      ...(scoped ? sessionFields(scoped) : {}),
+      ...(scoped ? buildSessionFields(scoped) : {}),
       ...request.fields,
     },
   });
   services.metrics.targetRan({ kind, name }, plugin, result.kind, performance.now() - started);
-  tell(services, request, invocationId, result);
+  logFailure(services, request, invocationId, result);
   return result;
 }
 
-function tell({ logs }: SurfaceServices, request: SurfaceRequest, invocationId: string, result: LinkResult): void {
+function logFailure(
+  { logs }: SurfaceServices,
+  request: SurfaceRequest,
+  invocationId: string,
+  result: LinkResult,
+): void {
   const { kind, name, plugin, session } = request;
   const details = { sessionId: session?.id ?? null, invocationId };
   if (result.kind === 'cancelled') logs.system(plugin, 'info', `${kind}.${name} cancelled: ${result.reason}`, details);
   else if (result.kind !== 'answered') {
     const text = `${kind}.${name} (${result.kind}): ${result.message}`;
-    logs.system(plugin, 'error', text, { ...details, data: { outcome: result.kind, ...stackOf(result) } });
+    logs.system(plugin, 'error', text, { ...details, data: { outcome: result.kind, ...pickStack(result) } });
   }
 }
 
-/** What rows that run for a session tell of it; a provider is asked without knowing for whom. */
-const sessionFields = (session: Session) => ({
+/** The session's fields in a context. Providers get none: they do not learn for whom they run. */
+const buildSessionFields = (session: Session) => ({
   session: { id: session.id, channelId: session.channelId },
   agent: { id: session.agentId, name: session.agentName },
 });
 
-/** A call that did not answer, as a problem. */
-export function asFailure(slug: string, result: Exclude<LinkResult, { kind: 'answered' }>): Problem {
+/** Turns a failed call into the problem that its caller gets. */
+export function toProblem(slug: string, result: Exclude<LinkResult, { kind: 'answered' }>): Problem {
   if (result.kind === 'cancelled') return new Problem('cancelled', `${slug} refused: ${result.reason}`);
   if (result.kind === 'timeout') return new Problem('plugin_timeout', `${slug} took too long.`);
   if (result.kind === 'unavailable') return new Problem('unavailable', `${slug}: ${result.message}`, { retryAfter: 2 });

@@ -7,7 +7,7 @@ import { currentTrace, isTracing, traced } from '../../service/telemetry/tracing
 import type { LinkResult } from '../calls/chain.ts';
 import type { HostCallRouter } from '../calls/host-call-router.ts';
 import type { Invocations } from '../calls/invocations.ts';
-import { type PluginCall, sourceNameOf, sourceOf } from '../calls/plugin-call.ts';
+import { formatSource, formatSourceName, type PluginCall } from '../calls/plugin-call.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Child, ChildLogLine } from './child.ts';
@@ -65,7 +65,9 @@ export class LoadedChild {
       onHostCall: (call) => {
         const { invocationId } = call;
         const ids = { installationId: plugin.installationId, ...(invocationId === null ? {} : { invocationId }) };
-        return withOnlyLogIds(ids, () => deps.hostCallRouter.call(handlers.installation, call, this.#gone.signal));
+        return withOnlyLogIds(ids, () =>
+          deps.hostCallRouter.handleCall(handlers.installation, call, this.#gone.signal),
+        );
       },
       onLog: (line) => this.#log(line),
       onExit: (end) => {
@@ -94,8 +96,8 @@ export class LoadedChild {
       loadedChild.child.allow(handlers.allowance);
       await loadedChild.child.load({
         bundle: bundle.toString('utf8') + (loadedChild.inspectable ? await sourceMapComment(deps.blobs, plugin) : ''),
-        sourceName: sourceNameOf(plugin),
-        members: deps.hostCallRouter.members(plugin.granted),
+        sourceName: formatSourceName(plugin),
+        members: deps.hostCallRouter.listMembers(plugin.granted),
         settings: plugin.settings,
         secretNames: plugin.secretNames,
         expected: plugin.registrations,
@@ -147,7 +149,7 @@ export class LoadedChild {
       id: invocationId,
       installationId: this.plugin.installationId,
       session: call.session,
-      source: sourceOf(call.target),
+      source: formatSource(call.target),
       trace: currentTrace(),
       get over() {
         over ??= new AbortController();
@@ -182,7 +184,7 @@ export class LoadedChild {
 
   /** Takes over new settings and grants without a restart. */
   configure(plugin: InstalledPlugin): void {
-    this.child.configure(plugin.settings, this.#deps.hostCallRouter.members(plugin.granted));
+    this.child.configure(plugin.settings, this.#deps.hostCallRouter.listMembers(plugin.granted));
   }
 
   /** Lets running calls end within the grace, then ends the child. */

@@ -18,7 +18,7 @@ import {
 import type { Queues } from '../../db/jobs/queues.ts';
 import { events } from '../../sdk/contract/protocol.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
-import { type PluginInvoker, stackOf } from '../calls/plugin-call.ts';
+import { type PluginInvoker, pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
@@ -105,7 +105,7 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPl
   const text = `events.${event.type}, attempt ${event.attempt}: ${verdict.error}`;
   deps.logs.system(plugin, 'error', text, {
     invocationId: call.invocationId,
-    data: { eventId: event.id, next: verdict.kind, ...stackOf(result) },
+    data: { eventId: event.id, next: verdict.kind, ...pickStack(result) },
   });
   if (verdict.kind === 'dead') return finish(deps, event, 'dead', verdict.error);
   await postpone(deps, event, verdict);

@@ -1,12 +1,11 @@
-/** Arguments and answers of host calls against their rows, wherever a call is answered. */
+/** Validates arguments and results of host calls against their rows. */
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { HostError } from './host-call.ts';
 
-/** How a call was refused, for the plugin and for the audit. */
 export class Refusal extends HostError {
   readonly outcome: AuditOutcome;
-  /** For the audit, which only the account reads; the message alone reaches the plugin. */
+  /** For the audit log, which only the account reads. The plugin gets the message alone. */
   readonly detail: string;
   constructor(outcome: AuditOutcome, message: string, detail: string = message) {
     super(message);
@@ -15,11 +14,11 @@ export class Refusal extends HostError {
   }
 }
 
-/** Positional arguments by name. @throws Refusal that names the argument */
+/** Validates positional arguments. @returns them by name @throws Refusal that names the argument */
 export function checkArguments(name: string, row: HostRow, given: readonly unknown[]): Record<string, unknown> {
   const params = Object.entries(row.params);
   if (given.length > params.length)
-    throw new Refusal('failed', `host.${name} takes ${params.length} arguments at most`);
+    throw new Refusal('failed', `host.${name} takes at most ${params.length} arguments`);
   const args: Record<string, unknown> = {};
   for (const [index, [param, schema]] of params.entries()) {
     // JSON has no undefined: an argument left out before a given one arrives as null.
@@ -35,12 +34,12 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
   return args;
 }
 
-/** @throws Refusal where a handler answered what its row does not allow, or too much */
+/** @throws Refusal when a handler's result does not match its row or is too large */
 export function checkResult(name: string, row: HostRow, result: unknown): unknown {
   const checked = row.result.safeParse(result);
   if (!checked.success) throw new Refusal('failed', `host.${name} failed`, `bad result: ${checked.error.message}`);
   if (sizeOf(checked.data) > row.maxBytes)
-    throw new Refusal('failed', `host.${name}: the answer is larger than ${row.maxBytes} bytes`);
+    throw new Refusal('failed', `host.${name}: the result is larger than ${row.maxBytes} bytes`);
   return checked.data;
 }
 
@@ -48,7 +47,7 @@ function sizeOf(value: unknown): number {
   if (value === undefined || value === null) return 0;
   if (value instanceof Uint8Array) return value.byteLength;
   if (typeof value === 'string') return Buffer.byteLength(value);
-  // Bytes travel as base64: counting them by their JSON would cost more than it tells.
+  // Bytes inside a result count as they are, not as the base64 in which they travel.
   return Buffer.byteLength(
     JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? 'x'.repeat(part.byteLength) : part)),
   );

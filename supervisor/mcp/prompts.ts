@@ -8,7 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import { fullName } from '../calls/surface-call.ts';
+import { formatFullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from '../sessions/commands.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { asMcpError } from './mcp-errors.ts';
@@ -20,14 +20,14 @@ export function offerPrompts(server: Server, services: SessionServices, session:
   const commands = async () => listCommands((await services.pluginsCache.get(session.accountId)).plugins);
   server.setRequestHandler(ListPromptsRequestSchema, async () => ({
     prompts: (await commands()).map(({ plugin, name, description }) => ({
-      name: fullName(plugin, name),
+      name: formatFullName(plugin, name),
       title: `${name} (${plugin.slug})`,
       description,
       arguments: [INPUT],
     })),
   }));
   server.setRequestHandler(GetPromptRequestSchema, async ({ params }) => {
-    const command = (await commands()).find(({ plugin, name }) => fullName(plugin, name) === params.name);
+    const command = (await commands()).find(({ plugin, name }) => formatFullName(plugin, name) === params.name);
     if (!command) throw new McpError(ErrorCode.InvalidParams, 'There is no prompt of that name.');
     const input = params.arguments?.input ?? '';
     if (input.length > TEXT_MAX_CHARS)

@@ -10,7 +10,7 @@ import { findMedia } from '../../db/accounts/media.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { fullName } from '../calls/surface-call.ts';
+import { formatFullName } from '../calls/surface-call.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listResources, readSkillFile, SKILL_TEXT, type Skill } from '../sessions/skill-files.ts';
 import { findSkill, listSkills } from '../sessions/skills.ts';
@@ -24,7 +24,7 @@ const MARKDOWN = 'text/markdown';
 const MEDIA_MAX_BYTES = 8 * 1024 * 1024;
 
 const uriOf = (skill: Skill, path: string): string =>
-  `skill://${fullName(skill.plugin, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
+  `skill://${formatFullName(skill.plugin, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
 /** Answers `resources/list`, `resources/templates/list` and `resources/read`. */
 export function offerResources(server: Server, services: SessionServices, session: Session): void {
@@ -48,7 +48,7 @@ export function offerResources(server: Server, services: SessionServices, sessio
 }
 
 async function describe(services: SessionServices, skill: Skill): Promise<Resource[]> {
-  const name = fullName(skill.plugin, skill.text.name);
+  const name = formatFullName(skill.plugin, skill.text.name);
   const whole = { uri: uriOf(skill, SKILL_TEXT), name, description: skill.text.description, mimeType: MARKDOWN };
   const beside = await listResources(services, skill);
   return [

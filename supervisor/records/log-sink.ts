@@ -4,7 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { insertLogs } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
-import { sourceNameOf } from '../calls/plugin-call.ts';
+import { formatSourceName } from '../calls/plugin-call.ts';
 import { Batch } from './batch.ts';
 import { LogDeduplicator } from './log-deduplicator.ts';
 import { orderedId } from './ordered-id.ts';
@@ -210,7 +210,7 @@ export class LogSink {
 }
 
 const codeOf = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
-  slug && sourceMapSha256 ? { sourceMapSha256, sourceName: sourceNameOf({ slug, semVer }) } : null;
+  slug && sourceMapSha256 ? { sourceMapSha256, sourceName: formatSourceName({ slug, semVer }) } : null;
 
 /** Postgres holds neither U+0000 nor half a surrogate pair. */
 const storable = (text: string): string => text.replaceAll('\0', '\u{fffd}').toWellFormed();

@@ -5,7 +5,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { text } from '../../sdk/contract/payloads.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { jsonBody, page } from '../../service/http/schemas.ts';
-import { fullName } from '../calls/surface-call.ts';
+import { formatFullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from './commands.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
@@ -39,7 +39,7 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
       async (request) => {
         const { accountId } = await requireSession(services, callerOf(request), request.params);
         const items = (await findCommands(accountId)).map(({ plugin, name, description, prompt }) => ({
-          name: fullName(plugin, name),
+          name: formatFullName(plugin, name),
           description,
           kind: prompt ? ('prompt' as const) : ('code' as const),
           installationId: plugin.installationId,
@@ -65,7 +65,7 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
         const session = await requireSession(services, callerOf(request), request.params);
         const wanted = request.params.name;
         const commands = await findCommands(session.accountId);
-        const command = commands.find(({ plugin, name }) => fullName(plugin, name) === wanted);
+        const command = commands.find(({ plugin, name }) => formatFullName(plugin, name) === wanted);
         if (!command) throw new Problem('not_found', 'There is no command of that name.');
         return { text: await runCommand(services, session, command, request.body.input) };
       },

@@ -3,7 +3,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
-import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
+import { callSurface, formatFullName, toProblem } from '../calls/surface-call.ts';
 import { fillPrompt, type PromptText, promptCommands, readText } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 
@@ -38,7 +38,7 @@ export async function runCommand(
   command: Command,
   input: string,
 ): Promise<string> {
-  const name = fullName(command.plugin, command.name);
+  const name = formatFullName(command.plugin, command.name);
   if (command.prompt) return fillPrompt(await readText(services.blobs, command.prompt), input);
   const { plugin } = command;
   const result = await callSurface(services, {
@@ -48,7 +48,7 @@ export async function runCommand(
     session,
     fields: { input },
   });
-  if (result.kind !== 'answered') throw asFailure(name, result);
+  if (result.kind !== 'answered') throw toProblem(name, result);
   const answer = typeof result.answer === 'string' ? { text: result.answer } : result.answer;
   const checked = surfaces.commands.result.safeParse(answer);
   if (checked.success) return checked.data.text;

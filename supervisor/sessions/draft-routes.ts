@@ -9,7 +9,7 @@ import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { parseInput } from '../../service/http/errors.ts';
 import { idParams, jsonBody } from '../../service/http/schemas.ts';
-import { stackOf } from '../calls/plugin-call.ts';
+import { pickStack } from '../calls/plugin-call.ts';
 import { eventCall } from '../delivery/event-call.ts';
 import { requireOwnDraft } from './own-draft.ts';
 import type { SessionServices } from './session-services.ts';
@@ -107,7 +107,7 @@ async function fire(
   const ms = Math.round(performance.now() - started);
   const error = 'message' in result ? result.message : null;
   if (error !== null) {
-    const detail = { invocationId: call.invocationId, data: { eventId: id, ...stackOf(result) } };
+    const detail = { invocationId: call.invocationId, data: { eventId: id, ...pickStack(result) } };
     logs.system(plugin, 'error', `events.${event}, fired by its author: ${error}`, detail);
   }
   return { id, event, outcome: error === null ? 'delivered' : 'failed', error, ms };

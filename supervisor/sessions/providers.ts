@@ -6,7 +6,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { completionRequest } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { Completion } from '../../sdk/session/api-types.ts';
-import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
+import { callSurface, formatFullName, toProblem } from '../calls/surface-call.ts';
 import type { SessionServices } from './session-services.ts';
 
 /** Models that an error names. */
@@ -15,7 +15,7 @@ const MODELS_NAMED = 20;
 export const listProviders = (plugins: readonly InstalledPlugin[]) =>
   plugins.flatMap((plugin) =>
     Object.entries(plugin.registrations.providers).map(([name, { models }]) => ({
-      name: fullName(plugin, name),
+      name: formatFullName(plugin, name),
       models,
       installationId: plugin.installationId,
       slug: plugin.slug,
@@ -37,7 +37,7 @@ export async function askProvider(
   const { models } = plugin.registrations.providers[name] ?? { models: [] };
   const fields = { request: { ...request, model: chooseModel(wanted, models, request.model) } };
   const result = await callSurface(services, { kind: 'providers', name, plugin, session, fields });
-  if (result.kind !== 'answered') throw asFailure(wanted, result);
+  if (result.kind !== 'answered') throw toProblem(wanted, result);
   const checked = surfaces.providers.result.safeParse(result.answer);
   if (!checked.success) throw new Problem('plugin_failed', `${wanted} returned no completion.`);
   return checked.data;

@@ -8,7 +8,7 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
-import type { ArgumentChecks } from '../calls/argument-checks.ts';
+import type { ArgumentChecker } from '../calls/argument-checks.ts';
 import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
@@ -23,7 +23,7 @@ export interface SessionServices extends ChainDeps {
   readonly sessions: SessionCache;
   readonly pluginsCache: AccountPluginsCache;
   readonly invoker: PluginInvoker;
-  readonly argumentChecks: ArgumentChecks;
+  readonly argumentChecker: ArgumentChecker;
   readonly streams: RowStreams;
   /** Called at each step; a test may end the process there. */
   faultPoint(step: string): void;

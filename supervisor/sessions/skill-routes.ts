@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { callerOf } from '../../service/http/authentication.ts';
 import { fileBytes, jsonBody, page, storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { fullName } from '../calls/surface-call.ts';
+import { formatFullName } from '../calls/surface-call.ts';
 import { asDownload } from './download.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';
@@ -41,7 +41,7 @@ const skillFile = z
   .meta({ id: 'SkillFile', description: 'One file of a skill.' });
 
 const showSkill = ({ plugin, text }: Skill) => ({
-  name: fullName(plugin, text.name),
+  name: formatFullName(plugin, text.name),
   description: text.description,
   installationId: plugin.installationId,
   slug: plugin.slug,
@@ -101,7 +101,7 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
         const file = await readSkillFile(services, skill, wanted);
         const url = `/sessions/${sessionId}/skills/${encodeURIComponent(name)}/files?${new URLSearchParams({ path: wanted })}`;
         const others = wanted === SKILL_TEXT ? await listResources(services, skill) : [];
-        return { name: fullName(skill.plugin, skill.text.name), ...file, url, resources: others };
+        return { name: formatFullName(skill.plugin, skill.text.name), ...file, url, resources: others };
       },
     );
 

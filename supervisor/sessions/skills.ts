@@ -2,7 +2,7 @@
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { fullName } from '../calls/surface-call.ts';
+import { formatFullName } from '../calls/surface-call.ts';
 import { skills } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 import type { Skill } from './skill-files.ts';
@@ -14,7 +14,7 @@ export const listSkills = (plugins: readonly InstalledPlugin[]): Skill[] =>
 /** A skill by its full name. @throws Problem `not_found` */
 export async function findSkill({ pluginsCache }: SessionServices, session: Session, name: string): Promise<Skill> {
   const { plugins } = await pluginsCache.get(session.accountId);
-  const found = listSkills(plugins).find(({ plugin, text }) => fullName(plugin, text.name) === name);
+  const found = listSkills(plugins).find(({ plugin, text }) => formatFullName(plugin, text.name) === name);
   if (!found) throw new Problem('not_found', 'There is no skill of that name.');
   return found;
 }

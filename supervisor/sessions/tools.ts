@@ -3,7 +3,7 @@ import { closest } from 'fastest-levenshtein';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import { asFailure, callSurface, fullName } from '../calls/surface-call.ts';
+import { callSurface, formatFullName, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
@@ -47,11 +47,11 @@ export async function callTool(
   { signal, ...call }: { callId: string; arguments: unknown; signal?: AbortSignal },
 ): Promise<ToolResult> {
   const schema = plugin.registrations.tools[tool]?.parameters ?? {};
-  services.argumentChecks.check(`${plugin.versionId} ${tool}`, schema, call.arguments);
+  services.argumentChecker.check(`${plugin.versionId} ${tool}`, schema, call.arguments);
   const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields: call });
   if (result.kind === 'answered')
-    return readToolResult(fullName(plugin, tool), result.answer, services.toolResultBytes);
+    return readToolResult(formatFullName(plugin, tool), result.answer, services.toolResultBytes);
   if (result.kind === 'error') return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
-  throw asFailure(fullName(plugin, tool), result);
+  throw toProblem(formatFullName(plugin, tool), result);
 }

@@ -4,7 +4,7 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { surfaces } from '../../../sdk/contract/protocol.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
-import { fullName } from '../../calls/surface-call.ts';
+import { formatFullName } from '../../calls/surface-call.ts';
 import { HostError } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 
@@ -39,7 +39,7 @@ export class PluginProviders {
       .filter(({ installationId }) => installationId !== asking.installationId)
       .flatMap((plugin) =>
         Object.entries(plugin.registrations.providers).flatMap(([provider, { models }]) =>
-          models.map((model) => ({ id: `${fullName(plugin, provider)}/${model.id}`, plugin, provider, model })),
+          models.map((model) => ({ id: `${formatFullName(plugin, provider)}/${model.id}`, plugin, provider, model })),
         ),
       );
   }
@@ -55,11 +55,11 @@ export class PluginProviders {
     const fields = { request: { ...request, model: model.id } };
     const call = { kind: 'providers', name, plugin, session: null, fields, invocationId } as const;
     const result = await this.#deps.otherPlugins.callSurface(call).finally(() => this.#depths.delete(invocationId));
-    if (result.kind === 'cancelled') throw new HostError(`${fullName(plugin, name)} refused: ${result.reason}`);
-    if (result.kind === 'unavailable') throw new HostError(`${fullName(plugin, name)} cannot be asked right now`);
-    if (result.kind === 'timeout') throw new HostError(`${fullName(plugin, name)} took too long`);
+    if (result.kind === 'cancelled') throw new HostError(`${formatFullName(plugin, name)} refused: ${result.reason}`);
+    if (result.kind === 'unavailable') throw new HostError(`${formatFullName(plugin, name)} cannot be asked right now`);
+    if (result.kind === 'timeout') throw new HostError(`${formatFullName(plugin, name)} took too long`);
     const checked = result.kind === 'answered' ? surfaces.providers.result.safeParse(result.answer) : null;
-    if (!checked?.success) throw new HostError(`${fullName(plugin, name)} failed; its own log says why`);
+    if (!checked?.success) throw new HostError(`${formatFullName(plugin, name)} failed; its own log says why`);
     return checked.data;
   }
 
@@ -68,7 +68,9 @@ export class PluginProviders {
    * runs as a provider counts as asked for that.
    */
   #depthOf({ installationId }: InstalledPlugin): number {
-    const running = this.#deps.invocations.of(installationId).filter(({ source }) => source.startsWith('providers.'));
+    const running = this.#deps.invocations
+      .listRunning(installationId)
+      .filter(({ source }) => source.startsWith('providers.'));
     return Math.max(0, ...running.map(({ id }) => this.#depths.get(id) ?? 1));
   }
 }

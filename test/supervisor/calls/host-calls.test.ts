@@ -158,7 +158,7 @@ t.test('wrong arguments are named', async (t) => {
   t.match(await run(fixture, 'wrong'), [
     /storage.get: key/,
     /storage.get: key/,
-    /1 arguments at most/,
+    /at most 1 arguments/,
     /limit/,
     'fine',
   ]);

@@ -36,7 +36,7 @@ for (const [status, why] of Object.entries({
     for (let n = 0; n < CALLS; n += 1) t.match(await ask(fixture, session), { action: 'continue', trace: [] });
     t.equal(fixture.supervisor.fleet.pidOf(made.installationId), null, 'no process');
     t.equal((await fixture.call('GET', `/sessions/${session}/tools`)).body.items.length, 0);
-    const said = { level: 'warn', message: `middleware.systemPrompt was not asked: ${why}`, session };
+    const said = { level: 'warn', message: `middleware.systemPrompt was not called: ${why}`, session };
     t.match(await lines(fixture, made), [{ ...said, data: { hook: 'middleware.systemPrompt' } }]);
     await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = clock_timestamp()`);
     await notifyInstallationChanged(fixture.pool, made.installationId);
@@ -57,7 +57,7 @@ t.test('blocked: one line', async (t) => {
   );
   t.match((await ask(fixture, session)).trace, [{ outcome: 'skipped_unavailable' }]);
   for (let n = 0; n < CALLS; n += 1) await ask(fixture, session);
-  const message = /systemPrompt was not asked: the operator blocked this plugin: it phones home/;
+  const message = /systemPrompt was not called: the operator blocked this plugin: it phones home/;
   const said = await lines(fixture, made);
   t.equal(said.length, 1);
   t.match(said, [{ level: 'warn', message }]);

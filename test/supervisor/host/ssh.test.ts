@@ -171,7 +171,7 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
   await t.test('that fail stop it too', async (t) => {
     const { fixture, run, sshd } = await bench(t);
     await guard(fixture, `middleware.sshCommand = () => { throw new Error('x'); };`);
-    t.match(await run('id'), /guard could not check it, so it is stopped/);
+    t.match(await run('id'), /guard failed, so the operation was stopped/);
     t.equal(sshd.total(), 0);
   });
   await t.test('may run commands, and are not asked about those themselves', async (t) => {
