@@ -43,11 +43,18 @@ async function exchange(facts: IssuerFacts): Promise<string> {
 function managerOf({ issuer, clientId, audience }: IssuerFacts): UserManager {
   const store = new WebStorageStateStore({ store: sessionStorage });
   return new UserManager({
-    ...{ authority: issuer, client_id: clientId, redirect_uri: location.origin + RETURN_PATH, scope: 'openid' },
+    authority: issuer,
+    client_id: clientId,
+    redirect_uri: location.origin + RETURN_PATH,
+    scope: 'openid',
     // Most issuers know the audience by this name; RFC 8707 by the other one, which must be an address.
     ...(audience === clientId ? {} : { extraQueryParams: { audience } }),
     ...(audience !== clientId && URL.canParse(audience) ? resourceOf(audience) : {}),
-    ...{ userStore: store, stateStore: store, automaticSilentRenew: false, monitorSession: false, loadUserInfo: false },
+    userStore: store,
+    stateStore: store,
+    automaticSilentRenew: false,
+    monitorSession: false,
+    loadUserInfo: false,
   });
 }
 
