@@ -121,6 +121,8 @@ function countPackages(lockFile: string): number {
 async function runNpm(folder: string, onFetch: () => void): Promise<void> {
   // None of the packages needs its install script.
   const flags = ['ci', '--prefix', folder, '--ignore-scripts', '--prefer-offline', '--loglevel', 'http'];
+  // npm's own pauses between attempts are 10 s and more: too long to hear that the machine is offline.
+  flags.push('--fetch-retry-mintimeout', '1000', '--fetch-retry-maxtimeout', '5000');
   const npm = process.env.npm_execpath;
   const [program, args] = npm?.endsWith('npm-cli.js') ? [process.execPath, [npm, ...flags]] : ['npm', flags];
   // With the pinned Node: npm warns about packages that do not support the one it runs with.
