@@ -15,7 +15,8 @@ const COPIED = ['package.json', 'globals.d.ts', 'tsconfig.plugin.json', 'REFEREN
 const ADAPTERS = ['ai-sdk', 'langchain', 'openai-agents'];
 /** Runs in Node only, with the host's own code inside. */
 const NODE_ENTRIES = {
-  ...{ bulkhead: 'pack/bulkhead.ts', testing: 'pack/testing/testing.ts' },
+  bulkhead: 'pack/bulkhead.ts',
+  testing: 'pack/testing/testing.ts',
   // Started by the jail, which looks for it beside itself.
   'spawner-process': 'supervisor/jail/spawner-process.ts',
 };
@@ -25,8 +26,14 @@ const PORTABLE_ENTRIES = {
   ...Object.fromEntries(ADAPTERS.map((name) => [`adapters/${name}`, `sdk/adapters/${name}.ts`])),
 };
 const common: BuildOptions = {
-  ...{ absWorkingDir: ROOT, bundle: true, format: 'esm', target: 'es2024', splitting: true },
-  ...{ chunkNames: 'chunks/[name]-[hash]', legalComments: 'linked', logLevel: 'warning' },
+  absWorkingDir: ROOT,
+  bundle: true,
+  format: 'esm',
+  target: 'es2024',
+  splitting: true,
+  chunkNames: 'chunks/[name]-[hash]',
+  legalComments: 'linked',
+  logLevel: 'warning',
 };
 
 /** Makes the folder of the package. @param folder is emptied first */
@@ -44,7 +51,12 @@ export async function buildPackage(folder: string): Promise<void> {
 
 async function buildForNode(dist: string): Promise<void> {
   await build({
-    ...{ ...common, outdir: dist, entryPoints: NODE_ENTRIES, platform: 'node', target: 'node22', minifySyntax: true },
+    ...common,
+    outdir: dist,
+    entryPoints: NODE_ENTRIES,
+    platform: 'node',
+    target: 'node22',
+    minifySyntax: true,
     // Chunks lie beside the entry, so that both find the child's program beside themselves.
     chunkNames: '[name]-[hash]',
     // The author's npm brings the binary for the author's machine.

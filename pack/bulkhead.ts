@@ -14,6 +14,12 @@ process.once('SIGINT', () => interrupted.abort());
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 
 process.exitCode = await runCommandLine(process.argv.slice(2), {
-  ...{ stdin: process.stdin, stdout: process.stdout, stderr: process.stderr, env: process.env, folder: process.cwd() },
-  ...{ localTools, signal: interrupted.signal, version: sdk.version },
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  folder: process.cwd(),
+  localTools,
+  signal: interrupted.signal,
+  version: sdk.version,
 });

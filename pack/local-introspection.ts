@@ -46,7 +46,9 @@ export function startIntrospector(directory: string): Introspector {
 
 async function start(directory: string): Promise<Child> {
   const jail = makeJail({
-    ...{ directory, program: await childProgram(), walls: { node: isPluginNode(), os: false } },
+    directory,
+    program: await childProgram(),
+    walls: { node: isPluginNode(), os: false },
     limiter: { kind: 'rlimit', group: () => null },
   });
   return startChild(jail, {

@@ -188,18 +188,33 @@ export function dashboard(): object {
     return [heading, ...shown];
   });
   return {
-    ...{ uid: 'bulkhead', title: 'Bulkhead', tags: ['bulkhead'], schemaVersion: 41, editable: true, refresh: '30s' },
-    ...{ time: { from: 'now-6h', to: 'now' }, timezone: 'browser', panels },
+    uid: 'bulkhead',
+    title: 'Bulkhead',
+    tags: ['bulkhead'],
+    schemaVersion: 41,
+    editable: true,
+    refresh: '30s',
+    time: { from: 'now-6h', to: 'now' },
+    timezone: 'browser',
+    panels,
   };
 }
 
 function panelOf({ title, what, unit, queries, kind = 'timeseries' }: Panel, id: number, gridPos: object): object {
   const datasource = { type: 'prometheus', uid: 'prometheus' };
   return {
-    ...{ id, type: kind, title, description: what, gridPos, datasource },
+    id,
+    type: kind,
+    title,
+    description: what,
+    gridPos,
+    datasource,
     fieldConfig: { defaults: { unit, min: 0 }, overrides: [] },
     targets: queries.map(([legendFormat, expr], index) => ({
-      ...{ refId: String.fromCharCode(65 + index), datasource, expr, legendFormat },
+      refId: String.fromCharCode(65 + index),
+      datasource,
+      expr,
+      legendFormat,
     })),
   };
 }

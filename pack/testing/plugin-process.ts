@@ -49,8 +49,12 @@ export class PluginProcess {
     const { built, host, settings } = options;
     try {
       await started.#child.load({
-        ...{ bundle: built.bundle.text, sourceName: started.#source.name, members: host.members, settings },
-        ...{ secretNames: Object.keys(built.manifest.secrets), expected: built.registrations as Registrations },
+        bundle: built.bundle.text,
+        sourceName: started.#source.name,
+        members: host.members,
+        settings,
+        secretNames: Object.keys(built.manifest.secrets),
+        expected: built.registrations as Registrations,
       });
       return started;
     } catch (error) {

@@ -140,8 +140,14 @@ export class RunningPlugin implements OpenPlugin {
     this.#require('events', name, `events.${name}`);
     const row: EventRow = events[name];
     const envelope = {
-      ...{ id, type: name, occurredAt: new Date().toISOString(), attempt },
-      ...{ installationId: 'installation-1', pluginId: 'plugin-1', versionId: 'version-1', semVer: '1.0.0' },
+      id,
+      type: name,
+      occurredAt: new Date().toISOString(),
+      attempt,
+      installationId: 'installation-1',
+      pluginId: 'plugin-1',
+      versionId: 'version-1',
+      semVer: '1.0.0',
       data: filled(`events.${name}`, row.data, row.example, data as Fields),
     };
     const answer = await this.#process.call({ kind: 'event', name }, row.budgetMs, envelope);
@@ -257,7 +263,14 @@ function vendorRequest(request: VendorRequest): Fields {
   const { method = 'POST', headers = {}, body = '', query = '' } = request;
   const { channelId = 'channel-1', routingId = 'routing-1', deliveryId = randomUUID(), attempt = 1 } = request;
   return requestOf({
-    ...{ id: deliveryId, attempt, channelId, routingId, receivedAt: new Date(), method, query },
-    ...{ headers: Object.entries(headers), body: typeof body === 'string' ? Buffer.from(body) : body },
+    id: deliveryId,
+    attempt,
+    channelId,
+    routingId,
+    receivedAt: new Date(),
+    method,
+    query,
+    headers: Object.entries(headers),
+    body: typeof body === 'string' ? Buffer.from(body) : body,
   });
 }

@@ -21,7 +21,7 @@ export const openPlugin: typeof Declared = async (folder: string, options: Plugi
     const built = await buildIn(borrowed, files, slug);
     const settings = settingsOf(built.manifest, options);
     const host = new ScriptedHost(grantsOf(built.manifest, options), options.host ?? {}, options.secrets ?? {});
-    return await RunningPlugin.start({ ...{ slug, files, built, settings, host, options }, ...borrowed });
+    return await RunningPlugin.start({ slug, files, built, settings, host, options, ...borrowed });
   } catch (error) {
     await borrowed.release();
     throw error instanceof Problem ? new Error(`${basename(resolve(folder))}: ${faultsOf(error)}`) : error;
