@@ -2,7 +2,9 @@
  * Claims and finishes deliveries. A channel queue is one direction of one channel. Only its oldest pending delivery (the
  * head) is attempted; the next one follows when the head is delivered or dead.
  */
+
 import type { ClientBase, Pool } from 'pg';
+import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { isLeaseHeldSql } from '../jobs/leases.ts';
 
@@ -122,7 +124,7 @@ export async function releaseHeldDeliveries(pool: Pool, installationId: string |
   const released = await pool.query<{ channelId: string }>(
     `UPDATE deliveries d SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
        JOIN versions v ON v.id = i.current_version_id
-      WHERE i.id = d.installation_id AND p.blocked_reason IS NULL AND i.status IN ('ready', 'failed')
+      WHERE i.id = d.installation_id AND ${MAY_RUN_SQL}
         AND (v.registrations -> 'channel' ->> CASE d.direction WHEN 'in' THEN 'receive' ELSE 'send' END)::boolean
         AND d.state = 'pending' AND d.next_attempt_at = 'infinity' AND ($1::text IS NULL OR d.installation_id = $1)
       RETURNING d.channel_id AS "channelId"`,

@@ -68,10 +68,6 @@ export async function loadAccountPlugins(pool: ClientBase | Pool, accountId: str
   return found.rows.map(toInstalledPlugin);
 }
 
-/** A `failed` installation may run: the supervisor decides when to retry it. */
-export const mayRun = ({ status }: Pick<InstalledPlugin, 'status'>): boolean =>
-  status === 'ready' || status === 'failed';
-
 /** Loads one installation in any status. Null: it is deleted or has no version. */
 export async function loadInstalledPlugin(
   pool: ClientBase | Pool,

@@ -1,7 +1,9 @@
 /** Deletes sessions together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import { events } from '../../sdk/contract/protocol.ts';
 import { DRAFT_SEM_VER } from '../installations/account-plugins.ts';
+import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
 import { type Transaction, takeNamedLock } from '../postgres/pool.ts';
@@ -53,7 +55,7 @@ async function findSubscribers(tx: Transaction, accountId: string): Promise<Subs
   const found = await tx.query<Subscriber>(
     `SELECT i.id AS "installationId", i.plugin_id AS "pluginId", v.id AS "versionId", v.semver AS "semVer"
        FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN versions v ON v.id = i.current_version_id
-      WHERE i.account_id = $1 AND i.status IN ('ready', 'failed') AND p.blocked_reason IS NULL
+      WHERE i.account_id = $1 AND ${MAY_RUN_SQL}
         AND v.registrations -> 'events' ? 'sessionDeleted'`,
     [accountId],
   );

@@ -1,6 +1,8 @@
 /** The plugins of accounts in memory, so that a hook call asks no database: loaded once an account, dropped at a notice. */
+
 import type { Pool } from 'pg';
-import { type InstalledPlugin, loadAccountPlugins, mayRun } from '../../db/installations/account-plugins.ts';
+import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
+import { isActive } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
 /** Accounts kept; the one used longest ago goes first. An account takes some kilobytes. */
@@ -81,8 +83,8 @@ export class AccountPluginsCache {
 
   #load(accountId: string): Promise<AccountPlugins> {
     const loading: Promise<AccountPlugins> = loadAccountPlugins(this.#pool, accountId).then((plugins) => {
-      const idle = plugins.filter((plugin) => !mayRun(plugin));
-      const accountPlugins = indexAccountPlugins(this.#onLoaded(accountId, plugins.filter(mayRun)), idle);
+      const idle = plugins.filter((plugin) => !isActive(plugin));
+      const accountPlugins = indexAccountPlugins(this.#onLoaded(accountId, plugins.filter(isActive)), idle);
       // A drop meanwhile made this reading stale: it serves who waited, and is not kept.
       if (this.#loading.get(accountId) === loading) this.#keep(accountId, accountPlugins);
       return accountPlugins;

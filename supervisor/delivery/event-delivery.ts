@@ -1,4 +1,5 @@
 /** One attempt at one event: claimed by its row, delivered to the child, judged, written down. */
+
 import type { Pool } from 'pg';
 import {
   DRAFT_SEM_VER,
@@ -15,6 +16,7 @@ import {
   postponeEvent,
   releaseHeldEvents,
 } from '../../db/installations/events.ts';
+import { isActive } from '../../db/installations/run-rule.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { events } from '../../sdk/contract/protocol.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
@@ -78,7 +80,7 @@ function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null
 }
 
 const holdReason = ({ status }: InstalledPlugin): string | null =>
-  status === 'paused' || status === 'needs_configuration' ? `the installation is not ready: ${status}` : null;
+  isActive({ status }) || status === 'uninstalling' ? null : `the installation is not ready: ${status}`;
 
 async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: string): Promise<void> {
   await holdEvent(pool, event.id, why);

@@ -1,4 +1,5 @@
 /** A vendor's check of its address, answered by the plugin while the vendor waits. One that fails is queued as usual. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import {
   answerHandshake,
@@ -7,6 +8,7 @@ import {
   type HandshakeReply,
 } from '../../db/channels/handshakes.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { mayRun } from '../../db/installations/run-rule.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -29,8 +31,7 @@ export async function answerAsked({ services, lease }: HandshakeDeps, id: string
   await answerHandshake(services.pool, id, reply);
 }
 
-const mayAnswer = ({ status, blockedReason, registrations }: InstalledPlugin): boolean =>
-  blockedReason === null && (status === 'ready' || status === 'failed') && registrations.channel.handshake;
+const mayAnswer = (plugin: InstalledPlugin): boolean => mayRun(plugin) && plugin.registrations.channel.handshake;
 
 async function ask(
   services: HandshakeDeps['services'],

@@ -1,4 +1,5 @@
 /** One attempt at the head of a channel queue: claimed by its row, handed to the plugin, judged, written down. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import {
   type ChannelQueue,
@@ -9,6 +10,7 @@ import {
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { isActive } from '../../db/installations/run-rule.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
@@ -82,7 +84,7 @@ function holdReason(
   { direction }: ChannelQueue,
 ): string | null {
   if (blockedReason !== null) return 'the plugin is blocked';
-  if (status !== 'ready' && status !== 'failed') return `the installation is not ready: ${status}`;
+  if (!isActive({ status })) return `the installation is not ready: ${status}`;
   const handler = direction === 'in' ? 'receive' : 'send';
   return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
 }

@@ -1,7 +1,9 @@
 /** What an author may do with a draft and with nothing else: it has to be theirs, and follow the draft. */
+
 import type { Pool } from 'pg';
-import { type InstalledPlugin, loadInstalledPlugin, mayRun } from '../../db/installations/account-plugins.ts';
+import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { findInstallation } from '../../db/installations/installations.ts';
+import { mayRun } from '../../db/installations/run-rule.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 
 /**
@@ -15,7 +17,6 @@ export async function requireOwnDraft(pool: Pool, accountId: string, installatio
   if (!plugin) throw new Problem('not_found', 'You have no installation with this id.');
   if (installation.versionPolicy !== 'Draft' || plugin.pluginOwnerId !== accountId)
     throw new Problem('not_a_draft', 'This is for your own draft only. Install it with the policy Draft.');
-  if (!mayRun(plugin) || plugin.blockedReason !== null)
-    throw new Problem('not_running', 'The installation does not run. Its status says why.');
+  if (!mayRun(plugin)) throw new Problem('not_running', 'The installation does not run. Its status says why.');
   return plugin;
 }
