@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import type { Listener } from '../../db/postgres/listener.ts';
-import type { RowTail } from '../../db/postgres/row-tail.ts';
+import type { RowEvent, RowTail } from '../../db/postgres/row-tail.ts';
 import { type LogFilter, type StoredLogLine, subscribeToLogs } from '../../db/records/logs.ts';
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
 import { LogTail } from './log-tail.ts';
@@ -61,12 +61,10 @@ const eventTail = (tail: LogTail): RowTail => ({
  *
  * @param sent the greatest so far
  */
-function asEvents(lines: readonly StoredLogLine[], sent: string): string {
+function asEvents(lines: readonly StoredLogLine[], sent: string): RowEvent[] {
   let greatest = sent;
-  const events = lines.map((line) => {
+  return lines.map((line) => {
     if (line.id > greatest) greatest = line.id;
-    // JSON text has no line break.
-    return `id: ${greatest}\nevent: line\ndata: ${JSON.stringify(line)}\n\n`;
+    return { id: greatest, type: 'line', data: line };
   });
-  return events.join('');
 }

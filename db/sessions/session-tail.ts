@@ -1,7 +1,7 @@
 /** Reads new messages of an account's sessions, each once, in the order in which their transactions began. */
 import type { Pool } from 'pg';
 import type { Listener, Subscription } from '../postgres/listener.ts';
-import type { RowTail } from '../postgres/row-tail.ts';
+import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
 import { MESSAGE, MESSAGES_ADDED, type MessageRow, type TranscriptMessage, toMessage } from './sessions.ts';
 
 /** Limits the memory of a slow reader: a message may be a megabyte. */
@@ -42,7 +42,7 @@ export async function openSessionTail(pool: Pool, accountId: string, after: stri
       const last = rows.at(-1);
       if (last) at = { tx: last.tx, row: last.position };
       const more = rows.length === BATCH;
-      return { events: rows.map(asEvent).join(''), more, soon: rows.length < found.length };
+      return { events: rows.map(asEvent), more, soon: rows.length < found.length };
     },
   };
 }
@@ -59,10 +59,8 @@ async function readAfter(pool: Pool, accountId: string, at: { tx: string; row: s
   return found.rows;
 }
 
-function asEvent(row: Row): string {
+function asEvent(row: Row): RowEvent {
   const message: TranscriptMessage = toMessage(row);
   const type = row.role === 'notice' ? 'notice' : 'message';
-  // JSON text contains no line break.
-  const data = JSON.stringify({ sessionId: row.sessionId, message });
-  return `id: ${row.tx}-${row.position}\nevent: ${type}\ndata: ${data}\n\n`;
+  return { id: `${row.tx}-${row.position}`, type, data: { sessionId: row.sessionId, message } };
 }

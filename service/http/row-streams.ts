@@ -1,8 +1,10 @@
 /** New rows as server-sent events: read from their table when it changed, sent as fast as the reader takes them. */
+
 import { Readable } from 'node:stream';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { Waker } from '../timing/waker.ts';
+import { eventText, HEARTBEAT_TEXT } from './event-text.ts';
 
 /** Keeps proxies from ending a quiet connection, and looks for rows whose notice was lost. Milliseconds. */
 const HEARTBEAT_MS = 15_000;
@@ -124,10 +126,10 @@ export class RowStreams {
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
     while (!waker.closed && Date.now() < endsAt) {
       const { events, more, soon } = await tail.read();
-      if (events !== '') yield events;
+      if (events.length > 0) yield events.map(eventText).join('');
       if (Date.now() >= beatAt) {
         if (!(await isThere())) return;
-        yield ': still here\n\n';
+        yield HEARTBEAT_TEXT;
         beatAt = Date.now() + heartbeatMs;
       }
       const wait = Math.max(1, Math.min(beatAt, endsAt) - Date.now());

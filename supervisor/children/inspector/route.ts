@@ -2,6 +2,7 @@
  * `POST /installations/{id}/inspector` opens the inspector of one's own draft for as long as the request lives: the answer
  * is a stream that names the address of the WebSocket, which needs no header because debuggers can send none.
  */
+
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PassThrough } from 'node:stream';
@@ -9,6 +10,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { WebSocketServer } from 'ws';
 import { z } from 'zod';
 import { callerOf } from '../../../service/http/authentication.ts';
+import { eventText, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
 import { idParams } from '../../../service/http/schemas.ts';
 import type { InspectionEvent } from './inspection.ts';
@@ -47,7 +49,7 @@ export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod
         };
         const inspection = await inspections.open(callerOf(request).id, request.params.id, tell);
         tell({ type: 'open', path: inspection.path });
-        const beat = setInterval(() => stream.write(':\n\n'), KEEP_ALIVE_MS).unref();
+        const beat = setInterval(() => stream.write(HEARTBEAT_TEXT), KEEP_ALIVE_MS).unref();
         stream.once('close', () => {
           clearInterval(beat);
           inspection.end('its request ended');
@@ -72,4 +74,4 @@ function serveSockets(server: Server, sockets: WebSocketServer, inspections: Ins
   });
 }
 
-const asText = ({ type, ...data }: InspectionEvent): string => `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+const asText = ({ type, ...data }: InspectionEvent): string => eventText({ type, data });

@@ -218,7 +218,7 @@ t.test('a quiet stream says that it lives, and ends with its installation, its t
   const stream = await quick.open({ ...unlimited(), isThere });
   let text = '';
   for await (const chunk of stream) text += chunk;
-  t.equal(text.match(/: still here/g)?.length, 2, 'it ended when the installation was gone');
+  t.equal(text.match(/: heartbeat/g)?.length, 2, 'it ended when the installation was gone');
   const short = new LogStreams(deps, { heartbeatMs: 60_000, lifetimeMs: 30 });
   for await (const _ of await short.open(unlimited())) t.pass();
   const long = new LogStreams(deps);
