@@ -60,7 +60,10 @@ const metrics = createMetrics({
   pool,
   rollups: new Rollups(pool, { flushMs: 3_600_000, onError: () => undefined }),
   gauges: {
-    ...{ children: () => ({}), memory: () => new Map(), logQueue: () => 0, auditQueue: () => 0 },
+    children: () => ({}),
+    memory: () => new Map(),
+    logQueue: () => 0,
+    auditQueue: () => 0,
     sandbox: () => ({ state: 'full', limiter: 'rlimit' }),
   },
 });
@@ -82,8 +85,16 @@ function peer(name: string): ChildProcess {
 /** What the chain hands over; made before the clock starts, as it is for a plain function. */
 const at = new Date();
 const context = {
-  ...{ systemPrompt: PROMPT, model: 'any', hook: HOOK, invocationId: 'i1', settings: {}, agent, session },
-  ...{ trigger: 'user', at: at.toISOString(), deadlineAt: new Date(at.getTime() + 3_000).toISOString() },
+  systemPrompt: PROMPT,
+  model: 'any',
+  hook: HOOK,
+  invocationId: 'i1',
+  settings: {},
+  agent,
+  session,
+  trigger: 'user',
+  at: at.toISOString(),
+  deadlineAt: new Date(at.getTime() + 3_000).toISOString(),
 };
 
 function echoed(peer: ChildProcess): Subject {

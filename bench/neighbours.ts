@@ -60,7 +60,11 @@ function call(ground: Ground, plugin: InstalledPlugin, budgetMs: number): Promis
   };
   const deadlineAt = at.getTime() + budgetMs;
   return ground.supervisor.fleet.invoke(plugin, {
-    ...{ target: { kind: 'hook', name: HOOK }, invocationId, context, session: null, deadlineAt },
+    target: { kind: 'hook', name: HOOK },
+    invocationId,
+    context,
+    session: null,
+    deadlineAt,
   });
 }
 

@@ -43,7 +43,9 @@ const MODELS_FILE = await startRecorder(cleanup, ledger, () => held);
 const channels: Channel[] = [];
 for (let index = 0; index < PLUGINS; index += 1) {
   const { installationId, accountId } = await storage.install({
-    ...{ slug: `plugin-${index}`, code: REPORTING, capabilities: CAPABILITIES },
+    slug: `plugin-${index}`,
+    code: REPORTING,
+    capabilities: CAPABILITIES,
   });
   const own = { installationId, accountId, name: 'c' };
   channels.push(await inTransaction(storage.pool, (tx) => insertChannel(tx, own)));
@@ -54,8 +56,16 @@ const accountId = rows[0]?.accountId ?? '';
 /** One delivery to each. @returns their ids */
 async function deliverAll(): Promise<string[]> {
   const group = channels.map(({ id: channelId, installationId, routingId }, place) => ({
-    ...{ id: randomUUIDv7(), channelId, installationId, accountId, routingId, receivedAt: Date.now() },
-    ...{ method: 'POST', query: '', headers: [], body: Buffer.from(`- ${place}`) },
+    id: randomUUIDv7(),
+    channelId,
+    installationId,
+    accountId,
+    routingId,
+    receivedAt: Date.now(),
+    method: 'POST',
+    query: '',
+    headers: [],
+    body: Buffer.from(`- ${place}`),
   }));
   await insertDeliveries(storage.pool, group);
   return group.map(({ id }) => id);

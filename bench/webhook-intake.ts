@@ -82,7 +82,9 @@ const onError = (error: Error): void => {
   if (!isOver) console.error(error.message);
 };
 const database = openPool(withDatabase(server.url, TEMPLATE), {
-  ...{ name: 'bulkhead-bench', connections: CONNECTIONS, onError },
+  name: 'bulkhead-bench',
+  connections: CONNECTIONS,
+  onError,
 });
 const { pool } = database;
 const account = await findOrCreateAccount(pool, 'ann');
@@ -92,15 +94,21 @@ const channel = await inTransaction(pool, (tx) =>
 );
 const listener = await openListener(pool, onError);
 const webhooks = await openWebhooks({
-  ...{ pool, listener, onError, metrics: { webhookAnswered: () => undefined } },
+  pool,
+  listener,
+  onError,
+  metrics: { webhookAnswered: () => undefined },
   config: { DATA_DIR: directory, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
 });
 const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
 await once(http, 'listening');
 const vendors = fork(VENDORS);
 const aim = {
-  ...{ port: (http.address() as AddressInfo).port, path: `/webhook/plugin/${channel.routingId}`, seconds },
-  ...{ connections: 64, bodyBytes: BODY.byteLength },
+  port: (http.address() as AddressInfo).port,
+  path: `/webhook/plugin/${channel.routingId}`,
+  seconds,
+  connections: 64,
+  bodyBytes: BODY.byteLength,
 };
 
 await load(vendors, { ...aim, rate: null, seconds: 1 });

@@ -41,7 +41,10 @@ const { pool } = fixture;
 const onError = (error: Error): void => console.error(error.message);
 const listener = await openListener(pool, onError);
 const webhooks = await openWebhooks({
-  ...{ pool, listener, onError, metrics: { webhookAnswered: () => undefined } },
+  pool,
+  listener,
+  onError,
+  metrics: { webhookAnswered: () => undefined },
   config: { DATA_DIR: fixture.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
 });
 const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
