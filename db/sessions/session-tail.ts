@@ -23,20 +23,23 @@ type Row = MessageRow & { readonly sessionId: string; readonly tx: string; reado
 
 /** @param after the last message that the reader has; null: start with the next new message */
 export async function openSessionTail(pool: Pool, accountId: string, after: string | null): Promise<RowTail> {
-  const found = await pool.query<{ horizon: string; next: string }>(
-    'SELECT pg_snapshot_xmin(s)::text AS horizon, pg_snapshot_xmax(s)::text AS next FROM pg_current_snapshot() s',
+  const found = await pool.query<{ snapshot: string; horizon: string; next: string }>(
+    `SELECT s::text AS snapshot, pg_snapshot_xmin(s)::text AS horizon, pg_snapshot_xmax(s)::text AS next
+       FROM pg_current_snapshot() s`,
   );
-  const { horizon = '0', next = '0' } = found.rows[0] ?? {};
+  const { snapshot = '', horizon = '0', next = '0' } = found.rows[0] ?? {};
   const [, tx, row] = POSITION.exec(after ?? '') ?? [];
   // Ignore positions of another database (before a restore): their transaction ids are in the future.
   const isKnown = tx !== undefined && row !== undefined && BigInt(tx) <= BigInt(next);
   let at = isKnown ? { tx, row } : { tx: horizon, row: '0' };
+  // A transaction that is still open elsewhere on the server holds the horizon back, behind messages that are already there.
+  const known = isKnown ? null : snapshot;
   return {
     get position() {
       return `${at.tx}-${at.row}`;
     },
     async read() {
-      const found = await readAfter(pool, accountId, at);
+      const found = await readAfter(pool, accountId, at, known);
       // A row waits until no running transaction can still commit rows before it.
       const rows = found.filter(({ settled }) => settled);
       const last = rows.at(-1);
@@ -47,14 +50,21 @@ export async function openSessionTail(pool: Pool, accountId: string, after: stri
   };
 }
 
-async function readAfter(pool: Pool, accountId: string, at: { tx: string; row: string }): Promise<Row[]> {
+/** @param known the snapshot whose messages are left out; null: none */
+async function readAfter(
+  pool: Pool,
+  accountId: string,
+  at: { tx: string; row: string },
+  known: string | null,
+): Promise<Row[]> {
   const found = await pool.query<Row>(
     `SELECT ${MESSAGE}, session_id AS "sessionId", tx::text AS tx,
             session_messages.tx < pg_snapshot_xmin(pg_current_snapshot()) AS settled
        FROM session_messages
       WHERE account_id = $1 AND (session_messages.tx, session_messages.position) > ($2::xid8, $3::bigint)
+        AND ($5::pg_snapshot IS NULL OR NOT pg_visible_in_snapshot(session_messages.tx, $5::pg_snapshot))
       ORDER BY session_messages.tx, session_messages.position LIMIT $4`,
-    [accountId, at.tx, at.row, BATCH],
+    [accountId, at.tx, at.row, BATCH, known],
   );
   return found.rows;
 }

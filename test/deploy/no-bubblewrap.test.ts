@@ -15,8 +15,8 @@ t.setTimeout(120_000);
 const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
 const NOTICE = `${INSTALL}: until then only your own plugins run, those of other accounts do not.`;
 const REFUSAL = `Plugins of other accounts do not run without the sandbox. ${NOTICE}`;
-/** Processor time, in hundredths of a second, that no child takes to start. */
-const BUSY_TICKS = 40;
+/** Processor time, in hundredths of a second, that no child takes to start; a busy one gets little while others want the processor. */
+const BUSY_TICKS = 20;
 /** Where root's services look; a start in this checkout may have put it there. */
 const isFetched = process.getuid?.() === 0 && globSync(`${PROJECT_FOLDER}/*/bubblewrap`).length > 0;
 const noFetch =
