@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { answerIntrospection, type Introspection } from '../../db/jobs/introspections.ts';
 import { openIssuer } from '../../service/identity/tokens.ts';
-import { forkProcess, freePort } from '../fixtures/forked-process.ts';
+import { forkProcess } from '../fixtures/forked-process.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { openIssuer } from '../../service/identity/tokens.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
-import { freePort } from '../fixtures/forked-process.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 export interface ServiceProcesses extends TestDatabase {

@@ -1,11 +1,11 @@
 /** `npm start` as the process it is: on free ports, with a folder of its own, every process of it watched. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../fixtures/free-port.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, type Seen, stillRunning } from './process-tree.ts';
 
@@ -60,19 +60,14 @@ export interface Answer {
   readonly body: any;
 }
 
-/** As many free ports as there are settings; all are held until the last is found, so that none comes twice. */
+/** A free port for each of the four settings. */
 export async function freePorts(): Promise<Ports> {
-  const servers = Array.from({ length: 4 }, () => createServer().listen(0, '127.0.0.1'));
-  const found = await Promise.all(
-    servers.map(async (server) => {
-      await once(server, 'listening');
-      const address = server.address();
-      return String(typeof address === 'object' ? address?.port : address);
-    }),
-  );
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  const [PORT = '', SUPERVISOR_PORT = '', API_OPS_PORT = '', SUPERVISOR_OPS_PORT = ''] = found;
-  return { PORT, SUPERVISOR_PORT, API_OPS_PORT, SUPERVISOR_OPS_PORT };
+  return {
+    PORT: String(await freePort()),
+    SUPERVISOR_PORT: String(await freePort()),
+    API_OPS_PORT: String(await freePort()),
+    SUPERVISOR_OPS_PORT: String(await freePort()),
+  };
 }
 
 /** Starts it and waits until it is ready. It is stopped with the test. */

@@ -1,7 +1,8 @@
 /** The real supervisor process, so that it can be killed. */
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { forkProcess, freePort } from '../fixtures/forked-process.ts';
+import { forkProcess } from '../fixtures/forked-process.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import type { Teardown } from '../runner/harness.ts';
 import type { StorageFixture } from './supervisor-fixture.ts';
 
