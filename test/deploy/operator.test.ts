@@ -110,7 +110,7 @@ t.test('says what is wrong, as JSON where asked to', async (t) => {
     [['restart', 'nothing'], /no installation “nothing”/, 1],
     [['replay'], /ids, --installation or --all/, 2],
     [['replay', 'nothing'], /no finished delivery or event/, 1],
-    [['check-backup', '/nowhere/x'], /^There is no \/nowhere\/x/, 1],
+    [['check-backup', '/nowhere/x'], /^\/nowhere\/x does not exist/, 1],
   ];
   for (const [words, sentence, code] of wrong) {
     const failed = await operator(words, { DATABASE_URL }).catch((error: unknown) => error);

@@ -84,7 +84,7 @@ t.test('one that does not drain is ended by force', async (t) => {
 t.test('when its parent is killed it goes by itself', async (t) => {
   const script = `
     import { ServiceProcess } from ${JSON.stringify(new URL('../../deploy/service-process.ts', import.meta.url).href)};
-    const env = { ...bareEnvironment, BEHAVIOUR: 'serves' };
+    const env = { ...${JSON.stringify(bareEnvironment)}, BEHAVIOUR: 'serves' };
     const onLine = (line) => console.log(line);
     await new ServiceProcess({ name: 'API', main: ${JSON.stringify(MAIN)}, env, onLine, onNotice() {} }).start();`;
   const parent: ChildProcess = spawn(process.execPath, ['--input-type=module', '-e', script], {
