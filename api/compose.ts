@@ -10,6 +10,7 @@ import { openPool } from '../db/postgres/pool.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
+import { buildOperations } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
@@ -21,7 +22,6 @@ import { startBundler } from './package/bundler.ts';
 import { startBlobSweeper } from './plugins/blob-sweeper.ts';
 import { watchIssuer } from './site/issuer-reach.ts';
 import { createMetrics } from './telemetry/metrics.ts';
-import { buildOperations } from './telemetry/operations.ts';
 
 /** Leftovers of killed processes are at least this old; a live upload is not. Milliseconds. */
 const STAGING_MAX_AGE_MS = 60 * 60_000;

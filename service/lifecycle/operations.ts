@@ -1,0 +1,36 @@
+/** The operators' port of a process: `/healthz`, `/readyz` and `/metrics`. Not for the public. */
+import fastify, { type FastifyInstance } from 'fastify';
+import type { Pool } from 'pg';
+import type { Registry } from 'prom-client';
+import { RELEASE } from '../settings/release.ts';
+import { type Checks, checkDatabase, readinessOf } from './readiness.ts';
+
+export interface OperationsDeps {
+  readonly pool: Pool;
+  readonly metrics: { readonly registry: Registry };
+  /** Whether the process drains: it answers what it has and wants no new work. */
+  isStopping(): boolean;
+  /** What `/healthz` reports beside the version. */
+  readonly health?: object;
+  /** What must work beside the database. */
+  runChecks?(): Promise<Checks>;
+}
+
+/** Builds the server; the caller listens and closes. */
+export function buildOperations(deps: OperationsDeps): FastifyInstance {
+  const { pool, metrics, health } = deps;
+  const app = fastify({ forceCloseConnections: true });
+  app.get('/healthz', async () => ({ status: 'ok', version: RELEASE, ...health }));
+  app.get('/readyz', async (_request, reply) => {
+    const { code, body } = readinessOf({
+      process: deps.isStopping() ? 'stopping' : null,
+      ...(await deps.runChecks?.()),
+      ...(await checkDatabase(pool)),
+    });
+    return reply.code(code).send(body);
+  });
+  app.get('/metrics', async (_request, reply) =>
+    reply.type(metrics.registry.contentType).send(await metrics.registry.metrics()),
+  );
+  return app;
+}
