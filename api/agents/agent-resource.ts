@@ -1,7 +1,7 @@
 /** Agents as the interface shows them. */
 
 import { z } from 'zod';
-import type { OwnedAgent } from '../../db/accounts/agent-owners.ts';
+import type { OwnedAgent } from '../../db/accounts/agents.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 
 export const agentResource = z

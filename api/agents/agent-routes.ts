@@ -2,8 +2,7 @@
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { findOwnedAgent, pageAgents } from '../../db/accounts/agent-owners.ts';
-import { deleteAgent } from '../../db/accounts/agents.ts';
+import { deleteAgent, findOwnedAgent, pageAgents } from '../../db/accounts/agents.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';

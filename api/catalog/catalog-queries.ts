@@ -17,7 +17,7 @@ import type { CatalogDetail, CatalogFacts } from './catalog-resource.ts';
 /** Who wants an older one pins it by its id. */
 const VERSIONS_SHOWN = 100;
 
-export interface CatalogRow {
+interface CatalogRow {
   readonly plugin: Plugin;
   readonly facts: CatalogFacts;
 }

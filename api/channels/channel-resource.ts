@@ -17,7 +17,7 @@ export const channelResource = z
   })
   .meta({ id: 'Channel', description: 'A connected vendor inbox of an installation.' });
 
-export interface ShownChannel {
+interface ShownChannel {
   readonly id: string;
   readonly name: string;
   readonly routingId: string;
@@ -31,7 +31,7 @@ export function showChannel(channel: ShownChannel, webhookUrl: string): z.output
 }
 
 const direction = z.enum(['in', 'out']);
-export const deliveryState = z.enum(['pending', 'delivered', 'dead']);
+const deliveryState = z.enum(['pending', 'delivered', 'dead']);
 const deliveryFields = {
   id: z.string(),
   channelId: z.string(),
@@ -94,7 +94,7 @@ export const replayed = z
   .strictObject({ replayed: z.number().describe('How many were made pending again.') })
   .meta({ id: 'Replayed', description: 'What a replay of many did.' });
 
-export const eventState = z.enum(['pending', 'delivered', 'skipped', 'dead']);
+const eventState = z.enum(['pending', 'delivered', 'skipped', 'dead']);
 export const eventResource = z
   .strictObject({
     id: z.string(),

@@ -6,17 +6,9 @@ import { pageDeliveries } from '../../db/channels/delivery-history.ts';
 import { pageEvents } from '../../db/installations/event-history.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { idParams, noContent, page } from '../../service/http/schemas.ts';
-import { requireInstallation } from '../installations/installation-lifecycle.ts';
+import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
-import {
-  connectChannel,
-  disconnectChannel,
-  replaceChannelAddress,
-  replayDelivery,
-  replayInstallationEvent,
-  replayManyDeliveries,
-  requireDelivery,
-} from './channel-connections.ts';
+import { connectChannel, disconnectChannel, replaceChannelAddress } from './channel-connections.ts';
 import {
   channelParams,
   deliveryParams,
@@ -37,6 +29,7 @@ import {
   showDeliveryDetail,
   showEvent,
 } from './channel-resource.ts';
+import { replayDelivery, replayInstallationEvent, replayManyDeliveries, requireDelivery } from './replays.ts';
 
 const group = 'Channels';
 const shapes = {

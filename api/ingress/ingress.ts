@@ -21,7 +21,7 @@ const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
 const RETRY_AFTER_S = 5;
 
-export interface IngressDeps {
+interface IngressDeps {
   readonly addresses: Pick<Addresses, 'find'>;
   /** Limits the requests of each routing id. */
   readonly rateLimits: TokenBuckets;

@@ -31,7 +31,7 @@ interface Waiting {
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
-export interface IntakeOptions {
+interface IntakeOptions {
   readonly pool: Pool;
   readonly spool: Spool;
   onError(error: Error): void;

@@ -7,7 +7,7 @@ import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 /** Bytes of a body at most: contract §7. */
 export const BODY_MAX_BYTES = 5 * MIB;
 /** A vendor sends 5 MiB well within it; one that drips bytes holds a connection no longer. Milliseconds. */
-export const BODY_WITHIN_MS = 30 * SECOND;
+const BODY_WITHIN_MS = 30 * SECOND;
 
 /** About the connection, not about the message: RFC 9110 §7.6.1. Those that `connection` names belong to them. */
 const HOP_BY_HOP = new Set([

@@ -1,6 +1,11 @@
 /** Whether settings and secrets fit what a version's manifest asks for. Pure. */
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
-import { type Manifest, SECRET_MAX_CHARS, SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
+import {
+  findMissingConfiguration,
+  type Manifest,
+  SECRET_MAX_CHARS,
+  SETTING_MAX_CHARS,
+} from '../../sdk/contract/manifest.ts';
 
 /** Null forgets a value: a setting is its default again, a secret is gone. */
 export interface ConfigurationInput {
@@ -61,3 +66,20 @@ function secretFault(manifest: Manifest, name: string, value: string | null): st
 
 const known = (names: readonly string[]): string =>
   names.length === 0 ? '; the plugin has none' : `; there are ${names.join(', ')}`;
+
+type Status = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
+
+/**
+ * The status after a change of version or configuration. A pause stays; a failed one gets another chance, since what
+ * failed has changed.
+ */
+export function resolveStatus(
+  before: Status,
+  manifest: Manifest,
+  { settings, secretNames }: Stored,
+): { status: Status; statusReason: string | null } {
+  if (before === 'paused' || before === 'uninstalling') return { status: before, statusReason: null };
+  const missing = findMissingConfiguration(manifest, settings, secretNames);
+  if (missing.length === 0) return { status: 'ready', statusReason: null };
+  return { status: 'needs_configuration', statusReason: `Set ${missing.join(', ')} before it can run.` };
+}

@@ -1,19 +1,16 @@
 /** Installing, configuring and uninstalling a plugin for an account. */
 import type { ClientBase } from 'pg';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
-import { findVersion, listVersions, type Version } from '../../db/catalog/versions.ts';
+import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
 import { deleteSecret, listSecretNames, saveSecret } from '../../db/files/secrets.ts';
 import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
 import { recordEvent } from '../../db/installations/events.ts';
 import {
   changeInstallation,
-  findAnyInstallation,
-  findInstallation,
   type Installation,
   insertInstallation,
   lockAccountInstallations,
-  lockInstallation,
   type VersionPolicy,
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
@@ -24,10 +21,11 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
-import { resolveStatus } from './capability-diff.ts';
-import { type ConfigurationInput, checkConfiguration, mergeSettings } from './configuration.ts';
+import { type ConfigurationInput, checkConfiguration, mergeSettings, resolveStatus } from './configuration.ts';
+import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
+import { chooseVersion } from './version-choice.ts';
 
-export interface InstallRequest {
+interface InstallRequest {
   readonly slug: string;
   readonly versionPolicy: VersionPolicy;
   readonly pinnedVersionId?: string | undefined;
@@ -79,39 +77,6 @@ async function requireConsent(tx: ClientBase, plugin: Plugin, version: Version, 
     'not_pending',
     `${version.semVer ?? 'The draft'} asks for more than ${shown.semVer ?? 'the draft'}, which you consented to: ${more.join(', ')}. Look at it again, then install it with versionId ${version.id}.`,
   );
-}
-
-/** The version a policy stands for. @throws Problem: there is none, or not for this caller */
-export async function chooseVersion(
-  tx: ClientBase,
-  plugin: Plugin,
-  caller: Caller,
-  policy: VersionPolicy,
-  pinnedVersionId: string | null | undefined,
-): Promise<Version> {
-  if (policy === 'Draft') {
-    if (plugin.ownerId !== caller.id) {
-      throw new Problem('draft_owner_only', 'The policy Draft is for plugins of your own.');
-    }
-    const draft = (await listVersions(tx, plugin.id)).find((version) => version.status === 'draft');
-    if (!draft) throw new Problem('no_draft', `“${plugin.slug}” has no draft yet; save one first.`);
-    return draft;
-  }
-  if (policy === 'Pinned') return choosePinned(tx, plugin, pinnedVersionId);
-  const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
-  if (!latest) throw new Problem('no_published_version', `“${plugin.slug}” has no published version to follow.`);
-  return latest;
-}
-
-async function choosePinned(tx: ClientBase, plugin: Plugin, versionId: string | null | undefined): Promise<Version> {
-  const refuse = (message: string) =>
-    new Problem('invalid_pin', message, { errors: [{ field: 'pinnedVersionId', message }] });
-  if (!versionId) throw refuse('The policy Pinned needs pinnedVersionId, the id of a published version.');
-  const version = await findVersion(tx, versionId);
-  if (version?.pluginId !== plugin.id) throw refuse(`pinnedVersionId is no version of “${plugin.slug}”.`);
-  if (version.status === 'draft') throw refuse('A draft cannot be pinned; publish it, or use the policy Draft.');
-  if (version.status === 'yanked') throw refuse(`Version ${version.semVer} was yanked and cannot be pinned.`);
-  return version;
 }
 
 async function addInstallation(
@@ -216,50 +181,5 @@ export async function rerunSetup(services: Services, caller: Caller, installatio
   );
 }
 
-/** Runs a change with the installation's row locked and tells supervisors with its commit. */
-export async function changeLockedInstallation<T>(
-  services: Services,
-  caller: Caller,
-  installationId: string,
-  change: (tx: ClientBase, installation: Installation) => Promise<T>,
-): Promise<T> {
-  return inTransaction(services.pool, async (tx) => {
-    const installation = await lockInstallation(tx, caller.id, installationId);
-    if (!installation) throw unknownInstallation();
-    const result = await change(tx, installation);
-    await notifyInstallationChanged(tx, installationId);
-    return result;
-  });
-}
-
-/**
- * The caller's installation.
- *
- * @param access `read`: an operator's request may read everybody's
- * @throws Problem `not_found`, for another account's too
- */
-export async function requireInstallation(
-  services: Pick<Services, 'pool'>,
-  caller: Caller,
-  id: string,
-  access: 'read' | 'change' = 'change',
-): Promise<Installation> {
-  const find = access === 'read' ? findReadableInstallation : findOwn;
-  const installation = await find(services, caller, id);
-  if (!installation) throw unknownInstallation();
-  return installation;
-}
-
-/** An installation that the caller may read: its own, or anybody's for an operator. */
-export function findReadableInstallation(
-  services: Pick<Services, 'pool'>,
-  caller: Caller,
-  id: string,
-): Promise<Installation | null> {
-  return caller.operator ? findAnyInstallation(services.pool, id) : findOwn(services, caller, id);
-}
-
-const findOwn = ({ pool }: Pick<Services, 'pool'>, caller: Caller, id: string) => findInstallation(pool, caller.id, id);
-const unknownInstallation = () => new Problem('not_found', 'You have no such installation.');
 const overQuota = (quota: number) =>
   new Problem('rate_limited', `Your account has ${quota} installations, the most it may have. Uninstall one first.`);

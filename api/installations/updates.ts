@@ -14,11 +14,12 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { Services } from '../services.ts';
-import { resolveStatus } from './capability-diff.ts';
-import { changeLockedInstallation, chooseVersion, requireInstallation } from './installation-lifecycle.ts';
+import { resolveStatus } from './configuration.ts';
+import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
+import { chooseVersion } from './version-choice.ts';
 import { offerVersion, switchVersion } from './version-rollout.ts';
 
-export interface PolicyChange {
+interface PolicyChange {
   readonly versionPolicy?: VersionPolicy | undefined;
   readonly pinnedVersionId?: string | undefined;
   readonly hookOrder?: number | undefined;

@@ -11,7 +11,8 @@ import {
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
-import { isCovered, resolveStatus } from './capability-diff.ts';
+import { isCovered } from './capability-diff.ts';
+import { resolveStatus } from './configuration.ts';
 
 /**
  * Brings every installation on policy Latest to the plugin's latest version: the covered ones move, the others keep what

@@ -6,7 +6,7 @@ import { pageLogs } from '../../db/records/logs.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { page } from '../../service/http/schemas.ts';
-import { findReadableInstallation, requireInstallation } from '../installations/installation-lifecycle.ts';
+import { findReadableInstallation, requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
 import { logQuery, logStreamHeaders, logStreamQuery } from './log-input.ts';
 import { logLineResource } from './log-line-resource.ts';

@@ -10,7 +10,7 @@ import { LogTail } from './log-tail.ts';
 /** Lines read at once: what a reader that is slow costs in memory. */
 const LINES_AT_ONCE = 100;
 
-export interface LogStreamRequest {
+interface LogStreamRequest {
   readonly accountId: string;
   readonly filter: LogFilter;
   /** The last line the reader has; null: only what is written from now on. */

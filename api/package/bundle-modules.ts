@@ -16,7 +16,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { type ForbiddenPlace, findForbidden } from './forbidden-syntax.ts';
 
 /** All code of a package together: above it a build takes seconds and the bundle could not be loaded anyway. Bytes. */
-export const SOURCE_MAX_BYTES = 8 * MIB;
+const SOURCE_MAX_BYTES = 8 * MIB;
 
 const LOADERS: Readonly<Record<string, Loader>> = { '.ts': 'ts', '.js': 'js', '.json': 'json' };
 /** What is tried, in order, for an import without an extension. */

@@ -32,7 +32,7 @@ export interface Bundler {
   load(): { readonly busy: number; readonly waiting: number };
   close(): Promise<void>;
 }
-export interface BundlerOptions {
+interface BundlerOptions {
   readonly threads?: number;
   /** Builds that may wait; 0: none, a busy bundler refuses at once. */
   readonly queue?: number;

@@ -7,13 +7,13 @@ import { KIB } from '../../sdk/contract/limits.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 
 /** Checked before parsing: YAML's cost grows faster than its length. Bytes. */
-export const FRONTMATTER_MAX_BYTES = 16 * KIB;
+const FRONTMATTER_MAX_BYTES = 16 * KIB;
 /** Deeper than any frontmatter that says something; keeps recursion off the stack's end. */
 const NESTING_MAX = 32;
 /** A misspelt field is offered its neighbour up to this many edits away. */
 const NEAR = 3;
 
-export interface MarkdownFile {
+interface MarkdownFile {
   readonly path: string;
   readonly text: string;
 }

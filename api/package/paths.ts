@@ -1,10 +1,10 @@
 /** Which paths a package may hold, and which of them are left out. Pure. */
 
 /** Deeper trees break tools on some systems, and no package needs them. Segments. */
-export const PATH_MAX_DEPTH = 16;
+const PATH_MAX_DEPTH = 16;
 /** What common file systems allow for one name. UTF-8 bytes. */
-export const SEGMENT_MAX_BYTES = 255;
-export const PATH_MAX_BYTES = 1024;
+const SEGMENT_MAX_BYTES = 255;
+const PATH_MAX_BYTES = 1024;
 
 const CONTROL = /\p{Cc}/u;
 const DRIVE = /^[A-Za-z]:/;
@@ -50,7 +50,7 @@ export function isSystemFile(path: string): boolean {
 }
 
 /** What two paths share when a file system that folds case or normalises would take them for one. */
-export const foldPath = (path: string): string => path.normalize('NFC').toLowerCase().normalize('NFC');
+const foldPath = (path: string): string => path.normalize('NFC').toLowerCase().normalize('NFC');
 
 /**
  * The first clash among paths: the same path twice (also by case or normalisation), or one path both file and folder.

@@ -17,7 +17,7 @@ interface Span {
 }
 
 /** Where in a bundle something stands. Lines count from 1, columns from 0, as in source maps. */
-export interface BundlePosition {
+interface BundlePosition {
   readonly line: number;
   readonly column: number;
   /** What stands there. */

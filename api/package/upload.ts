@@ -9,13 +9,13 @@ import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { SEM_VER_MAX_CHARS } from '../plugins/version-order.ts';
 
 /** The specification's. Bytes. */
-export const UPLOAD_MAX_BYTES = 256 * MIB;
+const UPLOAD_MAX_BYTES = 256 * MIB;
 /** Boundaries and headers around the two parts. Bytes. */
 const ENVELOPE_MAX_BYTES = 64 * KIB;
 /** Parts a client may send; more than the two that count are refused by name, a flood of them by this. */
 const PARTS_MAX = 10;
 
-export interface Upload {
+interface Upload {
   /** Path of the zip in the staging directory. */
   readonly path: string;
   readonly semVer: string;

@@ -14,9 +14,9 @@ import { findClash, findWrapperFolder, isSystemFile, validatePath } from './path
 import { endOf, validateZipEnd } from './zip-end-record.ts';
 
 /** All files of a package together, unpacked. Bytes. */
-export const UNPACKED_MAX_BYTES = 1024 * MIB;
+const UNPACKED_MAX_BYTES = 1024 * MIB;
 /** Deflate reaches 1032; honest packages stay far below. */
-export const RATIO_MAX = 200;
+const RATIO_MAX = 200;
 /** Below this a ratio says nothing: a short file of blanks packs well and harms nobody. Unpacked bytes. */
 const RATIO_FLOOR_BYTES = MIB;
 const METHODS: readonly number[] = [0, 8];

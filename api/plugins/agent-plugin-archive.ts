@@ -16,7 +16,7 @@ export interface Addresses {
   /** A session whose address goes into the archive. Null: the client starts `bulkhead mcp`, which opens one. */
   readonly sessionMcpUrl: string | null;
 }
-export interface Named {
+interface Named {
   readonly slug: string;
   readonly description: string;
   readonly author: string;

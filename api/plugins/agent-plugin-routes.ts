@@ -13,7 +13,7 @@ import { requireOwnedPlugin } from './plugin-access.ts';
 import { versionParams } from './plugin-input.ts';
 import { findVersionOrDraft } from './version-files.ts';
 
-export interface ServiceAddresses {
+interface ServiceAddresses {
   /** Without a slash at the end. */
   readonly publicUrl: string;
   readonly sessionApiUrl: string | null;

@@ -7,7 +7,7 @@ const EVERY_MS = 60 * 60_000;
 /** Deletes come in groups. Milliseconds. */
 const AFTER_DELETE_MS = 10_000;
 
-export interface BlobSweeper {
+interface BlobSweeper {
   /** Something was deleted: there may be something to remove soon. */
   request(): void;
   /** Sweeps now. @returns how many blobs were removed; null when another process is at it */
@@ -15,7 +15,7 @@ export interface BlobSweeper {
   /** Ends it after the sweep under way. */
   close(): Promise<void>;
 }
-export interface UpkeepDeps {
+interface UpkeepDeps {
   readonly pool: Pool;
   readonly blobs: Blobs;
   onError(error: Error): void;

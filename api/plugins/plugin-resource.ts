@@ -64,7 +64,7 @@ export const fileResource = z
     description: 'A file of a version. contentText is null where it is no text, or too long to be sent along.',
   });
 const draft = z.strictObject({ sourceSha256: z.string(), savedAt: timestamp, discovered });
-export const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
+const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
 export const savedDraft = draft
   .extend({ warnings: z.array(z.string()) })
   .meta({ id: 'SavedDraft', description: 'A draft that was just saved.' });

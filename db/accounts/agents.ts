@@ -4,7 +4,9 @@ import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { agentFields, agentRecord } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
+import type { PageQuery } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 import { deleteSessions, lockAccountSessions } from '../sessions/session-removal.ts';
 
@@ -165,3 +167,33 @@ async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): 
 
 /** Size in a JSON list, with the comma. */
 const sizeOf = (agent: AgentRecord): number => Buffer.byteLength(JSON.stringify(agent)) + 1;
+
+/** An agent as its user sees it. */
+export interface OwnedAgent extends AgentRecord {
+  /** The installation that created it and may change it; null: the account itself. */
+  readonly installationId: string | null;
+  readonly slug: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+const OWNED_SELECT = `SELECT a.id, a.name, a.instructions, a.model, a.made_by AS "installationId", p.slug,
+       a.created_at AS "createdAt", a.updated_at AS "updatedAt"
+  FROM agents a LEFT JOIN installations i ON i.id = a.made_by LEFT JOIN plugins p ON p.id = i.plugin_id`;
+
+/** Oldest first. */
+export async function pageAgents(pool: Pool, accountId: string, query: PageQuery): Promise<Page<OwnedAgent>> {
+  const found = await pool.query<OwnedAgent>(
+    `${OWNED_SELECT} WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id > $2) ORDER BY a.id LIMIT $3`,
+    [accountId, decodeCursor(query.cursor), query.limit + 1],
+  );
+  return toPage(found.rows, query.limit, (row) => row.id);
+}
+
+/** @param accountId the agent's account; null: any */
+export async function findOwnedAgent(pool: Pool, accountId: string | null, id: string): Promise<OwnedAgent | null> {
+  const found = await pool.query<OwnedAgent>(
+    `${OWNED_SELECT} WHERE a.id = $2 AND ($1::text IS NULL OR a.account_id = $1)`,
+    [accountId, id],
+  );
+  return found.rows[0] ?? null;
+}

@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 /** Retention of daily sums; totals are kept for ever. */
 export const USAGE_DAYS = 92;
 
-export interface UsageSum {
+interface UsageSum {
   /** Complete answers. */
   readonly answers: number;
   readonly inputTokens: number;

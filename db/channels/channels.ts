@@ -35,14 +35,6 @@ export async function insertChannel(
   return toChannel(made.rows[0] as Row);
 }
 
-/** The channels of installations, oldest first. */
-export async function listChannels(pool: ClientBase | Pool, installationIds: readonly string[]): Promise<Channel[]> {
-  const found = await pool.query<Row>(`SELECT ${COLUMNS} FROM channels WHERE installation_id = ANY ($1) ORDER BY id`, [
-    installationIds,
-  ]);
-  return found.rows.map(toChannel);
-}
-
 /** Gives a channel a new address; after the commit, the old one answers 410. Null: no such channel. */
 export async function replaceAddress(
   tx: ClientBase,

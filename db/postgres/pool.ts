@@ -18,7 +18,7 @@ export interface Database {
   close(): Promise<void>;
 }
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Shown in `pg_stat_activity`. */
   readonly name: string;
   /** Maximum. */

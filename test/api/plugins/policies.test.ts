@@ -1,6 +1,7 @@
 /** The pure rules: version numbers, Latest, and what an update may do without asking. */
 import t from 'tap';
-import { diffCapabilities, isCovered, resolveStatus } from '../../../api/installations/capability-diff.ts';
+import { diffCapabilities, isCovered } from '../../../api/installations/capability-diff.ts';
+import { resolveStatus } from '../../../api/installations/configuration.ts';
 import { findClash, findWrapperFolder, validatePath } from '../../../api/package/paths.ts';
 import {
   comparePrecedence,

@@ -2,13 +2,7 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import {
-  deleteChannel,
-  findAddress,
-  insertChannel,
-  listChannels,
-  replaceAddress,
-} from '../../../db/channels/channels.ts';
+import { deleteChannel, findAddress, insertChannel, replaceAddress } from '../../../db/channels/channels.ts';
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
@@ -56,7 +50,7 @@ t.test('an address lives as long as it is the channel’s', async (t) => {
   t.equal(await findAddress(pool, channel.routingId), 'retired');
   t.match(await findAddress(pool, replaced?.routingId ?? ''), { channelId: channel.id });
   t.equal(await inTransaction(pool, (tx) => replaceAddress(tx, 'other', channel.id)), null);
-  t.ok((await listChannels(pool, ['i'])).some(({ id }) => id === channel.id));
+  t.equal((await pool.query('SELECT 1 FROM channels WHERE id = $1', [channel.id])).rowCount, 1);
   t.equal(await inTransaction(pool, (tx) => deleteChannel(tx, 'other', channel.id)), false);
   t.match(await findAddress(pool, replaced?.routingId ?? ''), { channelId: channel.id });
   t.equal(await inTransaction(pool, (tx) => deleteChannel(tx, 'i', channel.id)), true);

@@ -1,0 +1,40 @@
+/** Chooses the version that an installation runs under its version policy. */
+import type { ClientBase } from 'pg';
+import type { Plugin } from '../../db/catalog/plugins.ts';
+import { findVersion, listVersions, type Version } from '../../db/catalog/versions.ts';
+import type { VersionPolicy } from '../../db/installations/installations.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+
+/** @throws Problem when the policy yields no version, or none that the caller may install */
+export async function chooseVersion(
+  tx: ClientBase,
+  plugin: Plugin,
+  caller: Caller,
+  policy: VersionPolicy,
+  pinnedVersionId: string | null | undefined,
+): Promise<Version> {
+  if (policy === 'Draft') {
+    if (plugin.ownerId !== caller.id) {
+      throw new Problem('draft_owner_only', 'The policy Draft is for plugins of your own.');
+    }
+    const draft = (await listVersions(tx, plugin.id)).find((version) => version.status === 'draft');
+    if (!draft) throw new Problem('no_draft', `“${plugin.slug}” has no draft yet; save one first.`);
+    return draft;
+  }
+  if (policy === 'Pinned') return choosePinned(tx, plugin, pinnedVersionId);
+  const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
+  if (!latest) throw new Problem('no_published_version', `“${plugin.slug}” has no published version to follow.`);
+  return latest;
+}
+
+async function choosePinned(tx: ClientBase, plugin: Plugin, versionId: string | null | undefined): Promise<Version> {
+  const invalidPin = (message: string) =>
+    new Problem('invalid_pin', message, { errors: [{ field: 'pinnedVersionId', message }] });
+  if (!versionId) throw invalidPin('The policy Pinned needs pinnedVersionId, the id of a published version.');
+  const version = await findVersion(tx, versionId);
+  if (version?.pluginId !== plugin.id) throw invalidPin(`pinnedVersionId is no version of “${plugin.slug}”.`);
+  if (version.status === 'draft') throw invalidPin('A draft cannot be pinned; publish it, or use the policy Draft.');
+  if (version.status === 'yanked') throw invalidPin(`Version ${version.semVer} was yanked and cannot be pinned.`);
+  return version;
+}
