@@ -8,10 +8,18 @@ const SETTINGS_MAX = 1000;
 
 export const versionPolicy = z.enum(['Latest', 'Pinned', 'Draft'], 'must be Latest, Pinned or Draft');
 
+const required = z
+  .boolean('must be true or false')
+  .describe(
+    'true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. ' +
+      'false: the operation goes ahead without the plugin.',
+  );
+
 export const newInstallation = z.object({
   slug: storedText(SLUG_MAX_CHARS),
   versionPolicy: versionPolicy.default('Latest'),
   pinnedVersionId: storedId.optional(),
+  required: required.default(false),
   versionId: storedId
     .optional()
     .describe(
@@ -24,6 +32,7 @@ export const installationChanges = z.object({
   versionPolicy: versionPolicy.optional(),
   pinnedVersionId: storedId.optional(),
   hookOrder: z.number().int('must be a whole number').min(-1_000_000).max(1_000_000).optional(),
+  required: required.optional(),
 });
 
 /** The manifest limits the length of values; this only refuses what cannot be stored. */

@@ -29,6 +29,7 @@ interface InstallRequest {
   readonly slug: string;
   readonly versionPolicy: VersionPolicy;
   readonly pinnedVersionId?: string | undefined;
+  readonly required: boolean;
   /** What the account was shown and consented to. */
   readonly versionId?: string | undefined;
 }
@@ -97,6 +98,7 @@ async function addInstallation(
     grantedCapabilities: version.capabilities,
     ...resolveStatus('ready', version.manifest, { settings: {}, secretNames: [] }),
     hookOrder,
+    required: request.required,
   });
   if (id === null) throw new Problem('already_installed', `You have “${plugin.slug}” installed already.`);
   await recordEvent(tx, queues, {

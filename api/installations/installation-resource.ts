@@ -43,6 +43,9 @@ export const installationResource = z
     }),
     channels: z.array(channelResource),
     hookOrder: z.number(),
+    required: z
+      .boolean()
+      .describe('Whether an operation stops when one of the plugin’s hooks did not run, failed or timed out.'),
     deprecationMessage: z.string().nullable(),
     createdAt: timestamp,
     updatedAt: timestamp,
@@ -79,6 +82,7 @@ export function showInstallation(row: Installation, webhookUrl: string): z.outpu
     },
     channels: row.channels.map((channel) => showChannel(channel, webhookUrl)),
     hookOrder: row.hookOrder,
+    required: row.required,
     deprecationMessage: row.deprecationMessage,
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),

@@ -27,7 +27,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
       {
         schema: {
           group: 'Installations',
-          summary: 'Changes policy, pin or hook order',
+          summary: 'Changes policy, pin, hook order or whether the plugin is required',
           problems: ['draft_owner_only', 'no_draft', 'no_published_version', 'invalid_pin'],
           params: idParams,
           body: installationChanges,

@@ -23,9 +23,10 @@ interface PolicyChange {
   readonly versionPolicy?: VersionPolicy | undefined;
   readonly pinnedVersionId?: string | undefined;
   readonly hookOrder?: number | undefined;
+  readonly required?: boolean | undefined;
 }
 
-/** Changes policy, pin or place in the hook chain. A version that asks for more waits for `acceptUpdate`. */
+/** Changes policy, pin, place in the hook chain, or whether the installation is required. A version that asks for more waits for `acceptUpdate`. */
 export async function changePolicy(
   services: Services,
   caller: Caller,
@@ -33,8 +34,9 @@ export async function changePolicy(
   change: PolicyChange,
 ): Promise<Installation> {
   await withPlugin(services, caller, installationId, async (tx, installation, plugin) => {
-    if (change.hookOrder !== undefined) {
-      await changeInstallation(tx, installation.id, { hookOrder: change.hookOrder });
+    const { hookOrder, required } = change;
+    if (hookOrder !== undefined || required !== undefined) {
+      await changeInstallation(tx, installation.id, { hookOrder, required });
     }
     const policy = change.versionPolicy ?? installation.versionPolicy;
     if (change.pinnedVersionId !== undefined && policy !== 'Pinned') {

@@ -1,6 +1,6 @@
 /** What a version's manifest asks its user for, and what its capabilities mean, as the interface shows them. */
 import { z } from 'zod';
-import { describeCapability } from '../../sdk/contract/capabilities.ts';
+import { canCancel, describeCapability } from '../../sdk/contract/capabilities.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 
 const secretField = z.strictObject({
@@ -19,6 +19,7 @@ export const reachRow = z.strictObject({
   capability: z.string(),
   sentence: z.string(),
   risk: z.enum(['low', 'medium', 'high']),
+  cancels: z.boolean().describe('Whether it is a hook that can cancel an operation.'),
 });
 
 /** @param manifest null: there is no version yet, so there is nothing to fill in */
@@ -45,6 +46,6 @@ export function showFields(manifest: Manifest | null): z.output<typeof configura
 export function showReach(capabilities: Iterable<string>): z.output<typeof reachRow>[] {
   return Array.from(capabilities, (capability) => {
     const { sentence, risk } = describeCapability(capability);
-    return { capability, sentence, risk };
+    return { capability, sentence, risk, cancels: canCancel(capability) };
   });
 }

@@ -259,7 +259,7 @@ export interface paths {
         delete: operations["deleteInstallationsById"];
         options?: never;
         head?: never;
-        /** Changes policy, pin or hook order */
+        /** Changes policy, pin, hook order or whether the plugin is required */
         patch: operations["patchInstallationsById"];
         trace?: never;
     };
@@ -993,6 +993,8 @@ export interface components {
                 sentence: string;
                 /** @enum {string} */
                 risk: "low" | "medium" | "high";
+                /** @description Whether it is a hook that can cancel an operation. */
+                cancels: boolean;
             }[];
             installed: boolean;
             installationId: string | null;
@@ -1027,6 +1029,8 @@ export interface components {
                 sentence: string;
                 /** @enum {string} */
                 risk: "low" | "medium" | "high";
+                /** @description Whether it is a hook that can cancel an operation. */
+                cancels: boolean;
             }[];
             installed: boolean;
             installationId: string | null;
@@ -1050,6 +1054,8 @@ export interface components {
                     sentence: string;
                     /** @enum {string} */
                     risk: "low" | "medium" | "high";
+                    /** @description Whether it is a hook that can cancel an operation. */
+                    cancels: boolean;
                 }[];
                 configuration: components["schemas"]["ConfigurationFields"];
             }[];
@@ -1101,6 +1107,8 @@ export interface components {
                 sentence: string;
                 /** @enum {string} */
                 risk: "low" | "medium" | "high";
+                /** @description Whether it is a hook that can cancel an operation. */
+                cancels: boolean;
             }[];
             /** @enum {string} */
             status: "ready" | "needs_configuration" | "paused" | "failed" | "uninstalling";
@@ -1117,6 +1125,8 @@ export interface components {
             };
             channels: components["schemas"]["Channel"][];
             hookOrder: number;
+            /** @description Whether an operation stops when one of the plugin’s hooks did not run, failed or timed out. */
+            required: boolean;
             deprecationMessage: string | null;
             /** Format: date-time */
             createdAt: string;
@@ -3489,6 +3499,11 @@ export interface operations {
                      */
                     versionPolicy?: "Latest" | "Pinned" | "Draft";
                     pinnedVersionId?: string;
+                    /**
+                     * @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation goes ahead without the plugin.
+                     * @default false
+                     */
+                    required?: boolean;
                     /** @description The version whose access was shown and consented to. Where the policy means another one by now, and that asks for more, the answer is 409 `not_pending` and nothing is installed. Absent: the consent is to what the policy means. */
                     versionId?: string;
                 };
@@ -3882,6 +3897,8 @@ export interface operations {
                     versionPolicy?: "Latest" | "Pinned" | "Draft";
                     pinnedVersionId?: string;
                     hookOrder?: number;
+                    /** @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation goes ahead without the plugin. */
+                    required?: boolean;
                 };
             };
         };

@@ -13,6 +13,7 @@ export interface InstalledPlugin {
   readonly pluginId: string;
   readonly pluginOwnerId: string;
   readonly slug: string;
+  readonly displayName: string;
   readonly versionId: string;
   readonly semVer: string;
   readonly bundleSha256: string;
@@ -24,6 +25,8 @@ export interface InstalledPlugin {
   readonly secretNames: readonly string[];
   readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
   readonly hookOrder: number;
+  /** Whether an operation stops when one of its hooks did not run. */
+  readonly required: boolean;
   /** Why an operator blocked the plugin; null: it is not blocked. */
   readonly blockedReason: string | null;
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
@@ -44,9 +47,10 @@ interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'registratio
 
 const SELECT = `
   SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
-         p.owner_id AS "pluginOwnerId", p.slug, v.id AS "versionId", v.semver AS "semVer",
+         p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
+         v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations, v.manifest,
-         v.discovered, i.granted_capabilities AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder",
+         v.discovered, i.granted_capabilities AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
          p.blocked_reason AS "blockedReason", i.updated_at AS "updatedAt",
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
          (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f

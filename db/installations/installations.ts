@@ -36,6 +36,7 @@ export interface Installation {
   readonly status: InstallationStatus;
   readonly statusReason: string | null;
   readonly hookOrder: number;
+  readonly required: boolean;
   readonly runtimeState: RuntimeState | null;
   readonly restarts: number | null;
   readonly lastExit: unknown;
@@ -56,7 +57,7 @@ const SELECT = `
          i.pending_version_id AS "pendingVersionId", n.semver AS "pendingSemVer",
          n.capabilities AS "pendingCapabilities", i.granted_capabilities AS "grantedCapabilities", i.settings,
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
-         i.status, i.status_reason AS "statusReason", i.hook_order AS "hookOrder", r.state AS "runtimeState",
+         i.status, i.status_reason AS "statusReason", i.hook_order AS "hookOrder", i.required, r.state AS "runtimeState",
          r.restarts, r.last_exit AS "lastExit", r.started_at AS "startedAt", r.rss_bytes::float8 AS "rssBytes", r.inspected,
          (SELECT coalesce(json_agg(json_build_object('id', h.id, 'name', h.name, 'routingId', h.routing_id,
                    'connectedAt', to_char(h.connected_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
@@ -148,6 +149,7 @@ interface NewInstallation {
   readonly status: InstallationStatus;
   readonly statusReason: string | null;
   readonly hookOrder: number;
+  readonly required: boolean;
 }
 
 /** Null: the account has installed this plugin already. */
@@ -155,8 +157,8 @@ export async function insertInstallation(tx: ClientBase, installation: NewInstal
   const id = randomUUIDv7();
   const inserted = await tx.query(
     `INSERT INTO installations (id, account_id, plugin_id, version_policy, pinned_version_id, current_version_id,
-       granted_capabilities, status, status_reason, hook_order)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+       granted_capabilities, status, status_reason, hook_order, required)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
      ON CONFLICT (account_id, plugin_id) WHERE status <> 'uninstalling' DO NOTHING`,
     [
       id,
@@ -169,6 +171,7 @@ export async function insertInstallation(tx: ClientBase, installation: NewInstal
       installation.status,
       installation.statusReason,
       installation.hookOrder,
+      installation.required,
     ],
   );
   return inserted.rowCount === 0 ? null : id;
@@ -184,7 +187,8 @@ interface InstallationChanges {
   readonly settings?: Readonly<Record<string, string>>;
   readonly status?: InstallationStatus;
   readonly statusReason?: string | null;
-  readonly hookOrder?: number;
+  readonly hookOrder?: number | undefined;
+  readonly required?: boolean | undefined;
 }
 const COLUMNS: Readonly<Record<keyof InstallationChanges, string>> = {
   versionPolicy: 'version_policy',
@@ -196,6 +200,7 @@ const COLUMNS: Readonly<Record<keyof InstallationChanges, string>> = {
   status: 'status',
   statusReason: 'status_reason',
   hookOrder: 'hook_order',
+  required: 'required',
 };
 
 /** Updates a row that the transaction has locked. A new `updatedAt` makes supervisors retry a failed installation. */

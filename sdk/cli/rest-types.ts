@@ -41,6 +41,7 @@ export interface Installation {
   readonly statusReason: string | null;
   readonly versionPolicy: 'Latest' | 'Pinned' | 'Draft';
   readonly currentSemVer: string | null;
+  readonly required: boolean;
   readonly grantedCapabilities: readonly string[];
   readonly secretNames: readonly string[];
   readonly pendingUpdate: {
@@ -55,6 +56,11 @@ export interface CatalogEntry {
   readonly displayName: string;
   readonly latest: { readonly versionId: string; readonly semVer: string } | null;
   readonly capabilities: readonly string[];
-  readonly reach: readonly { readonly capability: string; readonly sentence: string; readonly risk: string }[];
+  readonly reach: readonly {
+    readonly capability: string;
+    readonly sentence: string;
+    readonly risk: string;
+    readonly cancels: boolean;
+  }[];
   readonly installationId: string | null;
 }

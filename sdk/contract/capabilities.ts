@@ -50,6 +50,9 @@ export function describeCapability(capability: string): Reach & { capability: st
   return { ...reach, capability, sentence: reach.reach };
 }
 
+/** Whether the capability is a hook that can cancel its operation: a reason to require the plugin. */
+export const canCancel = (capability: string): boolean => getOwn(hooks, capability as HookName)?.cancellable ?? false;
+
 function findReach(capability: string): Reach {
   if (capability.startsWith(HTTP_PREFIX)) return fillIn(httpReach, 'host', capability.slice(HTTP_PREFIX.length));
   if (capability.startsWith('host.')) {

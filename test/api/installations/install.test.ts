@@ -48,6 +48,29 @@ t.test('an installation grants what the version asks for, and tells the plugin',
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
 });
 
+t.test('an installation is required from the start or by a later change, and supervisors load it so', async (t) => {
+  const guard = await published({ ...MINIMAL, 'index.ts': 'middleware.inboundMessage = (ctx) => ctx.cancel("no");' });
+  const { body: entry } = await ann.get(`/marketplace/${guard.slug}`);
+  t.match(entry.reach, [{ capability: 'middleware.inboundMessage', cancels: true }]);
+  const { body: made } = await ann.post('/installations', { slug: guard.slug, required: true });
+  const path = `/installations/${made.id}`;
+  t.equal(made.required, true);
+  t.equal((await ann.get(path)).body.required, true);
+  t.match(await loadInstalledPlugin(api.pool, made.id), { required: true, displayName: entry.displayName });
+  const other = await ann.patch(path, { hookOrder: 3 });
+  t.match(other.body, { required: true, hookOrder: 3 }, 'another change leaves it as it is');
+  t.match((await ann.patch(path, { required: false })).body, { required: false, hookOrder: 3 });
+  t.match((await ann.patch(path, { required: true })).body, { required: true });
+  t.equal((await ann.patch(path, { required: 'yes' })).status, 400);
+  t.equal((await ben.patch(path, { required: false })).status, 404);
+  t.equal((await ann.delete(path)).status, 204);
+  const plain = await published();
+  const { body: notAsked } = await ann.post('/installations', { slug: plain.slug });
+  t.equal(notAsked.required, false, 'default');
+  t.match(notAsked.reach, [{ capability: 'middleware.systemPrompt', cancels: false }]);
+  t.equal((await ann.delete(`/installations/${notAsked.id}`)).status, 204);
+});
+
 t.test('another account neither sees nor installs a private plugin', async (t) => {
   const { slug, id } = await published();
   t.equal((await ben.post('/installations', { slug })).status, 404);
