@@ -21,7 +21,8 @@ export interface Runtime {
 }
 
 /**
- * Writes many states in one statement. Skips deleted installations.
+ * Writes many states in one statement. Skips deleted installations: the row lock waits for a delete under way, which
+ * would otherwise fail the whole batch at its foreign key.
  *
  * @param lease of the supervisor that runs the children
  */
@@ -33,7 +34,8 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lea
      SELECT r.*, $8::int
        FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[], $7::boolean[])
          AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes, inspected)
-      WHERE EXISTS (SELECT 1 FROM installations i WHERE i.id = r.installation_id)
+       JOIN installations i ON i.id = r.installation_id
+        FOR KEY SHARE OF i
      ON CONFLICT (installation_id) DO UPDATE
        SET state = excluded.state, restarts = excluded.restarts, last_exit = excluded.last_exit,
            started_at = excluded.started_at, rss_bytes = excluded.rss_bytes, inspected = excluded.inspected,
