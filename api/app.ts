@@ -22,7 +22,7 @@ import { operatorRoutes } from './operators/operator-routes.ts';
 import { createUploadLimiter } from './package/upload-limiter.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
-import { releaseRoutes } from './plugins/plugin-lifecycle-routes.ts';
+import { pluginLifecycleRoutes } from './plugins/plugin-lifecycle-routes.ts';
 import { pluginRoutes } from './plugins/plugin-routes.ts';
 import type { Services } from './services.ts';
 import { consoleFiles, isConsoleBuilt } from './site/console-files.ts';
@@ -158,7 +158,7 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps): Promise<void
   const uploads = createUploadLimiter(limits.uploadsAtOnce);
   await scope.register(accountRoutes);
   await scope.register(pluginRoutes(services, uploads));
-  await scope.register(releaseRoutes(services));
+  await scope.register(pluginLifecycleRoutes(services));
   await scope.register(fileRoutes(services));
   await scope.register(agentPluginRoutes(services, { publicUrl, sessionApiUrl: signInFacts?.sessionApiUrl ?? null }));
   await scope.register(catalogRoutes(services));

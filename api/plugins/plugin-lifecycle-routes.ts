@@ -53,7 +53,7 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-export function releaseRoutes(services: Services): FastifyPluginAsyncZod {
+export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.post(
       '/plugins/:id/draft',
