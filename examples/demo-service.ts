@@ -56,7 +56,7 @@ export class Service {
     });
     const text = await response.text();
     const answer: unknown = text === '' ? undefined : parsed(text);
-    if (!response.ok) throw new Refusal(`${method} ${path}`, response.status, asProblem(answer));
+    if (!response.ok) throw new Refusal(`${method} ${path}`, response.status, toProblem(answer));
     return answer as Answer;
   }
 }
@@ -86,5 +86,5 @@ function parsed(text: string): unknown {
   }
 }
 
-const asProblem = (answer: unknown): { code?: string; detail?: string } =>
+const toProblem = (answer: unknown): { code?: string; detail?: string } =>
   typeof answer === 'object' && answer !== null ? answer : {};

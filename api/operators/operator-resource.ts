@@ -89,7 +89,7 @@ export const blockBody = z.object({
     .trim()
     .min(1, 'must say why: its users are told')
     .max(REASON_MAX_CHARS, `must be at most ${REASON_MAX_CHARS} characters`)
-    .refine(isStorable, 'must hold no NUL and no half surrogate pair'),
+    .refine(isStorable, 'must not contain U+0000 or lone surrogates'),
 });
 export const moderated = z
   .strictObject({ slug: z.string(), blockedReason: z.string().nullable(), installations: count })

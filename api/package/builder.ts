@@ -107,7 +107,7 @@ async function checkTools(
 
 /** jsonb holds no NUL and no half surrogate pairs; an author learns it here, not as a fault of the database. */
 function refuseUnstorable(path: string, value: unknown): void {
-  const message = 'A text holds NUL or half a surrogate pair, which cannot be stored.';
+  const message = 'A text contains U+0000 or a lone surrogate, which cannot be stored.';
   if (!isStorableDeep(value)) throw invalidAt({ path, message });
 }
 

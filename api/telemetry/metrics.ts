@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { openMeters } from '../../service/telemetry/meters.ts';
-import { readPool } from '../../service/telemetry/pool-use.ts';
+import { readPoolUse } from '../../service/telemetry/pool-use.ts';
 import { apiMetrics } from './metric-table.ts';
 
 export interface Metrics {
@@ -28,7 +28,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     bulkhead_spool_bytes: (gauge) => gauge.set(gauges.intake().spoolBytes),
     bulkhead_bundler_busy: (gauge) => gauge.set(gauges.bundler().busy),
     bulkhead_bundler_queue: (gauge) => gauge.set(gauges.bundler().waiting),
-    bulkhead_database_connections: readPool(gauges.pool),
+    bulkhead_database_connections: readPoolUse(gauges.pool),
   });
   return {
     registry,

@@ -828,7 +828,7 @@ export interface components {
             name: string;
             operator: boolean;
         };
-        /** @description Why a request was refused (RFC 9457). */
+        /** @description Why a request was rejected (RFC 9457). */
         Problem: {
             /** @description urn:bulkhead:problem: and the code. */
             type: string;
@@ -836,11 +836,11 @@ export interface components {
             status: number;
             /** @enum {string} */
             code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "already_installed" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
-            /** @description What is wrong, where, and what to do. */
+            /** @description What happened, where, and what to do next. */
             detail: string;
-            /** @description Also the header x-request-id. Whoever runs the service finds the cause by it. */
+            /** @description Also the header x-request-id. The operator finds the cause in the log by it. */
             requestId: string;
-            /** @description Each place; lines and columns count from 1. */
+            /** @description All locations; lines and columns count from 1. */
             errors?: {
                 path?: string;
                 line?: number;

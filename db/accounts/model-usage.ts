@@ -1,7 +1,7 @@
 /** Sums of the model usage (tokens and cost) of installations. */
 import type { Pool } from 'pg';
 
-/** Retention of daily sums; totals are kept for ever. */
+/** Retention of daily sums in days; totals are kept forever. */
 export const USAGE_DAYS = 92;
 
 interface UsageSum {

@@ -82,7 +82,7 @@ export async function pagePlugins(pool: Pool, ownerId: string, query: PageQuery)
   return toPage(found.rows, query.limit, (row) => row.id);
 }
 
-/** Reserves a slug for ever. */
+/** Reserves a slug permanently. */
 export async function reserveSlug(tx: ClientBase, slug: string): Promise<void> {
   await tx.query('INSERT INTO reserved_slugs (slug) VALUES ($1) ON CONFLICT DO NOTHING', [slug]);
 }

@@ -85,7 +85,7 @@ export async function insertVersion(
   );
   await insertFiles(tx, id, built.files);
   const version = await findVersion(tx, id);
-  if (!version) throw new Error(`version ${id} is not there after its insert`);
+  if (!version) throw new Error(`Version ${id} was not inserted.`);
   return version;
 }
 
@@ -192,7 +192,7 @@ export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<voi
   await tx.query(`DELETE FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
 }
 
-/** Which of these blobs are in use: as a version's file, bundle or source map, or as media. */
+/** Finds the blobs in use: as a version's file, bundle or source map, or as media. */
 export async function findUsedBlobs(pool: ClientBase | Pool, names: readonly string[]): Promise<Set<string>> {
   const found = await pool.query<{ name: string }>(
     `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)

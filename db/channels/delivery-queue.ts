@@ -61,7 +61,10 @@ export async function findReadyChannelQueues(
   return found.rows;
 }
 
-/** Claims one attempt at the head of a channel queue. Null: there is none, it is too early, or another living supervisor is at it. */
+/**
+ * Claims one attempt at the head of a channel queue. Null: the queue is empty, its head is not due, or another running
+ * supervisor has claimed it.
+ */
 export async function claimNextDelivery(
   pool: Pool,
   queue: ChannelQueue,

@@ -33,7 +33,7 @@ export interface ClaimedHandshake {
   readonly leftMs: number;
 }
 
-/** Requests a handshake and waits. Null: no answer in time, or the plugin has none. */
+/** Requests a handshake and waits. Null: the plugin did not answer in time, or has no answer. */
 export async function requestHandshake(
   { pool, listener }: { readonly pool: Pool; readonly listener: Listener },
   delivery: NewDelivery,
@@ -98,7 +98,7 @@ export async function claimHandshake(pool: Pool, id: string, lease: number): Pro
   return row && row.leftMs > 0 ? row : null;
 }
 
-/** Stores the answer to a claimed handshake. Null: the plugin has none. */
+/** Stores the answer to a claimed handshake. Null: the plugin has no answer. */
 export async function answerHandshake(pool: Pool, id: string, reply: HandshakeReply | null): Promise<void> {
   await pool.query(
     `WITH answered AS (UPDATE handshakes SET answer = $2 WHERE id = $1 RETURNING id)
@@ -107,7 +107,7 @@ export async function answerHandshake(pool: Pool, id: string, reply: HandshakeRe
   );
 }
 
-/** Deletes requests that nobody waits for any more. */
+/** Deletes expired requests. */
 export async function sweepHandshakes(pool: Pool): Promise<void> {
   await pool.query(`DELETE FROM handshakes WHERE created_at < now() - interval '1 minute'`);
 }

@@ -1,7 +1,7 @@
 /**
- * Removes blobs that no row refers to. A concurrent publish may reuse one: it touches the file first and writes its row
- * afterwards. So the sweep moves a blob aside, checks its time again and restores it if it was touched in between. A later
- * publish finds no file to touch and writes its own copy.
+ * Removes blobs that no row refers to. A concurrent publish may reuse one: it touches the file first and inserts its
+ * row afterwards. So the sweep moves a blob aside, checks its modification time again and restores it if it was touched
+ * in between. A later publish finds no file to touch and writes a new copy.
  */
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

@@ -22,7 +22,7 @@ export interface SecretKeys {
   seal(installationId: string, name: string, value: string): Promise<SealedSecret>;
   /** @throws Error when the key is not in `DATA_DIR`, or when the row was changed, moved or renamed */
   open(installationId: string, name: string, secret: SealedSecret): Promise<string>;
-  /** Creates a new key for future values. Other processes find it by themselves. */
+  /** Creates a new key for future values. Other processes read it from the folder when they need it. */
   rotate(): Promise<string>;
   /** The id of the newest key; null without any. */
   readonly newest: string | null;
@@ -149,7 +149,7 @@ export async function listSecretNames(tx: ClientBase | Pool, installationId: str
   return found.rows.map((row) => row.name);
 }
 
-/** Decrypts one secret, only for the host call of the child that owns it. Null: there is none. */
+/** Decrypts one secret, only for the host call of the child that owns it. Null: the installation has no such secret. */
 export async function readSecret(
   pool: ClientBase | Pool,
   keys: SecretKeys,

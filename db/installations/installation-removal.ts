@@ -43,7 +43,7 @@ async function lockUninstalling(tx: Transaction, installationId: string): Promis
   return locked.rowCount === 1 ? accountId : null;
 }
 
-/** When the pending `pluginUninstalled` event was recorded; null: it is finished, or there was none. */
+/** When the pending `pluginUninstalled` event was recorded; null: no such event is pending. */
 export async function findUninstallEventTime(pool: Pool, installationId: string): Promise<Date | null> {
   const found = await pool.query<{ occurredAt: Date }>(
     `SELECT occurred_at AS "occurredAt" FROM events

@@ -3,13 +3,13 @@
  * from outside. An interrupted attempt is repeated at once and is not a failure of the plugin.
  */
 
-/** Of one delivery or event. Further ones count as failures: the plugin may be their cause. */
+/** Maximum per delivery or event. Further ones count as failures: the plugin may be their cause. */
 export const INTERRUPTIONS_MAX = 20;
 
 /** Part of the UPDATE that claims a row: an earlier claim that was never released is an interruption. */
 export const countInterruptionSql = `interruptions = least(interruptions + (claimed_by IS NOT NULL)::int, ${INTERRUPTIONS_MAX})`;
 
-/** What an unsuccessful attempt counts as. */
+/** How an unsuccessful attempt is counted. */
 export type AttemptResult =
   | 'failure'
   | 'interruption'

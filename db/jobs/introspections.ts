@@ -1,4 +1,7 @@
-/** Introspection requests: the API asks what a bundle registers; any supervisor runs it in a one-shot jailed child. */
+/**
+ * Introspection requests: the API requests the registrations of a bundle; any supervisor reads them in a one-shot
+ * jailed child.
+ */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { z } from 'zod';
@@ -26,7 +29,7 @@ export const introspection = z.discriminatedUnion('ok', [
     ok: z.literal(false),
     message: z.string(),
     stack: z.string().optional(),
-    /** The child could not be started (no jail, no memory), so the package is not to blame. */
+    /** The child could not be started (no jail, no memory); not a fault of the package. */
     unavailable: z.boolean().optional(),
   }),
 ]);

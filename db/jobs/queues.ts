@@ -104,7 +104,7 @@ interface QueueSettings {
   /** `worker` also runs pg-boss's maintenance (expiry, deletion). */
   readonly role: 'producer' | 'worker';
   onError(error: Error): void;
-  /** Told when a job is written, in its transaction; a test's may end the process there. */
+  /** Called when a job is written, in its transaction. A test may end the process there. */
   faultPoint?(step: string): void;
 }
 

@@ -20,9 +20,9 @@ const PASSWORD_BYTES = 24;
 export type Passwords = z.infer<typeof passwords>;
 
 /**
- * Creates the cluster in `<dataDir>/postgres` if there is none. After a crash, the next call starts over.
+ * Creates the cluster in `<dataDir>/postgres` unless it exists. After a crash, the next call starts over.
  *
- * @throws Error when it belongs to another major version of PostgreSQL
+ * @throws Error when the cluster belongs to another major version of PostgreSQL
  */
 export async function createCluster(dataDir: string, binaries: PostgresBinaries, launcher: Launcher): Promise<string> {
   const cluster = join(dataDir, 'postgres');

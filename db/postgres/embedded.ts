@@ -45,7 +45,7 @@ export interface EmbeddedPostgres {
 }
 
 /**
- * Starts the embedded PostgreSQL. Creates its data directory if there is none.
+ * Starts the embedded PostgreSQL. Creates its data directory unless it exists.
  *
  * @throws DataDirInUseError when another service uses this DATA_DIR
  */

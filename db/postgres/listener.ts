@@ -1,4 +1,4 @@
-/** One dedicated LISTEN connection per process, which reconnects by itself. */
+/** One dedicated LISTEN connection per process, with automatic reconnects. */
 import { Client, type Notification, type Pool } from 'pg';
 
 /** Exponential backoff of reconnects. Milliseconds. */
@@ -25,9 +25,9 @@ export interface Listener {
 /**
  * Opens the process's LISTEN connection, outside the pool because LISTEN belongs to a session.
  *
- * @param pool gives server and role
- * @param onError called on each loss of the connection; the listener reconnects by itself
- * @param sessionSql runs on every connection it opens, for locks that live as long as the process, such as a lease
+ * @param pool supplies server and role
+ * @param onError called on each loss of the connection; the listener reconnects automatically
+ * @param sessionSql runs on every new connection, for locks that live as long as the process, such as a lease
  */
 export async function openListener(
   pool: Pool,

@@ -4,7 +4,7 @@ import { readdir, readFile, readlink, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Signals in order, each with the time that the server gets to stop. Milliseconds. */
+/** Signals in order, each with the time that the server has to stop. Milliseconds. */
 const stopSignals = [
   ['SIGINT', 30_000],
   ['SIGQUIT', 10_000],

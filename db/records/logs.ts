@@ -1,4 +1,4 @@
-/** Log lines of plugins: writes batches, reads pages and tails, keeps a day. */
+/** Log lines of plugins: writes batches, reads pages, reads forwards, and drops lines after a day. */
 import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';

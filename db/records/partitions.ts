@@ -6,7 +6,7 @@ export interface PartitionedTable {
   readonly table: 'plugin_logs' | 'audit';
   /** Width of one partition: a divisor or multiple of an hour. Milliseconds. */
   readonly widthMs: number;
-  /** Number of partitions ahead of now: writes go on while maintenance fails for a while. */
+  /** Number of partitions ahead of now: writes continue while maintenance fails for a while. */
   readonly ahead: number;
   /** Maintenance drops older rows. Milliseconds. */
   readonly retentionMs: number;

@@ -122,7 +122,7 @@ const sumBucketsSql = (by: string): string => `SELECT by, array_agg(n ORDER BY p
       FROM call_minutes CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position)
      WHERE ${WITHIN} GROUP BY 1, 2) b GROUP BY by`;
 
-/** Reads the points of a range, oldest first, without those at which nothing happened. */
+/** Reads the points of a range, oldest first, without empty ones. */
 export async function readPoints(pool: Pool, installationId: string, { from, to, stepMs }: Range): Promise<Point[]> {
   const found = await pool.query<PointRow>(
     `WITH c AS (SELECT ${BIN} AS at, ${sumOf('calls')} AS calls, ${sumOf('errors')} AS errors,

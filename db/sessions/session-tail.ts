@@ -32,7 +32,8 @@ export async function openSessionTail(pool: Pool, accountId: string, after: stri
   // Ignore positions of another database (before a restore): their transaction ids are in the future.
   const isKnown = tx !== undefined && row !== undefined && BigInt(tx) <= BigInt(next);
   let at = isKnown ? { tx, row } : { tx: horizon, row: '0' };
-  // A transaction that is still open elsewhere on the server holds the horizon back, behind messages that are already there.
+  // A transaction that is open elsewhere on the server holds the horizon back, so messages after the horizon may exist
+  // already.
   const known = isKnown ? null : snapshot;
   return {
     get position() {
@@ -50,7 +51,7 @@ export async function openSessionTail(pool: Pool, accountId: string, after: stri
   };
 }
 
-/** @param known the snapshot whose messages are left out; null: none */
+/** @param known the snapshot whose messages are skipped; null: none */
 async function readAfter(
   pool: Pool,
   accountId: string,

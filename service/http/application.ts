@@ -1,4 +1,4 @@
-/** The HTTP application that the REST interface and the session API are built on. Listens to nothing and reads no environment. */
+/** Creates the HTTP application that the REST interface and the session API are built on. */
 import { randomUUIDv7 } from 'node:crypto';
 import fastify, {
   type FastifyBaseLogger,
@@ -78,11 +78,11 @@ export interface SignInOptions {
 export function serveAccounts(scope: FastifyInstance, { signIn, anonymousPerMinute }: SignInOptions): void {
   readJsonBodies(scope);
   requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute));
-  scope.addHook('preValidation', async ({ params }) => refuseUnstorable(params));
+  scope.addHook('preValidation', async ({ params }) => requireStorable(params));
 }
 
-/** An id that no row can have is unknown, like any other that no row has. */
-function refuseUnstorable(params: unknown): void {
+/** Answers 404 for an id that the database cannot store, such as one with U+0000. */
+function requireStorable(params: unknown): void {
   const texts = Object.values(params ?? {}).filter((value) => typeof value === 'string');
-  if (!texts.every(isStorable)) throw new Problem('not_found', 'There is no such thing.');
+  if (!texts.every(isStorable)) throw new Problem('not_found', 'Not found: no resource has this id.');
 }

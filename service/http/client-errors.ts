@@ -1,4 +1,4 @@
-/** Answers for bytes that are no HTTP request, on the bare socket: there is no request yet to answer. */
+/** Answers on the bare socket when the received bytes are not an HTTP request. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { Problem, problems } from '../../sdk/contract/errors.ts';
@@ -15,7 +15,7 @@ export function answerClientError(error: ClientError, socket: Socket): void {
   }
   const problem =
     error.code === 'HPE_HEADER_OVERFLOW'
-      ? new Problem('too_large', 'The headers are larger than the server takes.')
+      ? new Problem('too_large', 'The request headers are too large.')
       : new Problem('bad_request', 'The request is not valid HTTP.');
   const requestId = randomUUIDv7();
   const body = JSON.stringify(problemBody(problem, requestId));
@@ -23,6 +23,6 @@ export function answerClientError(error: ClientError, socket: Socket): void {
     `HTTP/1.1 ${problem.status} ${problems[problem.code].title}\r\nconnection: close\r\nx-request-id: ${requestId}\r\n` +
       `content-type: ${PROBLEM_TYPE}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
-  // Nothing more is read here, not even that the other side has gone: a request whose body broke would wait for ever.
+  // Close the socket without waiting for the client: a request with a broken body would stay open forever.
   socket.destroySoon();
 }

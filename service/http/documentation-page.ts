@@ -1,4 +1,4 @@
-/** The OpenAPI document as one page of plain HTML without scripts. */
+/** Renders an OpenAPI document as one page of plain HTML without scripts. */
 import type { JsonSchema, OpenApiDocument, Operation, Parameter, Response } from './openapi.ts';
 
 export const STYLE = `
@@ -19,7 +19,7 @@ nav ul { padding-left: 1.2rem; }
 const REFERENCE = '#/components/schemas/';
 
 /** Renders the whole page. */
-export function documentationPage(document: OpenApiDocument): string {
+export function renderDocumentationPage(document: OpenApiDocument): string {
   const { info, servers, externalDocs, tags, components } = document;
   const schemas = Object.entries(components.schemas).sort(([a], [b]) => a.localeCompare(b));
   return `<!doctype html>
@@ -27,17 +27,17 @@ export function documentationPage(document: OpenApiDocument): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escaped(info.title)}</title>
+<title>${escapeHtml(info.title)}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <header>
-<h1>${escaped(info.title)}</h1>
-<p>${escaped(info.description)} Addresses start with <code>${escaped(servers[0]?.url ?? '')}</code>. Every request needs the header
+<h1>${escapeHtml(info.title)}</h1>
+<p>${escapeHtml(info.description)} Addresses start with <code>${escapeHtml(servers[0]?.url ?? '')}</code>. Every request needs the header
 <code>Authorization: Bearer &lt;token&gt;</code> unless its entry says otherwise. For programs: <a href="openapi.json">OpenAPI 3.1</a>.
-${escaped(externalDocs.description)}: <a href="${escaped(externalDocs.url)}">Documentation</a>.</p>
+${escapeHtml(externalDocs.description)}: <a href="${escapeHtml(externalDocs.url)}">Documentation</a>.</p>
 <nav aria-label="Contents"><ul>
-${tags.map(({ name }) => `<li><a href="#group-${escaped(name)}">${escaped(name)}</a></li>`).join('\n')}
+${tags.map(({ name }) => `<li><a href="#group-${escapeHtml(name)}">${escapeHtml(name)}</a></li>`).join('\n')}
 <li><a href="#schemas">Schemas</a></li>
 </ul></nav>
 </header>
@@ -57,18 +57,18 @@ function renderGroup({ paths }: OpenApiDocument, name: string, description: stri
       operation.tags.includes(name) ? [renderOperation(method, path, operation)] : [],
     ),
   );
-  return `<section aria-labelledby="group-${escaped(name)}">
-<h2 id="group-${escaped(name)}">${escaped(name)}</h2>
-<p>${escaped(description)}</p>
+  return `<section aria-labelledby="group-${escapeHtml(name)}">
+<h2 id="group-${escapeHtml(name)}">${escapeHtml(name)}</h2>
+<p>${escapeHtml(description)}</p>
 ${operations.join('\n')}
 </section>`;
 }
 
 function renderOperation(method: string, path: string, operation: Operation): string {
   const { operationId, summary, description, parameters = [], requestBody, responses, security } = operation;
-  return `<details id="${escaped(operationId)}">
-<summary><h3><code>${method.toUpperCase()} ${escaped(path)}</code> ${escaped(summary)}</h3></summary>
-${description === undefined ? '' : `<p>${escaped(description)}</p>`}
+  return `<details id="${escapeHtml(operationId)}">
+<summary><h3><code>${method.toUpperCase()} ${escapeHtml(path)}</code> ${escapeHtml(summary)}</h3></summary>
+${description === undefined ? '' : `<p>${escapeHtml(description)}</p>`}
 ${security ? '<p>Needs no token.</p>' : ''}
 ${parameters.length > 0 ? renderParameters(parameters) : ''}
 ${requestBody ? `<h4>Body${requestBody.required ? '' : ' (optional)'}</h4>\n${renderContent(requestBody.content)}` : ''}
@@ -82,7 +82,7 @@ ${Object.entries(responses).map(renderAnswer).join('\n')}
 function renderParameters(parameters: readonly Parameter[]): string {
   const rows = parameters.map(
     (one) =>
-      `<tr><td><code>${escaped(one.name)}</code></td><td>${one.in}${one.required ? ', required' : ''}</td><td>${renderType(one.schema)}</td></tr>`,
+      `<tr><td><code>${escapeHtml(one.name)}</code></td><td>${one.in}${one.required ? ', required' : ''}</td><td>${renderType(one.schema)}</td></tr>`,
   );
   return `<h4>Parameters</h4>
 <table><thead><tr><th scope="col">Name</th><th scope="col">In</th><th scope="col">Value</th></tr></thead><tbody>
@@ -93,30 +93,30 @@ ${rows.join('\n')}
 function renderAnswer([status, { description, content }]: [string, Response]): string {
   const isProblem = Number(status) >= 400;
   const body = content && !isProblem ? renderContent(content) : '';
-  return `<tr><td>${status}</td><td>${escaped(description)}${body}</td></tr>`;
+  return `<tr><td>${status}</td><td>${escapeHtml(description)}${body}</td></tr>`;
 }
 
 const renderContent = (content: NonNullable<Response['content']>): string =>
   Object.entries(content)
-    .map(([type, { schema }]) => `<p><code>${escaped(type)}</code> ${renderType(schema)}</p>`)
+    .map(([type, { schema }]) => `<p><code>${escapeHtml(type)}</code> ${renderType(schema)}</p>`)
     .join('');
 
 function renderSchema(name: string, schema: JsonSchema): string {
-  return `<details><summary><h3><code>${escaped(name)}</code> ${escaped(schema.description ?? '')}</h3></summary>
-<pre id="schema-${escaped(name)}">${linked(schema)}</pre></details>`;
+  return `<details><summary><h3><code>${escapeHtml(name)}</code> ${escapeHtml(schema.description ?? '')}</h3></summary>
+<pre id="schema-${escapeHtml(name)}">${linkReferences(schema)}</pre></details>`;
 }
 
 /** References become links. */
 function renderType(schema: JsonSchema): string {
   const text = JSON.stringify(schema);
-  return text.length <= 80 ? `<code>${linked(schema, 0)}</code>` : `<pre>${linked(schema)}</pre>`;
+  return text.length <= 80 ? `<code>${linkReferences(schema, 0)}</code>` : `<pre>${linkReferences(schema)}</pre>`;
 }
 
-const linked = (schema: JsonSchema, indent = 2): string =>
-  escaped(JSON.stringify(schema, null, indent)).replaceAll(
+const linkReferences = (schema: JsonSchema, indent = 2): string =>
+  escapeHtml(JSON.stringify(schema, null, indent)).replaceAll(
     new RegExp(`&quot;${REFERENCE}(\\w+)&quot;`, 'g'),
     (_, name: string) => `<a href="#schema-${name}">${name}</a>`,
   );
 
-const escaped = (text: string): string =>
+const escapeHtml = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');

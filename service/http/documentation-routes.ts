@@ -1,9 +1,9 @@
-/** Serves the OpenAPI document and its page. Neither needs a token: they hold nothing of any account. */
+/** Serves the OpenAPI document and its HTML page. Neither needs a token: they contain no account data. */
 import { createHash } from 'node:crypto';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { documentationPage, STYLE } from './documentation-page.ts';
-import { documentOf } from './openapi.ts';
+import { renderDocumentationPage, STYLE } from './documentation-page.ts';
+import { getDocument } from './openapi.ts';
 
 export const DOCUMENTATION_GROUP = { Documentation: 'This document.' } as const;
 
@@ -26,7 +26,7 @@ export const documentationRoutes: FastifyPluginAsyncZod = async (app) => {
       },
     },
     (_request, reply) => {
-      json ??= JSON.stringify(documentOf(app));
+      json ??= JSON.stringify(getDocument(app));
       return reply.type('application/json').serializer(String).send(json);
     },
   );
@@ -42,7 +42,7 @@ export const documentationRoutes: FastifyPluginAsyncZod = async (app) => {
       },
     },
     (_request, reply) => {
-      html ??= documentationPage(documentOf(app));
+      html ??= renderDocumentationPage(getDocument(app));
       const headers = { 'content-security-policy': POLICY, 'x-content-type-options': 'nosniff' };
       void reply.headers(headers).type('text/html').serializer(String).send(html);
     },

@@ -1,4 +1,4 @@
-/** The one place where an error becomes an answer: `application/problem+json`, with nothing internal in it. */
+/** Turns every error into a response of type `application/problem+json` without createInternalProblem details. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
@@ -8,40 +8,40 @@ import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contr
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError } from '../identity/tokens.ts';
 
-/** Places named in one answer. */
+/** Maximum number of error locations in one response. */
 const LOCATIONS_MAX = 50;
-const AWAY_RETRY_AFTER_S = 5;
+const UNAVAILABLE_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
-/** Time a client has to stop sending a body that was refused. */
+/** Time for a client to stop sending a rejected body. Milliseconds. */
 const DRAIN_MS = 10_000;
 
-/** Errors of the framework by their code; those not named here go by their status. */
+/** Framework errors by code. Other codes are mapped by their HTTP status. */
 const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json.'],
   FST_INVALID_MULTIPART_CONTENT_TYPE: ['unsupported_media_type', 'Send the body as multipart/form-data.'],
-  FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is larger than this address takes.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['bad_request', 'The body is not as long as its Content-Length says.'],
-  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is no such thing.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is too large for this address.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['bad_request', 'The length of the body differs from its Content-Length.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'Not found: no resource has this id.'],
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
-/** Turns anything thrown into a problem that may be shown. `internal` and `unavailable` are worth a log line. */
-export function asProblem(error: unknown): Problem {
+/** Turns any thrown value into a problem that may be shown. The caller logs `createInternalProblem` and `unavailable`. */
+export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof InvalidTokenError) {
-    return new Problem('unauthenticated', 'The token is not valid, or no longer. Sign in again.');
+    return new Problem('unauthenticated', 'The token is invalid or expired. Sign in again.');
   }
   if (error instanceof IssuerUnavailableError) {
-    const detail = 'The identity provider cannot be asked right now. Try again shortly.';
-    return new Problem('unavailable', detail, { retryAfter: AWAY_RETRY_AFTER_S });
+    const detail = 'The identity provider is unavailable. Retry shortly.';
+    return new Problem('unavailable', detail, { retryAfter: UNAVAILABLE_RETRY_AFTER_S });
   }
-  if (hasZodFastifySchemaValidationErrors(error)) return asBadRequest(error);
-  return asFrameworkProblem(error) ?? asDatabaseProblem(error) ?? internal();
+  if (hasZodFastifySchemaValidationErrors(error)) return fromValidation(error);
+  return fromFramework(error) ?? fromDatabase(error) ?? createInternalProblem();
 }
 
 const PARTS: Readonly<Record<string, string>> = { body: 'body', headers: 'header' };
 
-function asBadRequest({ validation = [], validationContext }: FastifyError): Problem {
+function fromValidation({ validation = [], validationContext }: FastifyError): Problem {
   const issues = validation.map(({ instancePath, message = 'is not valid' }) => ({
     field: instancePath.slice(1).replaceAll('/', '.'),
     message,
@@ -64,44 +64,46 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unkn
   throw badRequest('body', issues);
 }
 
-function asFrameworkProblem(error: unknown): Problem | null {
+function fromFramework(error: unknown): Problem | null {
   if (!(error instanceof Error) || !('statusCode' in error)) return null;
   const known = 'code' in error ? FRAMEWORK[String(error.code)] : undefined;
   if (known) return new Problem(...known);
-  if (error.statusCode === 413) return new Problem('too_large', 'The request is larger than this address takes.');
+  if (error.statusCode === 413) return new Problem('too_large', 'The request is too large for this address.');
   if (error.statusCode === 415) return new Problem('unsupported_media_type', 'Send the body as application/json.');
-  const isTheirs = typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500;
-  return isTheirs ? new Problem('bad_request', 'The request cannot be read.') : null;
+  const isClientError = typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500;
+  return isClientError ? new Problem('bad_request', 'The request cannot be read.') : null;
 }
 
-function asDatabaseProblem(error: unknown): Problem | null {
+function fromDatabase(error: unknown): Problem | null {
   switch (classifyDatabaseError(error)) {
     case 'unavailable':
-      return new Problem('unavailable', 'The database is away. Try again shortly.', { retryAfter: AWAY_RETRY_AFTER_S });
+      return new Problem('unavailable', 'The database is unavailable. Retry shortly.', {
+        retryAfter: UNAVAILABLE_RETRY_AFTER_S,
+      });
     case 'busy':
-      return new Problem('unavailable', 'Too much is going on at once here. Try again shortly.', {
+      return new Problem('unavailable', 'The database is busy. Retry shortly.', {
         retryAfter: BUSY_RETRY_AFTER_S,
       });
     case 'unstorable_text':
-      return new Problem('bad_request', 'A text holds NUL or half a surrogate pair, which cannot be stored.');
+      return new Problem('bad_request', 'A text contains U+0000 or a lone surrogate, which cannot be stored.');
     case null:
       return null;
   }
 }
 
-const internal = () =>
-  new Problem('internal', 'Something went wrong. Give the requestId to whoever runs this service.');
+const createInternalProblem = () =>
+  new Problem('internal', 'Internal error. Give the requestId to the operator of this service.');
 
 /** Fastify's error handler. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const problem = asProblem(error);
+  const problem = toProblem(error);
   if (problem.code === 'internal' || problem.code === 'unavailable') {
     request.log.error({ err: error, requestId: request.id }, problem.message);
   }
-  // Errors before routing are answered without any hook.
+  // Errors before routing skip the hooks, so the header is set here as well.
   reply.header('x-request-id', request.id);
   if (problem.retryAfter !== undefined) reply.header('retry-after', problem.retryAfter);
-  if (request.raw.complete === false) drain(request.raw);
+  if (request.raw.complete === false) discardBody(request.raw);
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
   return reply
     .code(problem.status)
@@ -111,10 +113,10 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
 }
 
 /**
- * Reads and forgets the rest of a refused body: a client that is still sending would otherwise see its connection break
- * before it can read why. One that sends on and on is cut off.
+ * Reads and discards the rest of a rejected body. Otherwise a client that is still sending would see a broken
+ * connection instead of the response. Destroys the body after `DRAIN_MS`.
  */
-function drain(body: IncomingMessage): void {
+function discardBody(body: IncomingMessage): void {
   body.unpipe();
   body.resume();
   const timer = setTimeout(() => body.destroy(), DRAIN_MS).unref();

@@ -1,4 +1,4 @@
-/** Writes server-sent events. */
+/** Formats server-sent events. */
 
 export interface EventFields {
   readonly id?: string;
@@ -6,8 +6,8 @@ export interface EventFields {
   readonly data: unknown;
 }
 
-/** The text of one event. JSON contains no line break, so the data is one line. */
-export const eventText = ({ id, type, data }: EventFields): string =>
+/** Formats one event. JSON contains no line break, so the data is one line. */
+export const formatEvent = ({ id, type, data }: EventFields): string =>
   `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 
 /** A comment, which keeps proxies from closing a quiet connection. */

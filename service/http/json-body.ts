@@ -1,15 +1,15 @@
-/** Reads JSON bodies by the letter: UTF-8 that is not is refused rather than repaired, and an empty body is no body. */
+/** Reads JSON bodies strictly: invalid UTF-8 is rejected, not repaired, and an empty body counts as no body. */
 import type { FastifyInstance } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 
-/** How one route answers a body that is no UTF-8; elsewhere it is malformed JSON like any other. */
+/** How a route answers a body that is not UTF-8. Default: malformed JSON. */
 declare module 'fastify' {
   interface FastifyContextConfig {
     readonly refuseNonText?: () => Problem;
   }
 }
 
-/** Replaces Fastify's JSON parser and takes `text/plain` out, so that anything else is 415. */
+/** Replaces Fastify's JSON parser and removes its `text/plain` parser, so that other media types are 415. */
 export function readJsonBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();

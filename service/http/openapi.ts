@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document of an application, made of its routes: @fastify/swagger with the schemas, problems and texts they declare. */
+/** Creates an application's OpenAPI 3.1 document from its routes, with @fastify/swagger. */
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
@@ -53,7 +53,7 @@ export interface DocumentOptions {
   readonly url: string;
   /** Address of the guides. */
   readonly guidesUrl: string;
-  /** Chapters of the document, in their order. */
+  /** Tags of the document, in order. */
   readonly groups: Readonly<Record<string, string>>;
   /** Whether each success carries the `ratelimit-*` headers of the account. */
   readonly hasAccountLimits: boolean;
@@ -118,10 +118,10 @@ export async function documentRoutes(app: FastifyInstance, options: DocumentOpti
   });
 }
 
-/** The finished document; only after the application is ready. */
-export const documentOf = (app: FastifyInstance): OpenApiDocument => app.swagger() as never;
+/** The complete document; call it after the application is ready. */
+export const getDocument = (app: FastifyInstance): OpenApiDocument => app.swagger() as never;
 
-/** What a route declares beside the shapes of its request, in the terms of @fastify/swagger. */
+/** Adds to a route's schema for @fastify/swagger: operation id, texts, responses and problems. */
 function describeRoute(route: RouteFacts, converted: FastifySchema, options: DocumentOptions): FastifySchema {
   const { summary, group, details, open, multipart } = route.schema;
   if (summary === undefined || group === undefined || !Object.hasOwn(options.groups, group))
@@ -183,7 +183,7 @@ const narrowProblem = (codes: readonly ProblemCode[]): JsonSchema => ({
   ],
 });
 
-/** The schemas that routes refer to: the registry of zod holds those of the whole process. */
+/** Keeps only the schemas that routes refer to: zod's registry contains those of the whole process. */
 function reachableSchemas({ paths, components: { schemas } }: OpenApiDocument): Record<string, JsonSchema> {
   const reached: Record<string, JsonSchema> = {};
   const visit = (part: unknown): void => {

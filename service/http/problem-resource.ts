@@ -1,4 +1,4 @@
-/** A problem as the document describes it. */
+/** The representation of a problem. */
 import { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 
@@ -10,8 +10,8 @@ export const problemResource = z
     title: z.string(),
     status: z.int(),
     code: z.enum(codes),
-    detail: z.string().describe('What is wrong, where, and what to do.'),
-    requestId: z.string().describe('Also the header x-request-id. Whoever runs the service finds the cause by it.'),
+    detail: z.string().describe('What happened, where, and what to do next.'),
+    requestId: z.string().describe('Also the header x-request-id. The operator finds the cause in the log by it.'),
     errors: z
       .array(
         z.strictObject({
@@ -23,6 +23,6 @@ export const problemResource = z
         }),
       )
       .optional()
-      .describe('Each place; lines and columns count from 1.'),
+      .describe('All locations; lines and columns count from 1.'),
   })
-  .meta({ id: 'Problem', description: 'Why a request was refused (RFC 9457).' });
+  .meta({ id: 'Problem', description: 'Why a request was rejected (RFC 9457).' });

@@ -5,7 +5,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { perMinute, type TokenBucket, TokenBuckets } from '../timing/token-bucket.ts';
 import { callerOf } from './authentication.ts';
 
-/** The longest address text that is kept: a proxy may pass on anything. Characters. */
+/** The longest address text that is stored: a proxy may pass on anything. Characters. */
 const ADDRESS_MAX = 64;
 /** IPv6 hosts get a network of 64 bits each, so all of its addresses count as one. */
 const IPV6_NETWORK_GROUPS = 4;
@@ -76,7 +76,7 @@ function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule
   throw new Problem('rate_limited', `Rate limit exceeded: ${rule}. Retry after ${retryAfter} s.`, { retryAfter });
 }
 
-/** The key an address is counted under. */
+/** Returns the key under which an address is counted. */
 function networkOf(address: string): string {
   if (!ipaddr.isValid(address)) return address.slice(0, ADDRESS_MAX);
   const parsed = ipaddr.process(address);

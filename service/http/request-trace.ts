@@ -1,11 +1,11 @@
-/** Traces each request as a span, and adds its id to every log line that is written meanwhile. */
+/** Traces each request as a span, and adds the request id to the log lines of its handler. */
 import type { FastifyInstance } from 'fastify';
 import { withLogIds } from '../telemetry/log-ids.ts';
 import { isTracing, traced } from '../telemetry/tracing.ts';
 
 /**
  * The span is a child of the `traceparent` that a signed-in caller sends. It starts before the handler and not with the
- * request: the body is read in an async context of its own, and what runs after it would not find the span.
+ * request: the body is read in a separate async context, so later code would not find the span.
  */
 export function traceRequests(app: FastifyInstance): void {
   app.addHook('preHandler', (request, reply, done) => {

@@ -1,13 +1,13 @@
-/** What a route declares for the OpenAPI document beside the shapes that Fastify knows. */
+/** Adds to Fastify's route schema the fields that the OpenAPI document needs. */
 import type { FastifySchema } from 'fastify';
 import type { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 
 declare module 'fastify' {
   interface FastifySchema {
-    /** The chapter of the document. */
+    /** The tag in the document. */
     readonly group?: string;
-    /** What a caller should know beside the summary. */
+    /** A longer description. */
     readonly details?: string;
     /** Problems of this route beside those that `problemsOf` adds. */
     readonly problems?: readonly ProblemCode[];
@@ -25,7 +25,7 @@ export interface RouteFacts {
   readonly schema: FastifySchema;
 }
 
-/** Every problem a route may answer, ordered by status. */
+/** Lists every problem that a route may answer, ordered by status. */
 export function problemsOf({ method, schema }: RouteFacts): ProblemCode[] {
   const codes = new Set<ProblemCode>(schema.problems ?? []);
   for (const code of ['internal', 'rate_limited'] as const) codes.add(code);

@@ -1,26 +1,26 @@
-/** New rows as server-sent events: read from their table when it changed, sent as fast as the reader takes them. */
+/** Streams new rows as server-sent events: reads their table after each notification, as fast as the client reads. */
 
 import { Readable } from 'node:stream';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { Waker } from '../timing/waker.ts';
-import { eventText, HEARTBEAT_TEXT } from './event-text.ts';
+import { formatEvent, HEARTBEAT_TEXT } from './event-text.ts';
 
-/** Keeps proxies from ending a quiet connection, and looks for rows whose notice was lost. Milliseconds. */
+/** Keeps proxies from closing a quiet connection, and finds rows whose notification was lost. Milliseconds. */
 const HEARTBEAT_MS = 15_000;
-/** Then the reader comes back, with a token that is still good. Milliseconds. */
+/** Then the stream ends and the client reconnects with a valid token. Milliseconds. */
 const LIFETIME_MS = 15 * 60_000;
-/** What the reader waits before it comes back. Milliseconds. */
+/** Reconnect delay of the client. Milliseconds. */
 const RETRY_MS = 2_000;
-/** Between looks for rows that wait for another transaction's end, which nobody announces. Milliseconds. */
+/** Poll interval while rows wait for the end of another transaction, which sends no notification. Milliseconds. */
 const SOON_MS = 50;
 const STREAMS_PER_ACCOUNT = 20;
 const STREAMS_PER_PROCESS = 1_000;
 const FULL_RETRY_AFTER_S = 10;
 
 /**
- * The headers of every such answer. It comes as it is written, through proxies too, and its connection is of no more use
- * at the end: a service that stops would wait for it.
+ * Headers of every stream. `close`: the connection cannot serve another request, and an open one would delay a
+ * shutdown.
  */
 export const eventStreamHeaders = {
   connection: 'close',
@@ -31,10 +31,10 @@ export const eventStreamHeaders = {
 
 export interface StreamRequest {
   readonly accountId: string;
-  /** What a notice names when this stream has something to read. */
+  /** The key in notifications that wakes this stream. */
   readonly key: string;
   openTail(): Promise<RowTail>;
-  /** Whether there is still something to follow. */
+  /** False ends the stream: its subject was deleted. */
   isThere(): Promise<boolean>;
 }
 export interface RowStreamOptions {
@@ -42,9 +42,9 @@ export interface RowStreamOptions {
   readonly lifetimeMs?: number;
 }
 export interface RowStreamSource {
-  /** Subscribes to notices, once a process. `wake` takes a key, or null for every stream. */
+  /** Subscribes to notifications, once per process. `wake` receives a key, or null for every stream. */
   follow(wake: (key: string | null) => void): Promise<unknown>;
-  /** What is followed, as refusals say it. */
+  /** Plural noun for error texts, such as `logs`. */
   readonly things: string;
 }
 
@@ -54,7 +54,9 @@ interface Open {
   readonly waker: Waker;
 }
 
-/** Takes the next events when there is room for them, and tells at once when nobody wants more. */
+/**
+ * Pulls the next events when the client has read the previous ones, and calls `onClose` when the client disconnects.
+ */
 class EventReader extends Readable {
   readonly #events: AsyncGenerator<string>;
   readonly #onClose: () => void;
@@ -78,7 +80,7 @@ class EventReader extends Readable {
   }
 }
 
-/** The streams of one kind in this process. */
+/** All streams of one kind in this process. */
 export class RowStreams {
   readonly #source: RowStreamSource;
   readonly #options: Required<RowStreamOptions>;
@@ -113,7 +115,7 @@ export class RowStreams {
     }
   }
 
-  /** Ends all streams: their readers go to another process. */
+  /** Ends all streams; their clients reconnect to another process. */
   close(): void {
     for (const { waker } of this.#open) waker.close();
   }
@@ -122,11 +124,11 @@ export class RowStreams {
     const { heartbeatMs, lifetimeMs } = this.#options;
     const endsAt = Date.now() + lifetimeMs;
     let beatAt = Date.now() + heartbeatMs;
-    // With an id from the start, one that is cut off before its first row misses nothing either.
+    // Send an id first: a client that is disconnected before the first row can resume without a gap.
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
     while (!waker.closed && Date.now() < endsAt) {
       const { events, more, soon } = await tail.read();
-      if (events.length > 0) yield events.map(eventText).join('');
+      if (events.length > 0) yield events.map(formatEvent).join('');
       if (Date.now() >= beatAt) {
         if (!(await isThere())) return;
         yield HEARTBEAT_TEXT;
@@ -137,7 +139,7 @@ export class RowStreams {
     }
   }
 
-  /** One subscription a process, made for its first stream. */
+  /** Subscribes once per process, when the first stream is opened. */
   #follow(): Promise<unknown> {
     const wake = (key: string | null) => {
       for (const open of this.#open) if (key === null || open.key === key) open.waker.wake();
@@ -154,8 +156,8 @@ export class RowStreams {
     if (own < STREAMS_PER_ACCOUNT && this.#open.size < STREAMS_PER_PROCESS) return;
     const detail =
       own < STREAMS_PER_ACCOUNT
-        ? `This process follows as many ${this.#source.things} as it can. Try again shortly.`
-        : `Your account follows ${own} ${this.#source.things} at once, the most it may. Close one first.`;
+        ? `This process streams its maximum of ${STREAMS_PER_PROCESS} ${this.#source.things}. Retry shortly.`
+        : `Your account streams its maximum of ${own} ${this.#source.things} at once. Close one first.`;
     throw new Problem('rate_limited', detail, { retryAfter: FULL_RETRY_AFTER_S });
   }
 }

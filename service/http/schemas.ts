@@ -7,13 +7,13 @@ const LIMIT_MAX = 1000;
 const CURSOR_MAX_CHARS = 1000;
 const ID_MAX_CHARS = 200;
 
-export const UNSTORABLE = 'must hold no NUL and no half surrogate pair';
+export const UNSTORABLE = 'must not contain U+0000 or lone surrogates';
 
 /** A text that the database can store. */
 export const storedText = (maxChars: number) =>
   z.string().max(maxChars, `must be at most ${maxChars} characters`).refine(isStorable, UNSTORABLE);
 
-/** An id that the caller chose, or one of ours as the caller typed it. */
+/** An id chosen by the caller, or a Bulkhead id as the caller typed it. */
 export const storedId = storedText(ID_MAX_CHARS).min(1, 'must not be empty');
 
 export const idParams = z.object({ id: z.string() });
@@ -39,10 +39,10 @@ export const jsonBody = <Shape extends z.ZodRawShape>(shape: Shape) =>
 
 export const timestamp = z.iso.datetime();
 
-/** Checked when it was written; reads do not check it again. */
+/** Validated when it was written; reads do not validate it again. */
 export const anyJson = z.unknown().meta({ description: 'Any JSON value.' });
 
-/** The body of a response without one. */
+/** An empty response body. */
 export const noContent = z.undefined();
 
 /** The bytes of a file, sent as a stream or a buffer. */

@@ -1,4 +1,4 @@
-/** Answers for addresses that do not exist (404) or do not take the method (405). */
+/** Answers requests to unknown addresses (404) and with unsupported methods (405). */
 import type { FastifyInstance } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 
@@ -7,7 +7,7 @@ interface Route {
   readonly pattern: RegExp;
 }
 
-/** Notes every route that is added to the app from now on, and answers for the rest. */
+/** Records every route that is added from now on, and answers all other requests. */
 export function answerUnknownRoutes(app: FastifyInstance): void {
   const routes: Route[] = [];
   app.addHook('onRoute', ({ method, url }) => {
@@ -17,10 +17,10 @@ export function answerUnknownRoutes(app: FastifyInstance): void {
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
-    if (methods.length === 0) throw new Problem('not_found', 'There is nothing at this address.');
+    if (methods.length === 0) throw new Problem('not_found', 'No route has this address.');
     const allowed = [...new Set(methods)].sort().join(', ');
     reply.header('allow', allowed);
-    throw new Problem('method_not_allowed', `${request.method} is not possible here; ${allowed} is.`);
+    throw new Problem('method_not_allowed', `This address does not support ${request.method}. Use ${allowed}.`);
   });
 }
 

@@ -1,5 +1,3 @@
-/** Who a request acts for. */
-
 /** The signed-in account that a request acts as. */
 export interface Caller {
   readonly id: string;

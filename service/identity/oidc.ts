@@ -1,16 +1,16 @@
-/** The keys of an OpenID Connect issuer, found by discovery, kept and renewed. */
+/** Fetches the public keys of an OpenID Connect issuer by discovery, and caches them. */
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
 import { z } from 'zod';
 
-/** The issuer answers in this time or the caller gets 503, milliseconds. */
+/** An issuer that does not answer within this time is unavailable (503). Milliseconds. */
 const ANSWER_TIMEOUT_MS = 5_000;
-/** Keys are asked for again when they are this old: so long a retired one still counts. Milliseconds. */
+/** Keys are fetched again at this age, so a retired key is accepted for this long. Milliseconds. */
 const FRESH_MS = 10 * 60_000;
-/** While the issuer is away, keys it once gave count for this long. Milliseconds. */
+/** Cached keys are accepted for this long while the issuer is unavailable. Milliseconds. */
 const STALE_MAX_MS = 24 * 3_600_000;
-/** Between two questions to an issuer that answered once, however many tokens name keys that nobody knows. Milliseconds. */
+/** Minimum time between two fetches: limits the load that tokens with unknown key ids cause. Milliseconds. */
 const COOLDOWN_MS = 1_000;
-/** Public-key signatures only: with a shared-secret one, whoever knows the public key could sign. */
+/** Asymmetric signatures only: with a symmetric algorithm, the public key could be used to sign. */
 const ALGORITHMS = [
   'RS256',
   'RS384',
@@ -28,14 +28,14 @@ const ALGORITHMS = [
 const discovery = z.object({ issuer: z.string(), jwks_uri: z.url() });
 const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).max(1_000) });
 
-/** The issuer's keys cannot be had now, so nothing is known about the token. */
+/** The issuer's keys are unavailable, so the token cannot be verified now. */
 export class IssuerUnavailableError extends Error {
   override readonly name = 'IssuerUnavailableError';
 }
 
 export interface IssuerKeys {
   readonly keys: JWTVerifyGetKey;
-  /** As the issuer writes itself into `iss`: perhaps with a slash at the end that the setting has not. */
+  /** The `iss` value of the issuer's tokens. May end with a slash that the setting does not have. */
   readonly issuer: string;
   readonly algorithms: string[];
 }
@@ -46,15 +46,14 @@ interface Known {
 }
 
 /**
- * Prepares to read an issuer's keys. They are fetched at the first call, kept, and fetched again when they are old or a
- * token names a key that is not among them.
+ * Creates a reader of an issuer's keys. It fetches them at the first call, and again when they are old or a token names
+ * an unknown key.
  *
  * @param issuer its address, without a slash at the end
  * @param now clock, milliseconds since 1970
- * @returns a function that throws IssuerUnavailableError while the issuer was never reached, and tries again at the next
- *   call
+ * @returns a function that throws IssuerUnavailableError when no valid keys are available
  */
-export function readIssuer(issuer: string, now: () => number = Date.now): () => Promise<IssuerKeys> {
+export function openIssuerKeys(issuer: string, now: () => number = Date.now): () => Promise<IssuerKeys> {
   const cache = new IssuerCache(issuer, now);
   return async () => {
     const known = await cache.current();
@@ -68,7 +67,7 @@ class IssuerCache {
   #known: Known | null = null;
   #refreshing: Promise<Known> | null = null;
   #askedAt = Number.NEGATIVE_INFINITY;
-  /** Why the last question went unanswered; null: it was answered. */
+  /** Why the last fetch failed; null: it succeeded. */
   #trouble: IssuerUnavailableError | null = null;
 
   constructor(address: string, now: () => number) {
@@ -76,34 +75,34 @@ class IssuerCache {
     this.#now = now;
   }
 
-  /** What is known, renewed if it is old and the issuer can be asked. */
+  /** Returns the cached keys, refreshed if they are old and the issuer is available. */
   async current(): Promise<Known> {
     const age = this.#known ? this.#now() - this.#known.at : Number.POSITIVE_INFINITY;
     if (this.#known && age <= FRESH_MS) return this.#known;
     const renewing = this.#refresh();
-    // Once it is known to be away, nobody waits for it whom the old keys can serve.
+    // While the issuer is unavailable, use the cached keys without waiting for the fetch.
     if (this.#known && this.#trouble && age <= STALE_MAX_MS) return this.#known;
     const renewed = await renewing;
     if (renewed) return renewed;
     if (this.#known && age <= STALE_MAX_MS) return this.#known;
-    throw this.#trouble ?? new IssuerUnavailableError(`${this.#address} was asked a moment ago`);
+    throw this.#trouble ?? new IssuerUnavailableError(`${this.#address} has no keys`);
   }
 
-  /** The key a token names. */
+  /** Finds the key that a token names. */
   readonly find: JWTVerifyGetKey = async (header, token) => {
     const known = await this.current();
     try {
       return await known.find(header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
-      // A key made since, or none at all: only the issuer knows, and while it is away nobody does.
+      // The key may be newer than the cache. While the issuer is unavailable, this cannot be decided.
       const renewed = await this.#refresh();
       if (renewed) return renewed.find(header, token);
       throw this.#trouble ?? error;
     }
   };
 
-  /** Asks the issuer, unless it was asked just now. Null: nothing new is known. */
+  /** Fetches the keys, unless they were fetched less than `COOLDOWN_MS` ago. Null: no new keys. */
   async #refresh(): Promise<Known | null> {
     const isTooSoon = this.#known !== null && this.#now() - this.#askedAt < COOLDOWN_MS;
     if (isTooSoon && !this.#refreshing) return null;
@@ -129,17 +128,17 @@ class IssuerCache {
 
 async function fetchKeys(address: string): Promise<Omit<Known, 'at'>> {
   const { issuer, jwks_uri } = await discoverIssuer(address, discovery);
-  if (issuer.replace(/\/+$/, '') !== address) throw new Error(`discovery is that of ${issuer}`);
+  if (issuer.replace(/\/+$/, '') !== address) throw new Error(`the discovery document names the issuer ${issuer}`);
   const keys = keySet.parse(await fetchJson(jwks_uri));
   return { issuer, find: createLocalJWKSet(keys as JSONWebKeySet) };
 }
 
 /**
- * What an issuer says of itself.
+ * Fetches an issuer's discovery document.
  *
  * @param issuer its address
- * @param facts those that are wanted
- * @throws Error that it did not answer, or not with them
+ * @param facts schema of the wanted fields
+ * @throws Error when the issuer does not answer, or a field is missing
  */
 export async function discoverIssuer<Facts>(issuer: string, facts: z.ZodType<Facts>): Promise<Facts> {
   return facts.parse(await fetchJson(`${issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`));

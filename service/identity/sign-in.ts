@@ -1,62 +1,63 @@
-/** From a bearer token to the account it acts as: the first step of every request. */
+/** Finds the account of a bearer token, and caches verified tokens. */
 import type { Pool } from 'pg';
 import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import type { TokenVerifier } from './tokens.ts';
 
 /**
- * How long a verified token is believed without another look, milliseconds. A session calls many times a second, and a
- * check costs a signature and a query; an account that becomes an operator's waits this long.
+ * A verified token is cached for this long: sessions send many requests per second, and each check costs a signature
+ * and a query. A change of an account's rights takes effect after this time. Milliseconds.
  */
-const BELIEVED_MS = 30_000;
-/** Tokens remembered at most; beyond, the one unused for the longest time goes. */
-const REMEMBERED = 10_000;
+const CACHE_MS = 30_000;
+/** Maximum number of cached tokens. Then the least recently used one is dropped. */
+const CACHE_MAX = 10_000;
 
 export interface SignIn {
   /**
-   * Answers with the account of a token, making it when the subject is new.
+   * Returns the account of a token; creates it if the subject is new.
    *
    * @throws InvalidTokenError (401), IssuerUnavailableError (503), or the database's error
    */
   signIn(token: string): Promise<Account>;
-  /** Whether the token was good when it was last looked at in this process. */
+  /** Whether the token was valid when it was last verified in this process. */
   knows(token: string): boolean;
 }
 
-interface Remembered {
+interface CachedAccount {
   readonly account: Promise<Account>;
   until: number;
-  /** It was good at least once. */
-  proven: boolean;
+  /** The token was valid at least once. */
+  wasValid: boolean;
 }
 
 /** @param now clock, milliseconds since 1970 */
 export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => number = Date.now): SignIn {
-  // A Map keeps insertion order: deleting and setting again moves an entry to the end, so the first is the oldest used.
-  const remembered = new Map<string, Remembered>();
-  const look = (token: string, proven: boolean): Remembered => {
-    const entry: Remembered = { account: load(), until: now() + BELIEVED_MS, proven };
+  // A Map keeps insertion order: deleting and setting again moves an entry to the end, so the first is the least
+  // recently used.
+  const cached = new Map<string, CachedAccount>();
+  const verifyToken = (token: string, wasValid: boolean): CachedAccount => {
+    const entry: CachedAccount = { account: load(), until: now() + CACHE_MS, wasValid };
     async function load(): Promise<Account> {
       const { subject, expiresAt } = await verifier.verify(token);
       entry.until = Math.min(entry.until, expiresAt);
       const account = await findOrCreateAccount(pool, subject);
-      entry.proven = true;
+      entry.wasValid = true;
       return account;
     }
     entry.account.catch(() => {
-      if (remembered.get(token) === entry) remembered.delete(token);
+      if (cached.get(token) === entry) cached.delete(token);
     });
     return entry;
   };
   return {
     signIn(token) {
-      const known = remembered.get(token);
-      remembered.delete(token);
-      const entry = known !== undefined && known.until > now() ? known : look(token, known?.proven ?? false);
-      remembered.set(token, entry);
-      const [oldest] = remembered.keys();
-      if (remembered.size > REMEMBERED && oldest !== undefined) remembered.delete(oldest);
+      const known = cached.get(token);
+      cached.delete(token);
+      const entry = known !== undefined && known.until > now() ? known : verifyToken(token, known?.wasValid ?? false);
+      cached.set(token, entry);
+      const [oldest] = cached.keys();
+      if (cached.size > CACHE_MAX && oldest !== undefined) cached.delete(oldest);
       return entry.account;
     },
-    knows: (token) => remembered.get(token)?.proven ?? false,
+    knows: (token) => cached.get(token)?.wasValid ?? false,
   };
 }

@@ -1,22 +1,22 @@
-/** Who is calling: tokens signed with the key in DATA_DIR, or those of an OpenID Connect issuer. */
+/** Verifies and issues bearer tokens: signed with the key in DATA_DIR, or by an OpenID Connect issuer. */
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLocalJWKSet, importJWK, type JWTPayload, type JWTVerifyGetKey, jwtVerify, SignJWT } from 'jose';
 import { z } from 'zod';
 import type { SharedSettings } from '../settings/settings.ts';
-import { IssuerUnavailableError, readIssuer } from './oidc.ts';
+import { IssuerUnavailableError, openIssuerKeys } from './oidc.ts';
 
 export { IssuerUnavailableError } from './oidc.ts';
 
 const ALGORITHM = 'EdDSA';
-/** Issuer and audience of our own tokens: a token made for something else with the same key is refused. */
-const OURS = 'bulkhead';
-/** Long enough not to be a nuisance, short enough for a lost one to die, seconds: 30 days. */
+/** Issuer and audience of Bulkhead's tokens. Tokens that the same key signed for another purpose are rejected. */
+const BULKHEAD = 'bulkhead';
+/** 30 days, in seconds: short enough that a lost token expires, long enough not to annoy users. */
 const TOKEN_LIFETIME_S = 30 * 24 * 3_600;
-/** Two machines' clocks may differ by this much, seconds. */
+/** Tolerated clock difference between two machines. Seconds. */
 const CLOCK_TOLERANCE_S = 5;
-/** No honest token is longer, characters; refused before any work. */
+/** Longer tokens are rejected before any work. Characters. */
 const TOKEN_MAX_CHARS = 16_384;
 
 const privateJwk = z.object({
@@ -28,14 +28,14 @@ const privateJwk = z.object({
 });
 type PrivateJwk = z.infer<typeof privateJwk>;
 
-/** A user's name as it may be in a token: 1-200 characters, none of them a control character. */
+/** A valid user name: 1-200 characters without control characters. */
 export const userName = z
   .string()
   .min(1)
   .max(200)
   .regex(/^[^\p{Cc}\p{Cs}]+$/u);
 
-/** The token is missing a claim, expired, forged or for somebody else. */
+/** The token lacks a claim, is expired or forged, or is for another audience. */
 export class InvalidTokenError extends Error {
   override readonly name = 'InvalidTokenError';
 }
@@ -57,29 +57,31 @@ export interface TokenVerifier {
 }
 
 /**
- * Makes the verifier the settings ask for. Without OIDC_ISSUER it makes the signing key where there is none yet; with
- * it, the issuer is asked for its keys at the first token, so that start-up does not hang on another's service.
+ * Creates the verifier that the settings select. Without OIDC_ISSUER, creates a signing key if there is none. With it,
+ * fetches the issuer's keys at the first token, so that start-up does not depend on another service.
  *
- * @param now clock that the age of an issuer's keys is told by, milliseconds since 1970
+ * @param now clock for the age of the issuer's keys, milliseconds since 1970
  */
 export async function openVerifier(
   settings: Pick<SharedSettings, 'DATA_DIR' | 'OIDC_ISSUER' | 'OIDC_AUDIENCE'>,
   now: () => number = Date.now,
 ): Promise<TokenVerifier> {
   if (settings.OIDC_ISSUER !== undefined && settings.OIDC_AUDIENCE !== undefined) {
-    const readKeys = readIssuer(settings.OIDC_ISSUER, now);
+    const readKeys = openIssuerKeys(settings.OIDC_ISSUER, now);
     const audience = settings.OIDC_AUDIENCE;
     return {
       async verify(token) {
-        refuseLong(token);
+        requireShortToken(token);
         const { keys, issuer, algorithms } = await readKeys();
-        return check(token, keys, { issuer, audience, algorithms });
+        return verifyClaims(token, keys, { issuer, audience, algorithms });
       },
     };
   }
   const { d: _, ...publicKey } = await readKey(settings.DATA_DIR);
   const keys = createLocalJWKSet({ keys: [publicKey] });
-  return { verify: (token) => check(token, keys, { issuer: OURS, audience: OURS, algorithms: [ALGORITHM] }) };
+  return {
+    verify: (token) => verifyClaims(token, keys, { issuer: BULKHEAD, audience: BULKHEAD, algorithms: [ALGORITHM] }),
+  };
 }
 
 export interface TokenIssuer {
@@ -92,7 +94,7 @@ export interface TokenIssuer {
   issue(subject: string, lifetime?: number): Promise<string>;
 }
 
-/** Opens the signing key of a data directory, making it where there is none. */
+/** Opens the signing key of a data directory; creates it if there is none. */
 export async function openIssuer(dataDir: string): Promise<TokenIssuer> {
   const jwk = await readKey(dataDir);
   const key = await importJWK(jwk, ALGORITHM);
@@ -102,8 +104,8 @@ export async function openIssuer(dataDir: string): Promise<TokenIssuer> {
       return new SignJWT()
         .setProtectedHeader({ alg: ALGORITHM, kid: jwk.kid })
         .setSubject(userName.parse(subject))
-        .setIssuer(OURS)
-        .setAudience(OURS)
+        .setIssuer(BULKHEAD)
+        .setAudience(BULKHEAD)
         .setIssuedAt(now)
         .setExpirationTime(now + lifetime)
         .sign(key);
@@ -111,7 +113,7 @@ export async function openIssuer(dataDir: string): Promise<TokenIssuer> {
   };
 }
 
-function refuseLong(token: string): void {
+function requireShortToken(token: string): void {
   if (token.length > TOKEN_MAX_CHARS) throw new InvalidTokenError('the token is too long');
 }
 
@@ -121,13 +123,13 @@ interface Expected {
   readonly algorithms: string[];
 }
 
-async function check(token: string, keys: JWTVerifyGetKey, expected: Expected): Promise<Identity> {
-  refuseLong(token);
+async function verifyClaims(token: string, keys: JWTVerifyGetKey, expected: Expected): Promise<Identity> {
+  requireShortToken(token);
   const options = { ...expected, requiredClaims: ['sub', 'exp'], clockTolerance: CLOCK_TOLERANCE_S };
   const payload = await jwtVerify(token, keys, options).then(
     (verified): JWTPayload => verified.payload,
     (error: unknown) => {
-      // Whatever else is wrong while a token is checked is wrong with the token: its key may be unfit for its algorithm.
+      // Any other error means that the token is invalid: its key may not fit its algorithm, for example.
       if (error instanceof IssuerUnavailableError) throw error;
       throw new InvalidTokenError(error instanceof Error ? error.message : String(error));
     },
@@ -149,7 +151,9 @@ async function readKey(dataDir: string): Promise<PrivateJwk> {
   });
 }
 
-/** Of any number of processes that make a key at once one wins: `link` never replaces, and shows a whole file or none. */
+/**
+ * Safe for concurrent processes: `link` never replaces a file, so the first key wins and is never seen half-written.
+ */
 async function makeKey(folder: string, file: string): Promise<void> {
   const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: randomUUID() };
   const unfinished = join(folder, `${randomUUID()}.new`);

@@ -3,7 +3,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Registry } from 'prom-client';
 import { RELEASE } from '../settings/release.ts';
-import { type Checks, checkDatabase, readinessOf } from './readiness.ts';
+import { buildReadiness, type Checks, checkDatabase } from './readiness.ts';
 
 export interface OperationsDeps {
   readonly pool: Pool;
@@ -22,7 +22,7 @@ export function buildOperations(deps: OperationsDeps): FastifyInstance {
   const app = fastify({ forceCloseConnections: true });
   app.get('/healthz', async () => ({ status: 'ok', version: RELEASE, ...health }));
   app.get('/readyz', async (_request, reply) => {
-    const { code, body } = readinessOf({
+    const { code, body } = buildReadiness({
       process: deps.isStopping() ? 'stopping' : null,
       ...(await deps.runChecks?.()),
       ...(await checkDatabase(pool)),

@@ -1,33 +1,33 @@
-/** What API and supervisor say to the process that started them (`npm start`), where there is one. */
+/** Messages from API and supervisor to the process that started them (`npm start`). */
 import { z } from 'zod';
 
-/** The only messages between them, from child to parent. */
+/** All messages, from child to parent. */
 export const parentMessage = z.union([
   z.object({
     ready: z.literal(true),
-    /** Where the process serves. */
+    /** Address of the process. */
     url: z.string(),
-    /** One sentence for the user: something that does not work, and what to do about it. */
+    /** One sentence for the user: a problem and how to solve it. */
     notice: z.string().optional(),
   }),
   z.object({
-    /** One sentence: why it cannot start. */
+    /** One sentence: why the process cannot start. */
     failed: z.string(),
   }),
 ]);
 export type ParentMessage = z.infer<typeof parentMessage>;
 
 /**
- * Tells the parent that this process serves. Does nothing when it was started alone. Comes after `stopWithParent`: from
- * now on the parent may ask it to stop.
+ * Reports to the parent that this process is ready. Does nothing without a parent. Call `stopWithParent` before: from
+ * now on the parent may stop this process.
  */
 export function announceReady(url: string, notice?: string): void {
-  tell(notice === undefined ? { ready: true, url } : { ready: true, url, notice });
+  sendToParent(notice === undefined ? { ready: true, url } : { ready: true, url, notice });
 }
 
 /**
- * Ends a process that cannot start, whatever it has open by then: one sentence to the parent, or to standard error when
- * it was started alone; exit code 1.
+ * Ends a process that cannot start, with exit code 1. Reports one sentence to the parent, or to standard error without
+ * one.
  */
 export function refuseToStart(error: unknown): void {
   const failed = error instanceof Error ? error.message : String(error);
@@ -39,13 +39,13 @@ export function refuseToStart(error: unknown): void {
 }
 
 /**
- * Calls `stop` once when the process is to end: on SIGTERM or SIGINT, or when the parent is gone, in whatever way.
+ * Calls `stop` stopOnce, on SIGTERM, SIGINT, or when the parent has exited.
  *
- * @param stop gives everything back; the process exits when it has settled, with code 1 if it rejected
+ * @param stop releases everything; afterwards the process exits, with code 1 if it rejected
  */
 export function stopWithParent(stop: () => Promise<void>): void {
   let stopping = false;
-  const once = (): void => {
+  const stopOnce = (): void => {
     if (stopping) return;
     stopping = true;
     stop().then(
@@ -56,10 +56,10 @@ export function stopWithParent(stop: () => Promise<void>): void {
       },
     );
   };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, once);
-  process.on('disconnect', once);
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stopOnce);
+  process.on('disconnect', stopOnce);
 }
 
-function tell(message: ParentMessage): void {
+function sendToParent(message: ParentMessage): void {
   if (process.connected) process.send?.(message);
 }

@@ -1,4 +1,4 @@
-/** Whether PostgreSQL can carry a process: what `/readyz` of API and supervisor both ask. */
+/** Checks whether PostgreSQL is ready for a process: used by `/readyz` of API and supervisor. */
 
 import { readdir } from 'node:fs/promises';
 import type { Pool } from 'pg';
@@ -6,13 +6,13 @@ import { queues } from '../../db/jobs/queues.ts';
 import { MIGRATIONS } from '../../db/postgres/migrate.ts';
 import { within } from '../timing/within.ts';
 
-/** A database that answers later than this cannot carry the service. Milliseconds. */
+/** Maximum duration of a check. Milliseconds. */
 const READY_TIMEOUT_MS = 2_000;
 
-/** What was looked at, and what is wrong with it in words an operator may read; null: nothing. */
+/** The result of each check: null if it passed, else the reason for operators. */
 export type Checks = Readonly<Record<string, string | null>>;
 
-/** Looks at database, migrations and queue. Never rejects. */
+/** Checks database, migrations and queues. Never rejects. */
 export async function checkDatabase(pool: Pool): Promise<Checks> {
   const database = await runCheck(
     pool.query('SELECT 1').then(() => null),
@@ -20,42 +20,44 @@ export async function checkDatabase(pool: Pool): Promise<Checks> {
   );
   if (database !== null) return { database };
   const [migrations, queue] = await Promise.all([
-    runCheck(migrationTrouble(pool), 'the list of migrations'),
-    runCheck(queueTrouble(pool), 'the queue'),
+    runCheck(findMissingMigrations(pool), 'the list of migrations'),
+    runCheck(findMissingQueues(pool), 'the queue'),
   ]);
   return { database, migrations, queue };
 }
 
-/** An answer of `/readyz`: `status`, the first reason against it, and every check. */
-export function readinessOf(checks: Checks): { readonly code: 200 | 503; readonly body: object } {
-  const reason = Object.values(checks).find((trouble) => trouble !== null);
+/** Builds the response of `/readyz`: status, first failed check, and all checks. */
+export function buildReadiness(checks: Checks): { readonly code: 200 | 503; readonly body: object } {
+  const reason = Object.values(checks).find((failure) => failure !== null);
   if (reason === undefined) return { code: 200, body: { status: 'ready', checks } };
   return { code: 503, body: { status: 'not ready', reason, checks } };
 }
 
 async function runCheck(work: Promise<string | null>, what: string): Promise<string | null> {
   try {
-    const trouble = await within(work, READY_TIMEOUT_MS);
-    return trouble === undefined ? `${what} does not answer in time` : trouble;
+    const failure = await within(work, READY_TIMEOUT_MS);
+    return failure === undefined ? `${what} did not answer in time` : failure;
   } catch {
-    return `${what} is away`;
+    return `${what} is unavailable`;
   }
 }
 
-let ours: Promise<string[]> | undefined;
+let expectedMigrations: Promise<string[]> | undefined;
 
-/** Tables newer than this release are fine: for one release old code works with them. */
-async function migrationTrouble(pool: Pool): Promise<string | null> {
-  ours ??= readdir(MIGRATIONS).then((files) => files.map((file) => file.replace(/\.sql$/, '')).sort());
+/** Newer migrations are no problem: each release works with the tables of the next one. */
+async function findMissingMigrations(pool: Pool): Promise<string | null> {
+  expectedMigrations ??= readdir(MIGRATIONS).then((files) => files.map((file) => file.replace(/\.sql$/, '')).sort());
   const applied = await pool.query<{ name: string }>('SELECT name FROM migrations');
   const names = new Set(applied.rows.map(({ name }) => name));
-  const missing = (await ours).filter((name) => !names.has(name));
+  const missing = (await expectedMigrations).filter((name) => !names.has(name));
   return missing.length === 0 ? null : `migrations are missing: ${missing.join(', ')}; npm start applies them`;
 }
 
-async function queueTrouble(pool: Pool): Promise<string | null> {
+async function findMissingQueues(pool: Pool): Promise<string | null> {
   const found = await pool.query<{ name: string }>('SELECT name FROM pgboss.queue');
   const names = new Set(found.rows.map(({ name }) => name));
   const missing = Object.keys(queues).filter((name) => !names.has(name));
-  return missing.length === 0 ? null : `queues are missing: ${missing.join(', ')}; a restart declares them`;
+  return missing.length === 0
+    ? null
+    : `queues are missing: ${missing.join(', ')}; restart the API and the supervisor to create them`;
 }

@@ -1,5 +1,5 @@
-/** Which release of Bulkhead this is. */
+/** The release of Bulkhead. */
 import { readFileSync } from 'node:fs';
 
-/** Semantic version, as `package.json` has it. */
+/** The semantic version in `package.json`. */
 export const RELEASE: string = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;

@@ -1,8 +1,8 @@
-/** The search path of the environment. */
+/** Finds programs in the folders of `PATH`. */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** The absolute path of a program; null where no folder of `PATH` has it. */
+/** Returns the absolute path of a program. Null: no folder of `PATH` contains it. */
 export function findProgram(name: string): string | null {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const path = join(folder, name);

@@ -1,16 +1,16 @@
-/** Settings: environment variables, each described once, parsed once at start-up. */
+/** Describes and parses settings, which are environment variables read once at start-up. */
 import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 
-/** A setting that stops start-up. Its message is one sentence that names the setting. */
+/** An invalid setting, which prevents start-up. The message is one sentence that names the setting. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
 
 const HIGHEST_PORT = 65_535;
-/** What a number counts. */
+/** The unit of a number. */
 export type Unit = 'bytes' | 'megabytes' | 'seconds' | 'days' | 'a second' | 'a minute' | 'a day';
 
 /**
@@ -18,7 +18,7 @@ export type Unit = 'bytes' | 'megabytes' | 'seconds' | 'days' | 'a second' | 'a 
  *
  * @param fallback used when the variable is absent or empty
  * @param doc one sentence for `.env.example` and `docs/settings.md`
- * @param unit of the number, where it counts more than things
+ * @param unit absent for plain counts
  */
 export function wholeNumber(min: number, max: number, fallback: number, doc: string, unit?: Unit) {
   const error = `must be a whole number from ${min} to ${max}`;
@@ -36,7 +36,7 @@ export function port(fallback: number, doc: string) {
   return wholeNumber(1, HIGHEST_PORT, fallback, doc);
 }
 
-/** One of a few words. */
+/** One of a fixed list of words. */
 export function oneOf<const Words extends readonly [string, ...string[]]>(
   words: Words,
   fallback: Words[number],
@@ -48,7 +48,7 @@ export function oneOf<const Words extends readonly [string, ...string[]]>(
     .meta({ description: doc, values: words.join(', ') });
 }
 
-/** An http or https address, without a slash at its end. Absent without a default. */
+/** An http or https address without a slash at the end. Optional. */
 export function webAddress(doc: string) {
   return z
     .url({ protocol: /^https?$/, error: 'must be an http or https address' })
@@ -57,7 +57,7 @@ export function webAddress(doc: string) {
     .describe(doc);
 }
 
-/** Addresses and networks (`10.0.0.0/8`), separated by commas; none by default. */
+/** Addresses and networks (`10.0.0.0/8`), separated by commas. Default: none. */
 export function networks(doc: string) {
   return z
     .string()
@@ -75,7 +75,7 @@ function isNetwork(text: string): boolean {
   return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= longest);
 }
 
-/** What API, supervisor and `npm start` all need. */
+/** Settings of API, supervisor and `npm start`. */
 export const sharedSettings = {
   DATA_DIR: z
     .string()
@@ -85,7 +85,7 @@ export const sharedSettings = {
   DATABASE_URL: z
     .url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' })
     .optional()
-    .describe('PostgreSQL 15 or newer to use. Empty: npm start brings its own and keeps it in DATA_DIR.'),
+    .describe('PostgreSQL 15 or newer to use. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.'),
   LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Least severe log line written.'),
   HOST: z
     .string()
@@ -108,13 +108,13 @@ export const sharedSettings = {
   API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
   SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
   TRUST_PROXY: networks(
-    'Reverse proxies in front of the API and the session API: addresses and networks (10.0.0.0/8), separated by commas. Their X-Forwarded-For says who asks. Empty: none, and nobody is believed.',
+    'Reverse proxies in front of the API and the session API: addresses and networks (10.0.0.0/8), separated by commas. The client address is taken from their X-Forwarded-For. Empty: X-Forwarded-For is ignored.',
   ),
   STRANGER_REQUESTS_PER_MINUTE: wholeNumber(
     1,
     10_000_000,
     600,
-    'Requests of one address, to each process, that carry no token or one that is not good.',
+    'Requests of one address without a valid token, in each process.',
     'a minute',
   ),
   OIDC_ISSUER: webAddress('Accept tokens of this OpenID Connect issuer instead of our own.'),
@@ -122,7 +122,7 @@ export const sharedSettings = {
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Database connections of each process at most.'),
 } as const;
 
-/** What only `npm start` reads. */
+/** Settings of `npm start` only. */
 export const localSettings = {
   SANDBOX_FETCH: oneOf(
     ['on', 'off'],
@@ -134,41 +134,41 @@ export const localSettings = {
 export type SharedSettings = z.output<z.ZodObject<typeof sharedSettings>>;
 
 /**
- * Parses the environment. Variables that no setting names are ignored; an empty one counts as absent.
+ * Parses the environment. Ignores unknown variables; an empty variable counts as absent.
  *
- * @param shape the settings, by the name of their variable
- * @throws SettingsError naming the first bad setting; the value is not repeated, since it may be a secret
+ * @param shape the settings by variable name
+ * @throws SettingsError naming the first invalid setting, without its value, which may be a secret
  */
 export function parseSettings<Shape extends z.ZodRawShape>(
   shape: Shape,
   env: Readonly<Record<string, string | undefined>>,
 ): z.output<z.ZodObject<Shape>> {
-  const given = Object.fromEntries(
+  const present = Object.fromEntries(
     Object.keys(shape).flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])),
   );
-  const parsed = z.object(shape).safeParse(given);
+  const parsed = z.object(shape).safeParse(present);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw new SettingsError(`${String(issue?.path[0])} ${issue?.message ?? 'is not valid'}.`);
   }
-  if (given.OIDC_ISSUER !== undefined && given.OIDC_AUDIENCE === undefined && 'OIDC_AUDIENCE' in shape) {
+  if (present.OIDC_ISSUER !== undefined && present.OIDC_AUDIENCE === undefined && 'OIDC_AUDIENCE' in shape) {
     throw new SettingsError('OIDC_AUDIENCE must be set when OIDC_ISSUER is set.');
   }
   return parsed.data;
 }
 
-/** The environment, with what a file `.env` in the working directory adds. A variable that is set already wins. */
+/** Returns the environment, plus variables from a file `.env` in the working directory. Existing variables win. */
 export function readEnvironment(): Readonly<Record<string, string | undefined>> {
   if (existsSync('.env')) process.loadEnvFile('.env');
   return process.env;
 }
 
-/** Where users reach the API and the console, without a slash at the end. */
+/** The address of API and console for users, without a slash at the end. */
 export function publicUrl(settings: Pick<SharedSettings, 'PUBLIC_URL' | 'PORT'>): string {
   return settings.PUBLIC_URL ?? `http://localhost:${settings.PORT}`;
 }
 
-/** Where agent runtimes and the console reach the session API, without a slash at the end. */
+/** The address of the session API for agent runtimes and the console, without a slash at the end. */
 export function supervisorUrl(settings: Pick<SharedSettings, 'SUPERVISOR_URL' | 'SUPERVISOR_PORT'>): string {
   return settings.SUPERVISOR_URL ?? `http://localhost:${settings.SUPERVISOR_PORT}`;
 }
@@ -176,25 +176,25 @@ export function supervisorUrl(settings: Pick<SharedSettings, 'SUPERVISOR_URL' | 
 export interface SettingDoc {
   readonly name: string;
   readonly doc: string;
-  /** The default as it would be written in the environment; null where there is none. */
+  /** The default as written in the environment; null: no default. */
   readonly fallback: string | null;
-  /** Of a number; null: it counts things, or is none. */
+  /** Unit of a number; null: a plain count, or not a number. */
   readonly unit: string | null;
-  /** What may be written: a range, or the words; null where the meaning says it. */
+  /** Allowed values, a range or words; null: see `doc`. */
   readonly values: string | null;
 }
 
-/** Name, meaning, default, unit and range of every setting of a shape, in its order. */
+/** Describes the settings of a shape, in order. */
 export function describeSettings(shape: z.ZodRawShape): SettingDoc[] {
   return Object.entries(shape).map(([name, schema]) => ({
     name,
     doc: (schema instanceof z.ZodType && schema.description) || '',
     fallback: schema instanceof z.ZodPrefault ? String(schema.def.defaultValue) : null,
-    ...notedOf(schema),
+    ...readUnitAndValues(schema),
   }));
 }
 
-function notedOf(schema: unknown): Pick<SettingDoc, 'unit' | 'values'> {
+function readUnitAndValues(schema: unknown): Pick<SettingDoc, 'unit' | 'values'> {
   const { unit, values } = (schema instanceof z.ZodType && schema.meta()) || {};
   return { unit: typeof unit === 'string' ? unit : null, values: typeof values === 'string' ? values : null };
 }

@@ -1,4 +1,4 @@
-/** The ids a log line is found by, carried along with the work it is about. */
+/** Carries ids through async calls, so that log lines contain them. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 export interface LogIds {
@@ -8,11 +8,14 @@ export interface LogIds {
 }
 const storage = new AsyncLocalStorage<LogIds>();
 
-/** What is being worked on here. */
-export const logIds = (): LogIds => storage.getStore() ?? {};
+/** The ids of the current async context. */
+export const getLogIds = (): LogIds => storage.getStore() ?? {};
 
-/** Runs work whose lines carry these ids besides those there are. */
+/** Runs work whose log lines carry these ids in addition to the current ones. */
 export const withLogIds = <T>(ids: LogIds, work: () => T): T => storage.run({ ...storage.getStore(), ...ids }, work);
 
-/** The same for work that others brought about: a pipe is read in the context of whoever opened it, which is not meant. */
+/**
+ * Runs work whose log lines carry only these ids. For pipe readers, which run in the context of the code that opened
+ * the pipe.
+ */
 export const withOnlyLogIds = <T>(ids: LogIds, work: () => T): T => storage.run(ids, work);

@@ -1,13 +1,13 @@
-/** Metrics from their declarations: a row names, explains and bounds each one, and is all that says so. */
+/** Creates metrics from a table that declares them. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 export interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram';
-  /** One sentence, with the unit where the name does not say it. */
+  /** One sentence, with the unit if the name does not contain it. */
   readonly help: string;
-  /** Their values come from the protocol's keys, from routes or from slugs; never from what a plugin or caller says. */
+  /** Label values are protocol keys, routes or slugs; never text from plugins or callers. */
   readonly labels: readonly string[];
-  /** Of a histogram. */
+  /** For histograms. */
   readonly buckets?: readonly number[];
 }
 export type MetricTable = Readonly<Record<string, MetricRow>>;
@@ -18,14 +18,14 @@ type Meter<Row extends MetricRow> = Row['type'] extends 'counter'
     ? Gauge<Row['labels'][number]>
     : Histogram<Row['labels'][number]>;
 export type Meters<Table extends MetricTable> = { readonly [Name in keyof Table]: Meter<Table[Name]> };
-/** What a gauge says, asked when somebody scrapes, so that it costs nothing otherwise. */
+/** Functions that read a gauge's value at each scrape. */
 export type Readers<Table extends MetricTable> = {
   readonly [Name in keyof Table as Table[Name]['type'] extends 'gauge' ? Name : never]?: (
     gauge: Gauge,
   ) => void | Promise<void>;
 };
 
-/** Makes every metric of a table. */
+/** Creates every metric of a table. */
 export function openMeters<Table extends MetricTable>(
   registry: Registry,
   table: Table,
@@ -50,21 +50,21 @@ function open(registry: Registry, name: string, row: MetricRow, read?: (gauge: G
   });
 }
 
-/** What stands for every slug past the cap. */
+/** The label of every slug beyond the maximum. */
 export const OTHER_SLUG = 'other';
 
-/** Keeps the number of a process's time series in bounds, however many plugins there are. */
+/** Limits the number of time series in a process, whatever the number of plugins. */
 export class SlugLabels {
   readonly #known = new Set<string>();
   readonly #max: number;
 
-  /** @param max slugs told apart, first come first served */
+  /** @param max number of slugs with a label, first come first served */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** The slug, or `other`. */
-  of(slug: string): string {
+  /** Returns the slug, or `other` beyond the maximum. */
+  getLabel(slug: string): string {
     if (this.#known.has(slug)) return slug;
     if (this.#known.size >= this.#max) return OTHER_SLUG;
     this.#known.add(slug);

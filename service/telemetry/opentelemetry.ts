@@ -1,4 +1,4 @@
-/** The tracer itself: spans sent over OTLP/HTTP, as the standard OTEL_* variables say. Loaded only where they ask for it. */
+/** The OpenTelemetry tracer: sends spans over OTLP/HTTP. Loaded only when tracing is on. */
 
 import {
   type Context,
@@ -29,26 +29,30 @@ import type { SpanSettings, Tracer } from './tracer.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 const KINDS = { server: SpanKind.SERVER, consumer: SpanKind.CONSUMER, internal: SpanKind.INTERNAL } as const;
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
-/** A collector that is away does not hold up the end of the process longer than this, milliseconds. */
+/** Maximum delay of shutdown by an unreachable collector. Milliseconds. */
 const CLOSE_WITHIN_MS = 3_000;
 
-/** Opens it. Endpoint, headers, protocol details: read by the exporter from the environment. */
+/** Opens the tracer. The exporter reads endpoint, headers and protocol from the OTEL_* variables. */
 export function openTracer(service: string, env: Environment): Tracer {
   const provider = new TracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': service, 'service.version': RELEASE }))
       .merge(detectResources({ detectors: [envDetector] })),
-    sampler: samplerOf(env),
+    sampler: createSampler(env),
     spanProcessors: [new BatchSpanProcessor({ exporter: new OTLPTraceExporter() })],
   });
   const spans = provider.getTracer('bulkhead', RELEASE);
   const contexts = new AsyncLocalStorageContextManager().enable();
   return {
-    current: () => textOf(trace.getSpanContext(contexts.active())),
+    current: () => formatTraceparent(trace.getSpanContext(contexts.active())),
     async run(name, settings, work) {
-      const parent = parentOf(contexts.active(), settings);
+      const parent = findParent(contexts.active(), settings);
       const { kind = 'internal', facts = {} } = settings;
-      const span = spans.startSpan(name, { kind: KINDS[kind], attributes: facts, links: linksOf(settings) }, parent);
+      const span = spans.startSpan(
+        name,
+        { kind: KINDS[kind], attributes: facts, links: createLinks(settings) },
+        parent,
+      );
       const fail = () => void span.setStatus({ code: SpanStatusCode.ERROR });
       const note = (more: object) => void span.setAttributes({ ...more });
       try {
@@ -70,13 +74,13 @@ export function openTracer(service: string, env: Environment): Tracer {
   };
 }
 
-function parentOf(active: Context, { parent }: SpanSettings): Context {
+function findParent(active: Context, { parent }: SpanSettings): Context {
   if (parent === undefined) return active;
   const remote = readTraceparent(parent);
   return remote === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, remote);
 }
 
-function linksOf({ link }: SpanSettings): Link[] {
+function createLinks({ link }: SpanSettings): Link[] {
   const context = readTraceparent(link ?? null);
   return context === null ? [] : [{ context }];
 }
@@ -87,13 +91,13 @@ function readTraceparent(text: string | null): SpanContext | null {
   return isSpanContextValid(context) ? context : null;
 }
 
-function textOf(context: SpanContext | undefined): string | null {
+function formatTraceparent(context: SpanContext | undefined): string | null {
   if (context === undefined || !isSpanContextValid(context)) return null;
   return `00-${context.traceId}-${context.spanId}-0${context.traceFlags & 1}`;
 }
 
-/** The samplers the standard names; whoever calls us has decided already where the name begins with parentbased. */
-function samplerOf(env: Environment): Sampler {
+/** The standard samplers. `parentbased_…` follows the decision of the caller. */
+function createSampler(env: Environment): Sampler {
   const name = env.OTEL_TRACES_SAMPLER ?? 'parentbased_always_on';
   const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG ?? 1);
   const plain = name.replace(/^parentbased_/, '');

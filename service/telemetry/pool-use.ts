@@ -1,4 +1,4 @@
-/** How the process's database connections are used: what both processes tell of their pool. */
+/** Metrics of a process's database connections. */
 import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
 
@@ -10,8 +10,8 @@ export const poolMetrics = {
   },
 } as const;
 
-/** Reads it at a scrape. */
-export const readPool = (pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>) => (gauge: Gauge) => {
+/** Reads the gauge at a scrape. */
+export const readPoolUse = (pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>) => (gauge: Gauge) => {
   gauge.set({ state: 'busy' }, pool.totalCount - pool.idleCount);
   gauge.set({ state: 'idle' }, pool.idleCount);
   gauge.set({ state: 'waiting' }, pool.waitingCount);

@@ -1,25 +1,25 @@
-/** What the code that is traced and the OpenTelemetry exporter share. Interfaces only. */
+/** The interfaces between traced code and the OpenTelemetry exporter. */
 
 export type Facts = Readonly<Record<string, string | number | boolean>>;
 export interface SpanSettings {
   readonly kind?: 'server' | 'consumer' | 'internal';
-  /** W3C traceparent of what it belongs to; absent: the span under way, or none; null: none. */
+  /** W3C traceparent of the parent span; absent: the current span; null: no parent. */
   readonly parent?: string | null | undefined;
-  /** Another trace it has to do with, which must not become its parent: what a stranger sent. */
+  /** W3C traceparent of a related trace from an untrusted sender, which must not become the parent. */
   readonly link?: string | undefined;
-  /** Ids, keys of the protocol and slugs; never what a plugin or a user says. */
+  /** Ids, protocol keys and slugs; never text from plugins or users. */
   readonly facts?: Facts;
 }
-/** A span under way. */
+/** A running span. */
 export interface Span {
-  /** Adds what is known by now. */
+  /** Adds attributes. */
   note(facts: Facts): void;
-  /** Marks it as failed; the text of errors stays out of traces. */
+  /** Marks the span as failed. Error texts stay out of traces. */
   fail(): void;
 }
 export interface Tracer {
   run<T>(name: string, settings: SpanSettings, work: (span: Span) => Promise<T>): Promise<T>;
   current(): string | null;
-  /** Exports what is left. */
+  /** Exports the remaining spans. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * Spans of what is done for whom, for OpenTelemetry. Off unless the standard OTEL_* variables ask for it; then nothing of
- * it is loaded, and `traced` costs a comparison. The one tracer of a process is ambient, as the span under way is.
+ * Runs work in OpenTelemetry spans. Off unless the standard OTEL_* variables enable it: then nothing is loaded, and
+ * `traced` costs a comparison. Tracer and current span are ambient.
  */
 
 import type { Span, SpanSettings, Tracer } from './tracer.ts';
@@ -13,14 +13,14 @@ export function traced<T>(name: string, settings: SpanSettings, work: (span: Spa
   return tracer === null ? work(noSpan) : tracer.run(name, settings, work);
 }
 
-/** W3C traceparent of the span under way; null: nobody traces it. */
+/** W3C traceparent of the current span; null: not traced. */
 export const currentTrace = (): string | null => tracer?.current() ?? null;
 
-/** Whether anybody looks: for callers whose preparations cost something. */
+/** Whether tracing is on, for callers whose preparations are expensive. */
 export const isTracing = (): boolean => tracer !== null;
 
-/** Whether the environment asks for traces. */
-export function wantsTraces(env: Readonly<Record<string, string | undefined>>): boolean {
+/** Whether the environment enables tracing. */
+export function isTracingEnabled(env: Readonly<Record<string, string | undefined>>): boolean {
   if (env.OTEL_SDK_DISABLED === 'true') return false;
   const exporters = env.OTEL_TRACES_EXPORTER?.split(',').map((name) => name.trim());
   if (exporters !== undefined && exporters.join() !== '') return exporters.includes('otlp');
@@ -28,16 +28,16 @@ export function wantsTraces(env: Readonly<Record<string, string | undefined>>): 
 }
 
 /**
- * Starts the tracer of this process where the environment asks for one.
+ * Starts the tracer of this process if the environment enables it.
  *
- * @param service the name of the process where OTEL_SERVICE_NAME gives none
- * @returns ends it, and exports what is left
+ * @param service default of OTEL_SERVICE_NAME
+ * @returns a function that exports the remaining spans and stops the tracer
  */
 export async function startTracing(
   service: string,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<() => Promise<void>> {
-  if (!wantsTraces(env)) return async () => undefined;
+  if (!isTracingEnabled(env)) return async () => undefined;
   const { openTracer } = await import('./opentelemetry.ts');
   const opened = openTracer(service, env);
   tracer = opened;

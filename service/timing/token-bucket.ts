@@ -11,7 +11,7 @@ export interface Rate {
   readonly perSecond: number;
 }
 
-/** A full minute's tokens may be taken at once. */
+/** The whole minute's tokens may be taken at once. */
 export const perMinute = (tokens: number): Rate => ({ burst: tokens, perSecond: tokens / MINUTE_S });
 
 export class TokenBucket {
@@ -43,7 +43,7 @@ export class TokenBucket {
     return this.#tokens > 0;
   }
 
-  /** Puts a token back that was taken for nothing. */
+  /** Returns a token. */
   refund(): void {
     this.#tokens = Math.min(this.#rate.burst, this.#tokens + 1);
   }
@@ -54,7 +54,7 @@ export class TokenBucket {
     return Math.max(0, Math.floor(this.#tokens));
   }
 
-  /** Seconds until this many tokens are there, rounded up; at least 1. */
+  /** Seconds until this many tokens are available, rounded up; at least 1. */
   secondsUntil(tokens: number): number {
     this.#refill();
     return Math.max(1, Math.ceil((tokens - this.#tokens) / this.#rate.perSecond));

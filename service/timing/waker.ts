@@ -1,4 +1,4 @@
-/** Waits for the next call of `wake`, or a while; a call that comes before the wait is not lost. */
+/** Waits for the next call of `wake` or for a time-out. A call before the wait is not lost. */
 export class Waker {
   #woken = false;
   #closed = false;
@@ -13,7 +13,7 @@ export class Waker {
     this.#resolve?.();
   }
 
-  /** Ends the wait under way and every later one at once. */
+  /** Ends the current wait and every later one immediately. */
   close(): void {
     this.#closed = true;
     this.wake();

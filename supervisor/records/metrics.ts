@@ -4,7 +4,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { limits } from '../../sdk/contract/limits.ts';
 import { backlogReaders } from '../../service/telemetry/backlogs.ts';
 import { type Meters, openMeters, SlugLabels } from '../../service/telemetry/meters.ts';
-import { readPool } from '../../service/telemetry/pool-use.ts';
+import { readPoolUse } from '../../service/telemetry/pool-use.ts';
 import type { LinkOutcome } from '../calls/chain.ts';
 import { supervisorMetrics } from './metric-table.ts';
 import type { CallOutcome, Rollups } from './rollups.ts';
@@ -87,7 +87,7 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
       all.bulkhead_host_call_seconds.observe({ member }, ms / 1000);
       rollups.used(installationId, 'hostCalls');
       if (outcome !== 'denied') return;
-      all.bulkhead_denials_total.inc({ slug: labels.of(slug) });
+      all.bulkhead_denials_total.inc({ slug: labels.getLabel(slug) });
       rollups.used(installationId, 'denials');
     },
     lineTaken: (installationId, isKept) => rollups.used(installationId, isKept ? 'logLines' : 'droppedLines'),
@@ -101,11 +101,11 @@ function childRecorders(all: All, labels: SlugLabels, rollups: Rollups) {
     childEnded: (reason) => all.bulkhead_child_exits_total.inc({ reason }),
     childStarted: (seconds) => all.bulkhead_child_start_seconds.observe(seconds),
     childRestarted: ({ installationId, slug }, reason) => {
-      all.bulkhead_child_restarts_total.inc({ slug: labels.of(slug), reason });
+      all.bulkhead_child_restarts_total.inc({ slug: labels.getLabel(slug), reason });
       rollups.used(installationId, 'restarts');
     },
     sampled: ({ installationId, slug }, { residentBytes, processorMs }) => {
-      all.bulkhead_plugin_cpu_seconds_total.inc({ slug: labels.of(slug) }, processorMs / 1000);
+      all.bulkhead_plugin_cpu_seconds_total.inc({ slug: labels.getLabel(slug) }, processorMs / 1000);
       rollups.resident(installationId, residentBytes);
       if (processorMs > 0) rollups.used(installationId, 'processorMs', processorMs);
     },
@@ -127,7 +127,7 @@ function plainRecorders(all: All, labels: SlugLabels) {
         ms / 1000,
       ),
     modelAnswered: (given, provider, { inputTokens, outputTokens }, cost) => {
-      const slug = labels.of(given);
+      const slug = labels.getLabel(given);
       all.bulkhead_model_answers_total.inc({ slug, provider });
       all.bulkhead_model_tokens_total.inc({ slug, provider, direction: 'input' }, inputTokens);
       all.bulkhead_model_tokens_total.inc({ slug, provider, direction: 'output' }, outputTokens);
@@ -142,13 +142,13 @@ function readersOf(pool: Pool, gauges: Gauges, rollups: Rollups, labels: SlugLab
       for (const [state, count] of Object.entries(gauges.children())) gauge.set({ state }, count);
     },
     bulkhead_plugin_memory_bytes: (gauge) => {
-      for (const [slug, bytes] of gauges.memory()) gauge.inc({ slug: labels.of(slug) }, bytes);
+      for (const [slug, bytes] of gauges.memory()) gauge.inc({ slug: labels.getLabel(slug) }, bytes);
     },
     bulkhead_sandbox: (gauge) => gauge.set({ ...pick(gauges.sandbox()) }, 1),
     bulkhead_log_queue_lines: (gauge) => gauge.set(gauges.logQueue()),
     bulkhead_audit_queue_entries: (gauge) => gauge.set(gauges.auditQueue()),
     bulkhead_rollups_dropped: (gauge) => gauge.set(rollups.dropped),
-    bulkhead_database_connections: readPool(pool),
+    bulkhead_database_connections: readPoolUse(pool),
     ...backlogReaders(pool),
   } satisfies Parameters<typeof openMeters<typeof supervisorMetrics>>[2];
 }
@@ -183,7 +183,7 @@ interface CallRecord {
 function callCounter(all: All, labels: SlugLabels) {
   const records = new Map<string, CallRecord>();
   return (kind: string, name: string, given: string, outcome: CallOutcome, ms: number): void => {
-    const slug = labels.of(given);
+    const slug = labels.getLabel(given);
     const key = `${slug} ${kind} ${name}`;
     let record = records.get(key);
     if (!record) {

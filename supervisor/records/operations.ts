@@ -23,7 +23,7 @@ export function buildHealth({ pool, listener, metrics, sandbox, isStopping }: He
     isStopping,
     health: { sandbox: { state, missing, limiter, runAs } },
     runChecks: async () => ({
-      listener: listener.isConnected() ? null : 'the listening connection to the database is away',
+      listener: listener.isConnected() ? null : 'the listening connection to the database is lost',
       // A process that drains starts no children.
       jail: isStopping() ? null : await checkJail(),
     }),

@@ -57,7 +57,7 @@ t.test('both are ready, alive, and say what they are', async (t) => {
 t.test('a process that stops, and one that hears nothing', async (t) => {
   const { both, supervisor, state } = await makeProcesses(t);
   state.listening = false;
-  t.match(await readiness(supervisor), { code: 503, reason: 'the listening connection to the database is away' });
+  t.match(await readiness(supervisor), { code: 503, reason: 'the listening connection to the database is lost' });
   state.stopping = true;
   for (const process of both) t.match(await readiness(process), { code: 503, reason: 'stopping' }, process.name);
 });
@@ -74,7 +74,7 @@ t.test('migrations that are missing are named', async (t) => {
 t.test('a queue that is away', async (t) => {
   const { both, pool } = await makeProcesses(t);
   await pool.query('ALTER TABLE pgboss.queue RENAME TO gone');
-  for (const process of both) t.match(await readiness(process), { code: 503, reason: 'the queue is away' });
+  for (const process of both) t.match(await readiness(process), { code: 503, reason: 'the queue is unavailable' });
   await pool.query('ALTER TABLE pgboss.gone RENAME TO queue');
 });
 
@@ -83,7 +83,7 @@ t.test('a database that is away', async (t) => {
   const lost = openPool('postgres://nobody@127.0.0.1:1/none', { name: 'test', onError: () => undefined });
   t.teardown(() => lost.close());
   const app = buildOperations({ pool: lost.pool, metrics, isStopping: () => false });
-  t.match(await readiness({ name: 'API', app }), { code: 503, reason: 'the database is away' });
+  t.match(await readiness({ name: 'API', app }), { code: 503, reason: 'the database is unavailable' });
 });
 
 t.test('a jail that cannot be built any more', async (t) => {

@@ -10,7 +10,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { WebSocketServer } from 'ws';
 import { z } from 'zod';
 import { callerOf } from '../../../service/http/authentication.ts';
-import { eventText, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts';
+import { formatEvent, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
 import { idParams } from '../../../service/http/schemas.ts';
 import type { InspectionEvent } from './inspection.ts';
@@ -74,4 +74,4 @@ function serveSockets(server: Server, sockets: WebSocketServer, inspections: Ins
   });
 }
 
-const asText = ({ type, ...data }: InspectionEvent): string => eventText({ type, data });
+const asText = ({ type, ...data }: InspectionEvent): string => formatEvent({ type, data });

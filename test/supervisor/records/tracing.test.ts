@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { startTracing, traced, wantsTraces } from '../../../service/telemetry/tracing.ts';
+import { isTracingEnabled, startTracing, traced } from '../../../service/telemetry/tracing.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -40,11 +40,11 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = `00-${TRACE}-b7ad6b7169203331-01`;
 
 t.test('traces are wanted by the standard variables only', async (t) => {
-  t.notOk(wantsTraces({}));
-  t.ok(wantsTraces({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
-  t.ok(wantsTraces({ OTEL_TRACES_EXPORTER: 'otlp' }));
-  t.notOk(wantsTraces({ OTEL_TRACES_EXPORTER: 'none', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
-  t.notOk(wantsTraces({ OTEL_SDK_DISABLED: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+  t.notOk(isTracingEnabled({}));
+  t.ok(isTracingEnabled({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+  t.ok(isTracingEnabled({ OTEL_TRACES_EXPORTER: 'otlp' }));
+  t.notOk(isTracingEnabled({ OTEL_TRACES_EXPORTER: 'none', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+  t.notOk(isTracingEnabled({ OTEL_SDK_DISABLED: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
 });
 
 t.test('a session call and a webhook, down to what plugins call', async (t) => {
