@@ -1,4 +1,4 @@
-/** The API's HTTP application: REST interface, webhook address, console and documentation. */
+/** Builds the API's HTTP application: REST interface, webhook address, console and documentation. */
 import { createServer, type RequestListener } from 'node:http';
 import helmet, { type FastifyHelmetOptions } from '@fastify/helmet';
 import multipart from '@fastify/multipart';
@@ -32,25 +32,28 @@ import type { Metrics } from './telemetry/metrics.ts';
 
 /** Paths of the REST interface start with it. */
 export const API_PREFIX = '/api';
-/** The largest body that is no package. Bytes. */
+/** Maximum size of a body other than a package. Bytes. */
 const BODY_MAX_BYTES = MIB;
 /** Long enough for an upload of 256 MB over a slow line. Milliseconds. */
 const REQUEST_TIMEOUT_MS = 30 * 60_000;
 /** A connection without traffic is closed. Longer than a publish waits for its build. Milliseconds. */
 const IDLE_TIMEOUT_MS = 120_000;
-/** An idle connection is kept for its next request: a little over a minute, as proxies do. Milliseconds. */
+/**
+ * Idle time after which a kept-alive connection is closed: slightly more than the usual minute of proxies.
+ * Milliseconds.
+ */
 const KEEP_ALIVE_MS = 72_000;
 
-/** Chapters of the OpenAPI document. */
+/** Tags of the OpenAPI document. */
 const GROUPS = {
-  Account: 'Who is calling.',
+  Account: 'The account of the caller.',
   Authoring: 'Plugins, their versions and drafts, for their owner.',
-  Catalog: 'What can be installed.',
-  Installations: 'What is installed for the caller’s account, how it is set up and which version it runs.',
-  Agents: 'The agents that plugins keep in the caller’s account.',
-  Channels: 'Vendor inboxes of an installation, what came through them, and the events it was sent.',
-  Logs: 'What plugins wrote through host.log, and what the host has to say about them. Kept for 24 hours.',
-  Operators: 'For whoever runs this service.',
+  Catalog: 'Plugins that can be installed.',
+  Installations: 'Plugins installed in the caller’s account, their configuration and versions.',
+  Agents: 'Agents that plugins created in the caller’s account.',
+  Channels: 'Vendor inboxes of an installation, their deliveries, and the events sent to the plugin.',
+  Logs: 'Lines that plugins wrote through host.log, and lines of the host about them. Kept for 24 hours.',
+  Operators: 'Tools for the operators of this service.',
   ...DOCUMENTATION_GROUP,
 };
 
@@ -69,11 +72,11 @@ export interface AppDeps {
   readonly trustProxy?: readonly string[];
   /** Address at which users reach the service, without a slash at the end. */
   readonly publicUrl: string;
-  /** Answers the webhook address. Default: there is none. */
+  /** Serves the webhook address. Default: no webhook address. */
   readonly webhooks?: RequestListener;
   /** For the console. Default: no console; users paste tokens. */
   readonly signInFacts?: SignInFacts;
-  /** Told at each step; a test's may end the process there. */
+  /** Called at each step. A test may end the process there. */
   faultPoint?(step: string): void;
   /** Origins of the token issuer that the console's page calls. Default: the origin of its address. */
   readonly issuerOrigins?: () => readonly string[];
@@ -118,7 +121,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   return app;
 }
 
-/** Webhook requests bypass the framework, which would decode a body that has to stay as it was sent. */
+/** Passes webhook requests around the framework, which would decode their bodies. */
 function withWebhooks(webhooks: RequestListener) {
   return (framework: RequestListener) => {
     const server = createServer((request, response) => {
@@ -130,7 +133,7 @@ function withWebhooks(webhooks: RequestListener) {
   };
 }
 
-/** Serves the console, or a page that says how to go on where the console is not built. */
+/** Serves the console, or a page with instructions if the console is not built. */
 async function frontPage(app: FastifyInstance, { signInFacts, issuerOrigins, publicUrl }: AppDeps): Promise<void> {
   if (signInFacts === undefined || !isConsoleBuilt()) {
     app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${publicUrl}${API_PREFIX}`)));
@@ -141,7 +144,7 @@ async function frontPage(app: FastifyInstance, { signInFacts, issuerOrigins, pub
   await consoleFiles(app, () => [...new Set([...origins, ...(issuerOrigins?.() ?? [])])]);
 }
 
-/** Over http, a browser must not be told to use https. */
+/** Omits Strict-Transport-Security over http, where it would make the service unreachable. */
 function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
   const isSecure = publicUrl.startsWith('https:');
   return {

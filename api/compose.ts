@@ -1,4 +1,7 @@
-/** The API process, put together from its settings: serves until it is told to stop. `main.ts` and the fail points start it. */
+/**
+ * Starts the API process from its settings and serves until it is stopped. Called by `main.ts` and the fault-point
+ * tests.
+ */
 
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { type Blobs, openBlobs } from '../db/files/blobs.ts';
@@ -23,20 +26,20 @@ import { startBlobSweeper } from './plugins/blob-sweeper.ts';
 import { watchIssuer } from './site/issuer-reach.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 
-/** Leftovers of killed processes are at least this old; a live upload is not. Milliseconds. */
+/** Minimum age of files left by killed processes; a running upload is younger. Milliseconds. */
 const STAGING_MAX_AGE_MS = 60 * 60_000;
 
 /**
- * Starts everything and announces it.
+ * Starts all parts and announces readiness to the parent process.
  *
- * @param faultPoint called at each step of a webhook's and an event's way; a test's may end the process there
- * @throws SettingsError, or what a part cannot start for
+ * @param faultPoint called at each step of webhooks and events; a test may end the process there
+ * @throws SettingsError, or the error of a part that cannot start
  */
 export async function serveApi(config: ApiConfig, faultPoint: (step: string) => void = () => undefined): Promise<void> {
-  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-api', process.env);
   const logger = openLogger('api', config.LOG_LEVEL);
-  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
   const { pool } = database;

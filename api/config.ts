@@ -19,7 +19,7 @@ export const apiSettings = {
     1,
     1_000_000,
     1_024,
-    'Webhook requests kept on disk while the database is away; then vendors get 503.',
+    'Maximum size of webhook requests stored on disk while the database is unavailable. Beyond it, vendors get 503.',
     'megabytes',
   ),
   INSTALLATIONS_PER_ACCOUNT: wholeNumber(1, 100_000, 100, 'Installations one account may have.'),
@@ -27,11 +27,7 @@ export const apiSettings = {
 
 export type ApiConfig = z.output<z.ZodObject<typeof apiSettings>>;
 
-/**
- * Reads the API's settings.
- *
- * @throws SettingsError naming the first bad one
- */
+/** Reads the API's settings. @throws SettingsError naming the first invalid one */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): ApiConfig {
   return parseSettings(apiSettings, env);
 }

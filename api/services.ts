@@ -7,7 +7,7 @@ import type { Queues } from '../db/jobs/queues.ts';
 import type { Listener } from '../db/postgres/listener.ts';
 import type { Bundler } from './package/bundler.ts';
 
-/** Asks a jailed child what a bundle registers. @throws Problem `unavailable` when none can be asked */
+/** Reads the registrations of a bundle in a jailed child. @throws Problem `unavailable` when no supervisor answers */
 export type Introspect = (request: IntrospectionRequest) => Promise<Introspection>;
 
 export interface Services {
@@ -20,6 +20,6 @@ export interface Services {
   readonly introspect: Introspect;
   /** The base address of webhooks as vendors reach it, without a slash at the end. */
   readonly webhookUrl: string;
-  /** Told when a plugin is gone, and its files may be nobody's. */
+  /** Called after a plugin was deleted, because its files may be unused now. */
   readonly onDeleted?: () => void;
 }

@@ -1,4 +1,4 @@
-/** Who the caller is. */
+/** The route of the caller's account. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';
@@ -7,7 +7,7 @@ import { accountResource } from './account-resource.ts';
 export const accountRoutes: FastifyPluginAsyncZod = async (app) => {
   app.get(
     '/me',
-    { schema: { group: 'Account', summary: 'Who the caller is', response: { 200: accountResource } } },
+    { schema: { group: 'Account', summary: 'The caller’s account', response: { 200: accountResource } } },
     async (request) => {
       const { id, name, operator } = callerOf(request);
       return { id, name, operator };

@@ -1,14 +1,14 @@
-/** What a console must know before anybody is signed in. Open to everybody. */
+/** Serves the facts that the console needs before sign-in. Needs no token. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 
 export const signInFacts = z
   .object({
-    sessionApiUrl: z.string().nullable().describe('Where the session API is reached.'),
+    sessionApiUrl: z.string().nullable().describe('Address of the session API.'),
     oidc: z
       .object({ issuer: z.string(), clientId: z.string(), audience: z.string() })
       .nullable()
-      .describe('The issuer that signs users in (code flow with PKCE). Null: tokens are made by the operator.'),
+      .describe('The issuer that signs users in (code flow with PKCE). Null: the operator issues tokens.'),
   })
   .meta({ id: 'SignInFacts', description: 'How to sign in, and where the session API is.' });
 export type SignInFacts = z.infer<typeof signInFacts>;

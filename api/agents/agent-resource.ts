@@ -1,4 +1,4 @@
-/** Agents as the interface shows them. */
+/** The representation of an agent. */
 
 import { z } from 'zod';
 import type { OwnedAgent } from '../../db/accounts/agents.ts';
@@ -9,13 +9,13 @@ export const agentResource = z
     id: z.string(),
     name: z.string(),
     instructions: z.string(),
-    model: z.string().nullable().describe('The model it wants to be run with; null: whichever.'),
-    installationId: z.string().nullable().describe('The installation that made it and alone may change it.'),
-    slug: z.string().nullable().describe('Of that installation’s plugin.'),
+    model: z.string().nullable().describe('The preferred model; null: any.'),
+    installationId: z.string().nullable().describe('The installation that created it. No other may change it.'),
+    slug: z.string().nullable().describe('The slug of that installation’s plugin.'),
     createdAt: timestamp,
     updatedAt: timestamp,
   })
-  .meta({ id: 'Agent', description: 'An agent that a plugin keeps in the account, through host.agents.' });
+  .meta({ id: 'Agent', description: 'An agent that a plugin created in the account with host.agents.' });
 
 export const showAgent = ({ createdAt, updatedAt, ...row }: OwnedAgent): z.output<typeof agentResource> => ({
   ...row,

@@ -1,4 +1,4 @@
-/** The agents that plugins keep in the caller's account. */
+/** Routes of the agents that plugins created in the caller's account. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -12,16 +12,16 @@ import { agentResource, showAgent } from './agent-resource.ts';
 const shapes = {
   list: {
     group: 'Agents',
-    summary: 'The agents that plugins keep in the caller’s account, oldest first',
-    details: 'Agents that only an agent runtime knows are not among them: those are named by their sessions.',
+    summary: 'The agents that plugins created in the caller’s account, oldest first',
+    details: 'Agents of an agent runtime are not listed; they appear in their sessions only.',
     querystring: pageQuery,
     response: { 200: page(agentResource) },
   },
   one: { group: 'Agents', summary: 'One agent', params: idParams, response: { 200: agentResource } },
   remove: {
     group: 'Agents',
-    summary: 'Removes an agent with its chats, whichever plugin made it',
-    details: 'Plugins are told of each chat by sessionDeleted.',
+    summary: 'Removes an agent of any plugin, with its chats',
+    details: 'Plugins receive sessionDeleted for each chat.',
     params: idParams,
     response: { 204: noContent },
   },

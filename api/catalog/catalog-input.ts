@@ -1,4 +1,4 @@
-/** Requests about the catalog: parameters and queries. */
+/** Validates requests to the catalog: parameters and queries. */
 import { z } from 'zod';
 import { pageQuery, storedText } from '../../service/http/schemas.ts';
 

@@ -1,4 +1,4 @@
-/** Reading the catalog for one account. */
+/** Reads the catalog as one account sees it. */
 import { pageCatalog } from '../../db/catalog/catalog.ts';
 import { findPluginBySlug, type Plugin } from '../../db/catalog/plugins.ts';
 import { searchCatalog } from '../../db/catalog/search.ts';
@@ -14,7 +14,7 @@ import { requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
 import type { CatalogDetail, CatalogFacts } from './catalog-resource.ts';
 
-/** Who wants an older one pins it by its id. */
+/** Number of versions in an entry. Older ones can still be pinned by id. */
 const VERSIONS_SHOWN = 100;
 
 interface CatalogRow {
@@ -22,7 +22,7 @@ interface CatalogRow {
   readonly facts: CatalogFacts;
 }
 
-/** One page of the catalog with what the caller has installed of it. */
+/** Reads one page of the catalog, with the caller's installations. */
 export async function readCatalog(
   { pool }: Pick<Services, 'pool'>,
   caller: Caller,
@@ -50,7 +50,7 @@ export async function readCatalog(
   return { items: rows, nextCursor };
 }
 
-/** One entry with its readme. @throws Problem `not_found` */
+/** Reads one entry with its readme. @throws Problem `not_found` */
 export async function readCatalogEntry(
   { pool }: Pick<Services, 'pool'>,
   caller: Caller,

@@ -1,4 +1,4 @@
-/** What the catalog says about a plugin. */
+/** The representation of a plugin in the catalog. */
 
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
@@ -7,7 +7,7 @@ import { timestamp } from '../../service/http/schemas.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { discovered, tierOf } from '../plugins/plugin-resource.ts';
 
-/** An entry in the list: everything but the long parts. */
+/** An entry of the list: without readme and other long fields. */
 const summary = z.strictObject({
   slug: z.string(),
   displayName: z.string(),
@@ -22,7 +22,7 @@ const summary = z.strictObject({
   installationId: z.string().nullable(),
   installCount: z.number(),
   deprecationMessage: z.string().nullable(),
-  /** Why an operator stopped it; only those who own it or have it installed see a blocked one. */
+  /** Reason of the operator; null: not blocked. Only its owner and its users see a blocked plugin. */
   blockedReason: z.string().nullable(),
   updatedAt: timestamp,
 });
@@ -36,7 +36,7 @@ export const catalogEntry = summary
       .array(
         z.strictObject({
           ...{ versionId: z.string(), semVer: z.string(), publishedAt: timestamp },
-          /** What whoever stays on it consents to, and fills in: not what the newest asks for. */
+          /** The capabilities and fields of this version, for users who pin it. */
           ...{ reach: z.array(reachRow), configuration: configurationFields },
         }),
       )
@@ -44,7 +44,7 @@ export const catalogEntry = summary
   })
   .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
 
-/** What an entry says beside the plugin itself. */
+/** Facts about an entry that are not in the plugin's row. */
 export interface CatalogFacts {
   readonly latest: Version | null;
   readonly installationId: string | null;
@@ -56,7 +56,7 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
   return {
     slug: plugin.slug,
     displayName: plugin.displayName,
-    // A plugin made without a description says what its newest readme says.
+    // The plugin's description may be empty; then use the newest manifest's.
     description: plugin.description || (latest?.manifest.description ?? ''),
     visibility: plugin.visibility,
     tier: tierOf(plugin),
@@ -75,10 +75,10 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
   };
 }
 
-/** The long parts of an entry. */
+/** The long fields of an entry. */
 export interface CatalogDetail {
   readonly readme: string;
-  /** Not yanked, the last published first. */
+  /** Without yanked ones, the last published first. */
   readonly versions: readonly PublishedVersion[];
 }
 

@@ -1,4 +1,4 @@
-/** The catalog, as one account sees it. */
+/** Routes of the catalog. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';

@@ -13,7 +13,7 @@ import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Discovered } from '../package/discovery.ts';
 import type { Services } from '../services.ts';
 
-/** Channels one installation may have: a vendor account each, and each queue of them is looked at every second. */
+/** Maximum channels of one installation: limits the queues that supervisors poll every second. */
 const CHANNELS_MAX = 100;
 
 interface NewChannel {
@@ -44,7 +44,7 @@ export function connectChannel(
   });
 }
 
-/** Gives a channel a new address. The old one answers 410 from then on. */
+/** Gives a channel a new address. The old one answers 410 afterwards. */
 export async function replaceChannelAddress(
   services: Services,
   caller: Caller,
@@ -57,7 +57,7 @@ export async function replaceChannelAddress(
   return channel;
 }
 
-/** Disconnects a channel; its chats go with it. What was not delivered yet stays, dead, to be looked at. */
+/** Disconnects a channel and removes its chats. Pending deliveries become dead and stay readable. */
 export async function disconnectChannel(
   services: Services,
   caller: Caller,

@@ -1,4 +1,4 @@
-/** Requests about channels, their deliveries and events: parameters, queries and bodies. */
+/** Validates requests about channels, their deliveries and events: parameters, queries and bodies. */
 import { z } from 'zod';
 import { pageQuery, storedId, storedText } from '../../service/http/schemas.ts';
 
@@ -7,7 +7,9 @@ const AGENT_NAME_MAX_CHARS = 200;
 
 export const newChannel = z.object({
   name: storedText(CHANNEL_NAME_MAX_CHARS).min(1, 'must not be empty').describe('For the user to tell channels apart.'),
-  agentId: storedId.optional().describe('The agent that answers in it; without one, an agent of the channel’s own id.'),
+  agentId: storedId
+    .optional()
+    .describe('The agent that answers in the channel. Default: an agent with the id of the channel.'),
   agentName: storedText(AGENT_NAME_MAX_CHARS).optional(),
 });
 export const channelParams = z.object({ id: z.string(), channelId: z.string() });

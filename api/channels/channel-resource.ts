@@ -1,18 +1,18 @@
-/** Channels, deliveries and events as the interface shows them. */
+/** The representations of channels, deliveries and events. */
 
 import { z } from 'zod';
 import type { Delivery } from '../../db/channels/delivery-history.ts';
 import type { RecordedEvent } from '../../db/installations/event-history.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 
-/** Of a body, what is shown: enough to see what came. Bytes. */
+/** Maximum bytes of a body in a response. */
 export const BODY_SHOWN_BYTES = 65_536;
 
 export const channelResource = z
   .strictObject({
     id: z.string(),
     name: z.string(),
-    webhookUrl: z.string().describe('For the vendor. Replacing it kills the old one at once.'),
+    webhookUrl: z.string().describe('Give it to the vendor. A replaced address stops working at once.'),
     connectedAt: timestamp,
   })
   .meta({ id: 'Channel', description: 'A connected vendor inbox of an installation.' });
@@ -39,7 +39,9 @@ const deliveryFields = {
   state: deliveryState,
   attempts: z.number(),
   receivedAt: timestamp,
-  nextAttemptAt: timestamp.nullable().describe('Null while it waits for its installation, or when it is over.'),
+  nextAttemptAt: timestamp
+    .nullable()
+    .describe('Null while the delivery waits for its installation, and after it is finished.'),
   lastError: z.string().nullable(),
   finishedAt: timestamp.nullable(),
   method: z.string(),
@@ -48,12 +50,12 @@ const deliveryFields = {
 };
 export const deliveryResource = z
   .strictObject(deliveryFields)
-  .meta({ id: 'Delivery', description: 'One webhook request, or one reply, and what came of it.' });
+  .meta({ id: 'Delivery', description: 'One webhook request or reply, with its result.' });
 export const deliveryDetail = z
   .strictObject({
     ...deliveryFields,
-    headers: z.array(z.tuple([z.string(), z.string()])).describe('As they came, in order.'),
-    body: z.string().describe('As text where it is UTF-8, else base64.'),
+    headers: z.array(z.tuple([z.string(), z.string()])).describe('As received, in order.'),
+    body: z.string().describe('Text if it is UTF-8, else base64.'),
     bodyEncoding: z.enum(['text', 'base64']),
     bodyTruncated: z.boolean().describe(`Whether only the first ${BODY_SHOWN_BYTES} bytes are shown.`),
   })
@@ -81,7 +83,7 @@ export function showDeliveryDetail(row: Delivery & { readonly body: Buffer }): z
   };
 }
 
-/** Null: it is no UTF-8. A cut body may end inside a character. */
+/** Null: not UTF-8. A truncated body may end inside a character. */
 function textOf(body: Buffer, cut: boolean): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body, { stream: cut });
@@ -92,7 +94,7 @@ function textOf(body: Buffer, cut: boolean): string | null {
 
 export const replayed = z
   .strictObject({ replayed: z.number().describe('How many were made pending again.') })
-  .meta({ id: 'Replayed', description: 'What a replay of many did.' });
+  .meta({ id: 'Replayed', description: 'The result of replaying many deliveries.' });
 
 const eventState = z.enum(['pending', 'delivered', 'skipped', 'dead']);
 export const eventResource = z
@@ -107,7 +109,7 @@ export const eventResource = z
     finishedAt: timestamp.nullable(),
     data: anyJson,
   })
-  .meta({ id: 'Event', description: 'One lifecycle notification to a plugin, and what came of it.' });
+  .meta({ id: 'Event', description: 'One lifecycle notification to a plugin, with its result.' });
 
 export function showEvent(row: RecordedEvent): z.output<typeof eventResource> {
   return {

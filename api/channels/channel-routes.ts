@@ -1,4 +1,4 @@
-/** Channels of an installation, what came through them, and the events it was sent. */
+/** Routes of an installation's channels, deliveries and events. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -36,7 +36,7 @@ const shapes = {
   connect: {
     group,
     summary: 'Connects a channel',
-    details: 'Answers the address to give to the vendor. Only plugins that register channel.receive have channels.',
+    details: 'Returns the address for the vendor. Only plugins that register channel.receive have channels.',
     problems: ['no_channel'],
     params: idParams,
     body: newChannel,
@@ -45,20 +45,20 @@ const shapes = {
   disconnect: {
     group,
     summary: 'Disconnects a channel',
-    details: 'Its address answers 410 from then on, and its chats are removed.',
+    details: 'Its address answers 410 afterwards, and its chats are removed.',
     params: channelParams,
     response: { 204: noContent },
   },
   replace: {
     group,
     summary: 'Replaces a channel’s address',
-    details: 'The old one answers 410 from then on.',
+    details: 'The old one answers 410 afterwards.',
     params: channelParams,
     response: { 200: channelResource },
   },
   deliveries: {
     group,
-    summary: 'What came through the channels and what was sent, newest first',
+    summary: 'Deliveries of the channels, inbound and outbound, newest first',
     params: idParams,
     querystring: deliveryQuery,
     response: { 200: page(deliveryResource) },
@@ -71,27 +71,27 @@ const shapes = {
   },
   replay: {
     group,
-    summary: 'Delivers one again',
+    summary: 'Replays a delivery',
     problems: ['no_channel'],
     params: deliveryParams,
     response: { 200: deliveryDetail },
   },
   replayManyDeliveries: {
     group,
-    summary: 'Delivers many again',
-    details: 'Oldest first and at most 10,000 at once; those of disconnected channels are left out.',
+    summary: 'Replays many deliveries',
+    details: 'Oldest first, at most 10,000 at once. Skips those of disconnected channels.',
     params: idParams,
     body: replayBody,
     response: { 200: replayed },
   },
   events: {
     group,
-    summary: 'The events a plugin was sent, newest first',
+    summary: 'The events sent to the plugin, newest first',
     params: idParams,
     querystring: eventQuery,
     response: { 200: page(eventResource) },
   },
-  replayEvent: { group, summary: 'Sends an event again', params: eventParams, response: { 200: eventResource } },
+  replayEvent: { group, summary: 'Replays an event', params: eventParams, response: { 200: eventResource } },
 } satisfies Record<string, FastifySchema>;
 
 export function channelRoutes(services: Services): FastifyPluginAsyncZod {

@@ -11,7 +11,7 @@ import { BODY_SHOWN_BYTES } from './channel-resource.ts';
 /** Maximum number of deliveries replayed by one call. */
 const REPLAY_MAX = 10_000;
 
-/** One delivery with its payload. @throws Problem `not_found` */
+/** Returns one delivery with its payload. @throws Problem `not_found` */
 export async function requireDelivery(
   { pool }: Services,
   installationId: string,
@@ -22,7 +22,7 @@ export async function requireDelivery(
   return delivery;
 }
 
-/** Delivers one again. One that is pending stays as it is. */
+/** Replays one delivery. A pending one stays as it is. */
 export async function replayDelivery(
   services: Services,
   caller: Caller,
@@ -38,7 +38,7 @@ export async function replayDelivery(
   return requireDelivery(services, installationId, deliveryId);
 }
 
-/** Delivers many again, oldest first, at most `REPLAY_MAX`. Answers how many. */
+/** Replays many deliveries, oldest first, at most `REPLAY_MAX`. @returns how many */
 export async function replayManyDeliveries(
   services: Services,
   caller: Caller,
@@ -51,7 +51,7 @@ export async function replayManyDeliveries(
   return inTransaction(services.pool, (tx) => replayDeliveries(tx, wanted));
 }
 
-/** Delivers an event again. One that is pending stays as it is. */
+/** Replays an event. A pending one stays as it is. */
 export async function replayInstallationEvent(
   services: Services,
   caller: Caller,

@@ -1,4 +1,7 @@
-/** Where addresses lead, asked once and then known until a notice says otherwise: also while the database is away. */
+/**
+ * Caches the channel of each webhook address until a notification, so that addresses resolve while the database is
+ * unavailable.
+ */
 import type { Pool } from 'pg';
 import { type FoundAddress, findAddress, ROUTING_ID } from '../../db/channels/channels.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
@@ -6,11 +9,11 @@ import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 
-/** Addresses kept; beyond, the one unused for the longest time goes. */
+/** Maximum number of cached addresses. Then the least recently used one is dropped. */
 const KNOWN_MAX = 50_000;
-/** What is unknown is asked again after this: guesses are cheap to refuse, and a lost notice heals. Milliseconds. */
+/** Lifetime of unknown addresses in the cache; short in case a notification was lost. Milliseconds. */
 const UNKNOWN_MS = 5 * SECOND;
-/** What is known is asked again after this, for a lost notice. Milliseconds. */
+/** Lifetime of known addresses in the cache, in case a notification was lost. Milliseconds. */
 const KNOWN_MS = 60 * SECOND;
 
 interface Known {
@@ -34,7 +37,7 @@ export class Addresses {
     const addresses = new Addresses(pool, listener);
     const expireAll = () => addresses.#expire(() => true);
     await subscribeToAddresses(listener, (routingId) => addresses.#expire((id) => id === routingId), expireAll);
-    // Another version may answer other handshakes.
+    // A change of version may change the handshake.
     const ofInstallation = (installationId: string) => (_id: string, found: FoundAddress) =>
       typeof found === 'object' && found.installationId === installationId;
     await subscribeToInstallations(
@@ -46,9 +49,9 @@ export class Addresses {
   }
 
   /**
-   * Where an address leads.
+   * Finds the channel of an address.
    *
-   * @throws the database's error where it is away and the address was never asked for
+   * @throws the database's error when it is unavailable and the address is not cached
    */
   async find(routingId: string): Promise<FoundAddress> {
     if (!ROUTING_ID.test(routingId)) return 'unknown';
@@ -57,7 +60,8 @@ export class Addresses {
     try {
       return await this.#ask(routingId);
     } catch (error) {
-      // What it was last is the best that is known; a request for a retired address is then delivered to nobody.
+      // Use the expired entry. If the address was retired meanwhile, its request is stored without a channel and never
+      // delivered.
       if (known && classifyDatabaseError(error) !== null) return known.found;
       throw error;
     }
@@ -81,7 +85,7 @@ export class Addresses {
     return found;
   }
 
-  /** Kept, to be asked again: while the database is away, an old answer is better than none. */
+  /** Marks entries as expired but keeps them, for use while the database is unavailable. */
   #expire(concerns: (routingId: string, found: FoundAddress) => boolean): void {
     for (const [routingId, known] of this.#known) if (concerns(routingId, known.found)) known.until = 0;
   }

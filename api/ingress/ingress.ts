@@ -1,7 +1,7 @@
 /**
- * The webhook address: `/webhook/plugin/{routingId}`, any method, for vendors. It stands before the REST interface in the
- * same server, because here nothing may be parsed, decoded or dropped. The 200 comes after the commit and waits for no
- * plugin.
+ * Serves the webhook address: `/webhook/plugin/{routingId}`, any method, for vendors. It comes before the REST
+ * interface in the same server, because requests must not be parsed, decoded or dropped here. Answers 200 after the
+ * commit, without waiting for a plugin.
  */
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -26,16 +26,16 @@ interface IngressDeps {
   /** Limits the requests of each routing id. */
   readonly rateLimits: TokenBuckets;
   readonly intake: Pick<Intake, 'accept'>;
-  /** Asks the plugin at once; null: it has no answer in time, so the request is queued as usual. */
+  /** Requests a handshake; null: the plugin did not answer in time, so the request is queued as usual. */
   handshake(delivery: NewDelivery): Promise<HandshakeReply | null>;
-  /** @param ms from the request's arrival to its answer */
+  /** @param ms from the arrival of the request to its response */
   answered(status: number, ms: number): void;
   onError(error: Error): void;
 }
 
 export const isWebhook = (url: string | undefined): boolean => url?.startsWith(PREFIX) === true;
 
-/** Makes the handler of the webhook address. */
+/** Creates the handler of the webhook address. */
 export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessage, response: ServerResponse) => void {
   return (request, response) => {
     const started = performance.now();
@@ -48,7 +48,7 @@ export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessa
   };
 }
 
-/** What a vendor's header names is linked, never taken as the parent: a stranger does not decide what is sampled. */
+/** A vendor's traceparent becomes a link, not the parent: untrusted senders must not control sampling. */
 function tracedServe(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
   const link = request.headers.traceparent;
   const settings = { kind: 'server', parent: null, link: typeof link === 'string' ? link : undefined } as const;
@@ -86,8 +86,8 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
 }
 
 /**
- * The address shares its origin with the console, so what a plugin answers must never run as a page of it: whatever it
- * says of itself, a browser shows it sandboxed, and it sets no cookie and no policy.
+ * The address shares its origin with the console, so a plugin's response must never run as a page of it. The browser
+ * sandboxes every response, and plugins cannot set cookies or a content policy.
  */
 function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
   const allowed = Object.entries(headers).filter(([name]) => /^(content-type|x-[\w-]+)$/i.test(name));
@@ -102,7 +102,7 @@ function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
 
 const unknown = () => new Problem('not_found', 'No channel has this webhook address.');
 
-/** On GET always; on POST where the body's `type` is the one that the plugin named. */
+/** True for every GET, and for a POST whose JSON has the `type` that the plugin declares. */
 function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boolean {
   if (handshake === null) return false;
   if (method === 'GET') return true;
@@ -118,7 +118,7 @@ function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boo
 function problemOf(deps: IngressDeps, error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (classifyDatabaseError(error) === null) deps.onError(error as Error);
-  return new Problem('unavailable', 'Webhook requests cannot be taken now. Send it again later.', {
+  return new Problem('unavailable', 'Webhook requests cannot be stored now. Send it again later.', {
     retryAfter: RETRY_AFTER_S,
   });
 }
@@ -126,7 +126,7 @@ function problemOf(deps: IngressDeps, error: unknown): Problem {
 function refuse(request: IncomingMessage, response: ServerResponse, problem: Problem, requestId: string): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
   if (problem.retryAfter !== undefined) response.setHeader('retry-after', problem.retryAfter);
-  // What is left of the request is not read, so the connection is of no more use.
+  // The rest of the request is not read, so the connection cannot be reused.
   if (!request.complete) {
     response.setHeader('connection', 'close');
     response.once('finish', () => request.destroy());

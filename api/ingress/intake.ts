@@ -1,6 +1,6 @@
 /**
- * From a request in memory to one that is safe: many in one commit, and on disk instead while the database is away. One
- * loop writes, so requests are written in the order they came in.
+ * Stores received webhook requests durably: many in one commit, or on disk while the database is unavailable. A single
+ * loop writes, which keeps requests in order.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,18 +12,18 @@ import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
 import type { Spool } from './spool.ts';
 
-/** Requests and bytes written at once: enough to make the commit's share small, few enough to be quick. */
+/** Limits of one commit: large enough to share its cost, small enough to be fast. */
 const GROUP_MAX = 256;
 const GROUP_BYTES = 8 * MIB;
-/** What may wait in memory for the write under way. */
+/** Limits of the requests in memory. */
 const WAITING_MAX = 10_000;
 const WAITING_BYTES = 64 * MIB;
-/** A commit that takes longer counts as a database that is away: the same requests go to disk, under the same ids. */
+/** A slower commit counts as an unavailable database: its requests are written to disk under the same ids. */
 const COMMIT_WITHIN_MS = 5 * SECOND;
-/** Between tries to empty the spool. */
+/** Interval between attempts to empty the spool. */
 const DRAIN_EVERY_MS = 500;
 const RETRY_AFTER_S = 5;
-/** What one request takes in memory beside its body, about. */
+/** Estimated memory of one request besides its body. */
 const OVERHEAD_BYTES = 2_048;
 
 interface Waiting {
@@ -35,7 +35,7 @@ interface IntakeOptions {
   readonly pool: Pool;
   readonly spool: Spool;
   onError(error: Error): void;
-  /** Told at each step; a test's may end the process there. */
+  /** Called at each step. A test may end the process there. */
   faultPoint?(step: string): void;
 }
 
@@ -49,27 +49,23 @@ export class Intake {
   #spooling = false;
   readonly #closing = new AbortController();
 
-  /** What a predecessor left in the spool goes first. */
+  /** Starts with the requests that an earlier process left in the spool. */
   constructor(options: IntakeOptions) {
     this.#options = options;
     this.#faultPoint = options.faultPoint ?? (() => undefined);
     if (!options.spool.isEmpty) this.#startDraining();
   }
 
-  /** Requests in memory. */
+  /** Number of requests in memory. */
   get waiting(): number {
     return this.#waiting.length;
   }
 
-  /**
-   * Takes a request in. Resolves when it can no longer be lost.
-   *
-   * @throws Problem `unavailable` where it cannot be kept
-   */
+  /** Accepts a request. Resolves when it is durable. @throws Problem `unavailable` when it cannot be stored */
   accept(delivery: NewDelivery): Promise<void> {
     const bytes = delivery.body.byteLength + OVERHEAD_BYTES;
     if (this.#waiting.length >= WAITING_MAX || this.#waitingBytes + bytes > WAITING_BYTES)
-      return Promise.reject(unavailable('More arrives than can be written down.'));
+      return Promise.reject(unavailable('Too many webhook requests wait to be stored.'));
     this.#waitingBytes += bytes;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ delivery, resolve, reject });
@@ -77,7 +73,7 @@ export class Intake {
     });
   }
 
-  /** Writes what waits, and leaves the spool to the next process. */
+  /** Stores the remaining requests. The next process empties the spool. */
   async close(): Promise<void> {
     await this.#writing;
     this.#closing.abort();
@@ -86,7 +82,7 @@ export class Intake {
   }
 
   async #write(): Promise<void> {
-    // Whoever came in the same turn of the loop joins the first group.
+    // Wait for the requests of the same event loop turn, so that they join the first group.
     await new Promise(setImmediate);
     while (this.#waiting.length > 0) {
       const group = this.#takeGroup();
@@ -96,11 +92,11 @@ export class Intake {
         for (const { resolve } of group) resolve();
       } catch (error) {
         this.#options.onError(error as Error);
-        const refusal = error instanceof Problem ? error : unavailable('It cannot be written down now.');
+        const refusal = error instanceof Problem ? error : unavailable('The webhook request cannot be stored now.');
         for (const { reject } of group) reject(refusal);
       }
     }
-    // In the same step as the look above: whoever comes next starts anew.
+    // No await since the check of the loop: the next request starts a new loop.
     this.#writing = null;
   }
 
@@ -120,12 +116,11 @@ export class Intake {
         this.#faultPoint('intake.before-commit');
         return await this.#commit(group);
       } catch (error) {
-        // Whatever the reason, the disk can have it: what the database refuses for good is found out while draining.
+        // Any failure: write to disk. Draining later finds the requests that the database rejects.
         this.#options.onError(error as Error);
       }
     }
-    if (this.#options.spool.isFull)
-      throw unavailable('The database is away, and what may wait for it on disk is full.');
+    if (this.#options.spool.isFull) throw unavailable('The database is unavailable and the spool on disk is full.');
     this.#faultPoint('intake.before-spool');
     await this.#options.spool.append(group);
     this.#startDraining();
@@ -137,7 +132,7 @@ export class Intake {
       throw new Error('the commit of webhook requests took too long');
   }
 
-  /** One that the database refuses for good holds up no other. */
+  /** Sets requests aside that the database rejects, so that they do not block the others. */
   async #commitAll(group: readonly NewDelivery[]): Promise<void> {
     try {
       await this.#commit(group);
@@ -157,12 +152,12 @@ export class Intake {
     this.#spooling = true;
     this.#draining ??= this.#drain().finally(() => {
       this.#draining = null;
-      // Written while the drain was ending.
+      // Requests were spooled while the drain was ending.
       if (!this.#options.spool.isEmpty && !this.#closing.signal.aborted) this.#startDraining();
     });
   }
 
-  /** Until the spool is empty and nothing is on its way into it. */
+  /** Runs until the spool is empty. */
   async #drain(): Promise<void> {
     const { spool, onError } = this.#options;
     while (!this.#closing.signal.aborted) {

@@ -1,21 +1,21 @@
-/** A vendor's request as it came: exact bytes, every end-to-end header in its order, nothing decoded. */
+/** Reads a vendor's request exactly as sent: bytes, and all end-to-end headers in order. */
 import type { IncomingMessage } from 'node:http';
 import type { RawHeader } from '../../db/channels/deliveries.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 
-/** Bytes of a body at most: contract §7. */
+/** Maximum size of a body: contract §7. */
 export const BODY_MAX_BYTES = 5 * MIB;
-/** A vendor sends 5 MiB well within it; one that drips bytes holds a connection no longer. Milliseconds. */
+/** Time limit of a body: enough for 5 MiB, and ends slow clients that would hold a connection. Milliseconds. */
 const BODY_WITHIN_MS = 30 * SECOND;
 
-/** About the connection, not about the message: RFC 9110 §7.6.1. Those that `connection` names belong to them. */
+/** Hop-by-hop headers (RFC 9110 §7.6.1). The `connection` header can name more. */
 const HOP_BY_HOP = new Set([
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'],
   ...['transfer-encoding', 'upgrade'],
 ]);
 
-/** Names and values in their order, without what was meant for the connection alone. */
+/** Returns names and values in order, without hop-by-hop headers. */
 export function endToEndHeaders(request: IncomingMessage): RawHeader[] {
   const { rawHeaders } = request;
   const named = (request.headers.connection ?? '').toLowerCase().split(',');
@@ -32,7 +32,7 @@ export function endToEndHeaders(request: IncomingMessage): RawHeader[] {
 /**
  * Reads the body.
  *
- * @throws Problem `too_large` as soon as that is certain; `bad_request` where it ends early or takes too long
+ * @throws Problem `too_large` as soon as the size is known; `bad_request` when the body ends early or takes too long
  */
 export function readBody(request: IncomingMessage, withinMs: number = BODY_WITHIN_MS): Promise<Buffer> {
   const declared = Number(request.headers['content-length'] ?? 0);
@@ -48,7 +48,7 @@ export function readBody(request: IncomingMessage, withinMs: number = BODY_WITHI
     };
     const onEnd = (): void =>
       settle(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
-    const onGone = (): void => settle(() => reject(badRequest('ended before it was whole')));
+    const onGone = (): void => settle(() => reject(badRequest('ended early')));
     const settle = (end: () => void): void => {
       clearTimeout(timer);
       request.off('data', onData).off('end', onEnd).off('close', onGone);

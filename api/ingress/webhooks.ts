@@ -1,4 +1,4 @@
-/** The parts of the webhook address, put together. */
+/** Composes the parts of the webhook address. */
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
@@ -19,14 +19,14 @@ export interface WebhookDeps {
   readonly metrics: Pick<Metrics, 'webhookAnswered'>;
   readonly config: Pick<ApiConfig, 'DATA_DIR' | 'SPOOL_MEGABYTES' | 'WEBHOOKS_PER_SECOND' | 'WEBHOOK_BURST'>;
   onError(error: Error): void;
-  /** Told at each step; a test's may end the process there. */
+  /** Called at each step. A test may end the process there. */
   faultPoint?(step: string): void;
 }
 export interface Webhooks {
   readonly serve: RequestListener;
-  /** Requests in memory, and bytes on disk that wait for the database. */
+  /** Number of requests in memory, and bytes in the spool. */
   load(): { readonly waiting: number; readonly spoolBytes: number };
-  /** What was accepted is written; the spool is left to the next process. */
+  /** Stores all accepted requests. The next process empties the spool. */
   close(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** Requests for log lines: queries and headers. */
+/** Validates requests for log lines: queries and headers. */
 import { z } from 'zod';
 import { logLevels } from '../../sdk/contract/protocol.ts';
 import { pageQuery, storedId } from '../../service/http/schemas.ts';

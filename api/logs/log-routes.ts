@@ -1,4 +1,4 @@
-/** The log lines of one installation: a page at a time, or as they are written. */
+/** Routes of an installation's log lines: pages and a stream. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ import { logLineResource } from './log-line-resource.ts';
 import { LogStreams } from './log-streams.ts';
 
 const STREAM_DETAILS =
-  'Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it begins with the next line that is written; with it, after the line of that id. A comment comes every 15 seconds. After 15 minutes the stream ends: come back with Last-Event-ID.';
+  'Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it starts with the next new line; with it, after the line of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
 
 export function logRoutes(services: Services): FastifyPluginAsyncZod {
   const { pool } = services;
@@ -41,7 +41,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
     app.get(
       '/plugin-logs/stream',
       {
-        // It would run without end, for nobody.
+        // A HEAD request would keep the stream open without a reader.
         exposeHeadRoute: false,
         schema: {
           ...{ group: 'Logs', summary: 'Log lines as they are written', details: STREAM_DETAILS },

@@ -1,4 +1,4 @@
-/** Log lines as server-sent events. */
+/** Streams log lines as server-sent events. */
 import type { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import type { Listener } from '../../db/postgres/listener.ts';
@@ -7,13 +7,13 @@ import { type LogFilter, type StoredLogLine, subscribeToLogs } from '../../db/re
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
 import { LogTail } from './log-tail.ts';
 
-/** Lines read at once: what a reader that is slow costs in memory. */
+/** Lines per read: limits the memory of a slow client. */
 const LINES_AT_ONCE = 100;
 
 interface LogStreamRequest {
   readonly accountId: string;
   readonly filter: LogFilter;
-  /** The last line the reader has; null: only what is written from now on. */
+  /** The last line the client has; null: start with new lines. */
   readonly after: string | null;
   /** Whether the account still has the installation. */
   isThere(): Promise<boolean>;
@@ -39,7 +39,7 @@ export class LogStreams {
     return this.#streams.open({ accountId, key: filter.installationId, openTail, isThere });
   }
 
-  /** Ends all streams: their readers go to another process. */
+  /** Ends all streams; their clients reconnect to another process. */
   close(): void {
     this.#streams.close();
   }
@@ -57,9 +57,9 @@ const eventTail = (tail: LogTail): RowTail => ({
 });
 
 /**
- * Each line with the id to resume from: its own, or a greater one that was sent before it.
+ * Formats each line with the id to resume from: its own, or the greatest id sent before it.
  *
- * @param sent the greatest so far
+ * @param sent the greatest id so far
  */
 function asEvents(lines: readonly StoredLogLine[], sent: string): RowEvent[] {
   let greatest = sent;

@@ -1,15 +1,15 @@
-/** Reads an installation's log forwards, each line once, also those that were committed out of order. */
+/** Reads an installation's log forwards, each line once, including lines committed out of order. */
 import type { Pool } from 'pg';
 import { findNewestLogId, type LogFilter, readLogs, type StoredLogLine } from '../../db/records/logs.ts';
 
 /**
- * Two supervisors may write lines of one installation at the same time, and the one whose line is older commit later.
- * So long after a line others with smaller ids are still looked for. Milliseconds.
+ * Two supervisors may write lines of one installation at the same time, and the older line may be committed later. So
+ * lines with smaller ids are still searched for this long. Milliseconds.
  */
 const OVERLAP_MS = 5_000;
-/** Lines remembered in that time; a log that is faster is read without the second look. */
+/** Maximum number of recent lines remembered. A faster log is read without the search for late lines. */
 const REMEMBERED_MAX = 2_000;
-/** A line's own time and that in its id may differ by this much. Milliseconds. */
+/** Maximum difference between a line's time and the time in its id. Milliseconds. */
 const CLOCK_SLACK_MS = 60_000;
 /** Sorts before every id. */
 const FIRST = '00000000-0000-7000-8000-000000000000';
@@ -18,9 +18,9 @@ const ID = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/
 export class LogTail {
   readonly #pool: Pool;
   readonly #filter: LogFilter;
-  /** Lines up to it are none of ours. */
+  /** Lines up to this id are skipped. */
   readonly #start: string;
-  /** Lines read of late. */
+  /** Recently read lines. */
   readonly #recent = new Set<string>();
   #position: string;
 
@@ -31,17 +31,17 @@ export class LogTail {
     this.#position = start;
   }
 
-  /** @param after the last line its reader knows; null: start with the next to be written */
+  /** @param after the last line the client has; null: start with the next new line */
   static async open(pool: Pool, filter: LogFilter, after: string | null): Promise<LogTail> {
     return new LogTail(pool, filter, after ?? (await findNewestLogId(pool, filter.installationId)) ?? FIRST);
   }
 
-  /** The id to go on from, in this tail or in a later one. */
+  /** The id to resume from, in this tail or a later one. */
   get position(): string {
     return this.#position;
   }
 
-  /** The next lines, oldest first; none when there are none now. */
+  /** Reads the next lines, oldest first; empty if there are no new ones. */
   async read(limit: number): Promise<StoredLogLine[]> {
     const floor = this.#floor();
     for (const id of this.#recent) if (id <= floor) this.#recent.delete(id);
@@ -66,7 +66,7 @@ export class LogTail {
   }
 }
 
-/** Whether a text is an id as lines have it. */
+/** Whether a text has the format of a line's id. */
 export const isLogId = (text: string): boolean => ID.test(text);
 
 function timeOf(id: string): number | null {

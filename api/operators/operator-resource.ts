@@ -1,12 +1,12 @@
-/** What operators ask of the REST interface and are shown. */
+/** Requests and representations of the operator routes. */
 
 import { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 
-/** Rows of one answer at most: these are for looking at, not for reading out. */
+/** Maximum number of rows in an answer: a summary for people, not an export. */
 export const ROWS_MAX = 200;
-/** As in the operator's command. Characters. */
+/** The same limit as in the operator's command. Characters. */
 const REASON_MAX_CHARS = 500;
 
 const count = z.number().int().nonnegative();
@@ -23,7 +23,7 @@ export const fleetResource = z
         restarts: count,
         rssBytes: count.nullable(),
         startedAt: timestamp.nullable(),
-        lastExit: z.string().nullable().describe('Why its last child ended by itself.'),
+        lastExit: z.string().nullable().describe('Why its last child ended unexpectedly.'),
       }),
     ),
   })
@@ -65,7 +65,7 @@ export const queuesResource = z
         name: z.string(),
         waiting: count,
         oldestSeconds: z.number().nonnegative(),
-        dead: count.nullable().describe('What used up its attempts; null where nothing can.'),
+        dead: count.nullable().describe('Dead letters; null for queues without any.'),
       }),
     ),
     deadLetters: z.array(
@@ -87,7 +87,7 @@ export const blockBody = z.object({
   reason: z
     .string()
     .trim()
-    .min(1, 'must say why: its users are told')
+    .min(1, 'must state the reason: users of the plugin see it')
     .max(REASON_MAX_CHARS, `must be at most ${REASON_MAX_CHARS} characters`)
     .refine(isStorable, 'must not contain U+0000 or lone surrogates'),
 });

@@ -1,4 +1,4 @@
-/** For operators: what runs, what it costs, what waits, and their word on plugins and authors. */
+/** Routes for operators: child processes, costs, queues, and moderation of plugins and authors. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -25,16 +25,20 @@ const common = { group: 'Operators', problems: ['operators_only'] } as const;
 const shapes = {
   fleet: {
     ...common,
-    summary: 'The plugin processes, those that need most memory first',
+    summary: 'The plugin processes, by memory use, highest first',
     response: { 200: fleetResource },
   },
   plugins: {
     ...common,
-    summary: 'Plugins by what they cost: those that fail most first',
+    summary: 'The costs of plugins, by error rate, highest first',
     querystring: costsQuery,
     response: { 200: costsResource },
   },
-  queues: { ...common, summary: 'What waits, and the newest dead letters', response: { 200: queuesResource } },
+  queues: {
+    ...common,
+    summary: 'Waiting work by queue, and the newest dead letters',
+    response: { 200: queuesResource },
+  },
   block: {
     ...common,
     summary: 'Takes a plugin out of the catalog and stops it in every account',
@@ -49,7 +53,12 @@ const shapes = {
     params: nameParams,
     response: { 200: verifiedResource },
   },
-  unverify: { ...common, summary: 'No longer does so', params: nameParams, response: { 200: verifiedResource } },
+  unverify: {
+    ...common,
+    summary: 'Stops showing an author’s identity',
+    params: nameParams,
+    response: { 200: verifiedResource },
+  },
 } satisfies Record<string, FastifySchema>;
 
 export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
@@ -92,13 +101,13 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
       app.post(`/operator/accounts/:name/${word}`, { schema: shapes[word] }, async (request) => {
         const { name } = request.params;
         if (await verifyAuthor(pool, name, verified, callerOf(request).name)) return { name, verified };
-        throw new Problem('not_found', 'There is no account of that name: one is made by its first sign-in.');
+        throw new Problem('not_found', 'No account has this name. The first sign-in creates it.');
       });
     }
   };
 }
 
 function shown(done: Moderated | null) {
-  if (!done) throw new Problem('not_found', 'There is no plugin of that name.');
+  if (!done) throw new Problem('not_found', 'No plugin has this slug.');
   return { slug: done.slug, blockedReason: done.reason, installations: done.installations };
 }

@@ -1,4 +1,4 @@
-/** From an upload to everything a version row holds: read, checked, bundled and introspected. */
+/** Builds an uploaded package: reads, checks, bundles and introspects it. */
 
 import type { BuiltPackage } from '../../db/catalog/versions.ts';
 import type { Staging } from '../../db/files/blobs.ts';
@@ -16,21 +16,21 @@ import { findWarnings } from './warnings.ts';
 
 const README = 'readme.md';
 
-/** What building needs of the service; the author's command line has its own. */
+/** The services that a build needs; the author's command line provides its own. */
 export interface BuildServices {
   readonly bundler: Pick<Services['bundler'], 'bundle' | 'checkToolSchemas'>;
   readonly blobs: Pick<Services['blobs'], 'put'>;
   readonly introspect: Services['introspect'];
 }
-/** A build whose files wait for their commit. */
+/** A finished build whose files are staged but not committed. */
 export interface StagedBuild extends BuiltPackage {
   readonly files: readonly PackageFile[];
-  /** What an author may want to know; no reason to refuse. */
+  /** Warnings for the author, which do not prevent the build. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Builds a package. Nothing of it is kept yet but the bundle, which the introspecting child reads.
+ * Builds a package. Only the bundle is stored, because the child that introspects it reads it.
  *
  * @param slug names the bundle in the plugin's stack traces
  * @throws Problem `invalid_package`, `text_files_only`, `bundler_busy` or `unavailable`
@@ -105,7 +105,9 @@ async function checkTools(
   );
 }
 
-/** jsonb holds no NUL and no half surrogate pairs; an author learns it here, not as a fault of the database. */
+/**
+ * Rejects texts that jsonb cannot store, so that the author gets an error about the package instead of the database's.
+ */
 function refuseUnstorable(path: string, value: unknown): void {
   const message = 'A text contains U+0000 or a lone surrogate, which cannot be stored.';
   if (!isStorableDeep(value)) throw invalidAt({ path, message });

@@ -1,4 +1,4 @@
-/** The virtual file system esbuild sees: the files of one package, reached by relative imports, and nothing else. */
+/** The virtual file system of esbuild: the files of one package, reachable by relative imports only. */
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
 import {
@@ -15,18 +15,20 @@ import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { type ForbiddenPlace, findForbidden } from './forbidden-syntax.ts';
 
-/** All code of a package together: above it a build takes seconds and the bundle could not be loaded anyway. Bytes. */
+/**
+ * Maximum size of a package's code: more takes seconds to build and makes a bundle that is too large to load. Bytes.
+ */
 const SOURCE_MAX_BYTES = 8 * MIB;
 
 const LOADERS: Readonly<Record<string, Loader>> = { '.ts': 'ts', '.js': 'js', '.json': 'json' };
-/** What is tried, in order, for an import without an extension. */
+/** Extensions tried, in order, for an import without one. */
 const ENDINGS = ['', '.ts', '.js', '.json', '/index.ts', '/index.js'] as const;
 const ALLOWED = 'A plugin imports .ts, .js and .json files of its own package by relative path, and nothing else';
 
-/** Where the bytes of each file of a package are, by its path in the package. */
+/** Maps paths in the package to the staged files. */
 export type ModulePaths = Readonly<Record<string, string>>;
 
-/** An esbuild plugin that answers every resolve and every load from the package. */
+/** Creates an esbuild plugin that answers every resolve and load from the package. */
 export function packageModules(files: ModulePaths): Plugin {
   return {
     name: 'package',
@@ -43,7 +45,7 @@ export function packageModules(files: ModulePaths): Plugin {
         }
         return load(path, bytes);
       });
-      // Whatever slipped past the first filter must not reach the disk.
+      // A second barrier: no other import may reach the disk.
       build.onLoad({ filter: /.*/ }, ({ path }) => ({ errors: [{ text: `“${path}” is not in the package` }] }));
     },
   };
@@ -60,10 +62,10 @@ async function load(path: string, bytes: Buffer): Promise<OnLoadResult> {
   return loader === 'json' ? { contents: source, loader } : compile(path, source, loader);
 }
 
-/** Each file on its own first, without a look at any import, so that nothing forbidden reaches the bundling. */
+/** Compiles each file alone first, without its imports, so that forbidden syntax never reaches the bundling. */
 async function compile(path: string, source: string, loader: Loader): Promise<OnLoadResult> {
   try {
-    // esbuild believes the last such comment of a file: a map that the package brings along is not looked at.
+    // esbuild uses the last such comment of a file, so this one overrides a source map in the package.
     const { code, map } = await transform(`${source}\n//# sourceMappingURL=none`, {
       loader,
       sourcefile: `${NAMESPACE}:${path}`,
@@ -87,7 +89,7 @@ async function compile(path: string, source: string, loader: Loader): Promise<On
 function forbiddenAt(map: string, path: string, place: ForbiddenPlace): PartialMessage {
   const { line, column } = mapPosition(map, place);
   if (line === undefined || column === undefined) return at(path, place.message);
-  // Counted in characters here already, as `lineText` tells whoever reads it.
+  // In characters, as `lineText` would tell readers of the message.
   return { text: place.message, location: { file: path, line, column: column - 1, lineText: '' } };
 }
 
@@ -100,13 +102,13 @@ function resolve(files: ModulePaths, args: OnResolveArgs): OnResolveResult {
   if (target.startsWith('..')) return refusal(`“${path}” leaves the package. ${ALLOWED}`);
   const found = findModule(files, target);
   if (found === undefined) return refusal(`“${path}” is not in the package.${suggestion(files, importer, target)}`);
-  if (LOADERS[posix.extname(found)] === undefined) return refusal(`“${path}” is no code. ${ALLOWED}`);
+  if (LOADERS[posix.extname(found)] === undefined) return refusal(`“${path}” is not a code file. ${ALLOWED}`);
   return { path: found, namespace: NAMESPACE };
 }
 
 function findModule(files: ModulePaths, target: string): string | undefined {
   const candidates = ENDINGS.map((ending) => `${target}${ending}`);
-  // TypeScript's own habit: the import names the .js that a build would have made of the .ts.
+  // As in TypeScript, an import may name the .js that a build would make of the .ts.
   if (target.endsWith('.js')) candidates.push(`${target.slice(0, -'.js'.length)}.ts`);
   return candidates.find((candidate) => Object.hasOwn(files, candidate));
 }

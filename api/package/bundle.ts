@@ -1,4 +1,4 @@
-/** What bundling a package means, wherever it is done: the service has threads for it, an author's command line has itself. */
+/** Bundles a package, in the service's threads or in the author's command line. */
 import type { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, limits } from '../../sdk/contract/limits.ts';
 import type { BuildResult, BuildTask } from './bundler-worker.ts';
@@ -6,35 +6,36 @@ import { invalidAll, invalidAt } from './invalid-package.ts';
 import type { Package } from './package-files.ts';
 
 export const ENTRY = 'index.ts';
-/** The bundle travels to the child in one frame, as JSON, beside settings and registrations. Bytes. */
+/** The bundle travels to the child in one frame, as JSON, with settings and registrations. Bytes. */
 const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 
 /** Runs an export of bundler-worker.ts by its name. */
 export type RunTask = <Result>(name: string, task: unknown) => Promise<Result>;
 export interface Bundle {
-  /** A classic script: one function expression that is called, strict by where it is evaluated. */
+  /** A classic script: one function expression that is called. The evaluation makes it strict. */
   readonly text: string;
-  /** Kept on the host only. */
+  /** Stays on the host. */
   readonly sourceMap: string;
 }
 
-/** Builds the package's `index.ts`. @throws Problem `invalid_package` with places */
+/** Builds the package's `index.ts`. @throws Problem `invalid_package` with locations */
 export async function bundlePackage(run: RunTask, of: Package): Promise<Bundle> {
   const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
   const task: BuildTask = { entry: ENTRY, files };
   let result = await run<BuildResult>('build', task);
-  // Killed from outside, or by this package? A second death answers that, and hurts nobody else: one build a process.
+  // Retry once: if the builder was killed from outside, the second run succeeds; if this package killed it, it dies
+  // again.
   if (result.outcome === 'died') result = await run<BuildResult>('build', task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
   if (result.outcome !== 'built') throw buildFailed();
   const bytes = Buffer.byteLength(JSON.stringify(result.bundle));
   if (bytes > BUNDLE_MAX_BYTES) {
-    const message = `The bundle of the package has ${bytes} bytes, and ${BUNDLE_MAX_BYTES} is the most: leave out data that the code need not carry.`;
+    const message = `The bundle of the package has ${bytes} bytes; the maximum is ${BUNDLE_MAX_BYTES}. Remove data that the code does not need.`;
     throw invalidAt({ path: ENTRY, message });
   }
   return { text: result.bundle, sourceMap: result.sourceMap };
 }
 
-/** A build that never ends, or ends what builds it. */
+/** A build that never ends, or that kills its builder. */
 export const buildFailed = (): Problem =>
   invalidAt({ path: ENTRY, message: 'The code could not be built: it is nested too deeply or takes too long.' });

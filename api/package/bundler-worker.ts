@@ -1,4 +1,6 @@
-/** Runs in a Piscina thread: one build at a time by this thread's own esbuild process, which a bad package may take down. */
+/**
+ * Runs in a Piscina thread: one build at a time, in an esbuild process of this thread, which a bad package may kill.
+ */
 
 import * as esbuild from 'esbuild';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
@@ -10,13 +12,13 @@ export { checkToolSchemas } from './tool-schemas.ts';
 
 import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 
-/** Honest packages build in well under a second. Milliseconds. */
+/** Maximum duration of a build; ordinary packages take well under a second. Milliseconds. */
 const BUILD_TIMEOUT_MS = 10_000;
-/** A thread that has nothing to do gives its esbuild's memory back. Milliseconds. */
+/** Stops an idle esbuild after this time, to release its memory. Milliseconds. */
 const IDLE_MS = 30_000;
-/** Messages of one build; the rest follows from them as a rule. */
+/** Maximum number of messages of one build; later ones usually follow from the first. */
 const MESSAGES_MAX = 20;
-/** What passes the syntax tree but not ses's regular expressions: methods of these names. */
+/** Method names that pass the syntax tree but not ses's regular expressions. */
 const REFUSED: Readonly<Record<string, string>> = {
   'import(': 'A method cannot be named import here',
   'eval(': 'A method cannot be named eval here',
@@ -33,7 +35,7 @@ export type BuildResult =
 
 let idle: NodeJS.Timeout | undefined;
 
-/** Builds one package. Never throws for what a package holds. */
+/** Builds one package. Never throws because of a package's content. */
 export async function build(task: BuildTask): Promise<BuildResult> {
   clearTimeout(idle);
   try {
@@ -51,7 +53,7 @@ async function buildInTime(task: BuildTask): Promise<BuildResult> {
     return { outcome: 'late' };
   } catch (error) {
     if (isBuildFailure(error)) return { outcome: 'refused', locations: error.errors.map(toLocation) };
-    // esbuild keeps talking to a process that is gone until it is told; the next build then starts a new one.
+    // Stop the dead process explicitly, so that the next build starts a new one.
     await esbuild.stop();
     return { outcome: 'died' };
   }
@@ -67,14 +69,14 @@ const runEsbuild = ({ entry, files }: BuildTask) =>
     platform: 'neutral',
     target: 'es2024',
     charset: 'utf8',
-    // Template literals become strings, whose text can be respelt for ses without changing what it means.
+    // Template literals become strings, which can be escaped for ses without changing their meaning.
     supported: { 'template-literal': false },
-    // Or `typeof require` would find a stand-in of esbuild's. Calls of it are refused before.
+    // Without it, `typeof require` would find esbuild's substitute. Calls of require were rejected before.
     define: { require: 'undefined' },
     legalComments: 'none',
     sourcemap: 'external',
     sourcesContent: false,
-    // Given text, esbuild looks for no tsconfig.json, neither the package's nor the host's.
+    // An explicit text keeps esbuild from reading a tsconfig.json of the package or the host.
     tsconfigRaw: '{}',
     absWorkingDir: '/',
     logLevel: 'silent',

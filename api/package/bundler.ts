@@ -1,4 +1,4 @@
-/** Bundles packages in a bounded pool of threads. Plugin code is built here, never run. */
+/** Bundles packages in a limited pool of threads. Builds plugin code without running it. */
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -8,15 +8,15 @@ import { type Bundle, buildFailed, bundlePackage, type RunTask } from './bundle.
 import type { Package } from './package-files.ts';
 import type { SchemaFault } from './tool-schemas.ts';
 
-/** Each thread has an esbuild of two threads beside it. */
+/** Each thread has an esbuild process with two threads. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
-/** Builds waiting for a thread. At well under a second each this is what a client would wait through anyway. */
+/** Builds waiting for a thread: short enough that a client can wait for it. */
 const QUEUE_MAX = 32;
-/** From asking to having, waiting included. Milliseconds. */
+/** From the request to the result, including the wait. Milliseconds. */
 const TOTAL_TIMEOUT_MS = 60_000;
 const RETRY_AFTER_S = 2;
 
-/** Its threads know several tasks by name, each with types of its own. */
+/** The threads run several tasks, each with its own types. */
 type Pool = Piscina<unknown, never>;
 
 export interface Bundler {
@@ -28,15 +28,15 @@ export interface Bundler {
   bundle(of: Package): Promise<Bundle>;
   /** Checks tool parameters by tool name. @throws Problem `bundler_busy` when the queue is full */
   checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<readonly SchemaFault[]>;
-  /** Builds under way, and those waiting for a thread. */
+  /** Running builds, and builds waiting for a thread. */
   load(): { readonly busy: number; readonly waiting: number };
   close(): Promise<void>;
 }
 interface BundlerOptions {
   readonly threads?: number;
-  /** Builds that may wait; 0: none, a busy bundler refuses at once. */
+  /** Maximum number of waiting builds; 0: a busy bundler rejects at once. */
   readonly queue?: number;
-  /** Told when a thread ends by itself between tasks; the pool replaces it. */
+  /** Called when a thread ends unexpectedly between tasks; the pool replaces it. */
   readonly onError?: (error: Error) => void;
 }
 
@@ -47,25 +47,26 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
     filename: new URL('./bundler-worker.ts', import.meta.url).href,
     minThreads: 0,
     maxThreads: threads,
-    // A thread that ended could not reap its esbuild, which would stay as a zombie: threads stay, and give their esbuild back.
+    // A thread that ends cannot reap its esbuild, which would remain as a zombie. So threads stay and stop their
+    // esbuild when idle.
     idleTimeout: Number.POSITIVE_INFINITY,
-    // Piscina's other modes stop the thread's event loop between tasks, and with it the talk to esbuild.
+    // Piscina's other modes block the thread's event loop between tasks, which would stop the connection to esbuild.
     atomics: 'disabled',
     resourceLimits: { maxOldGenerationSizeMb: 512 },
     env: esbuildEnvironment(),
   });
-  // Without a listener Node would end the process.
+  // Without a listener, an error event would end the process.
   pool.on('error', options.onError ?? (() => undefined));
   const places = threads + (options.queue ?? QUEUE_MAX);
   let taken = 0;
   const run: RunTask = async (name, task) => {
-    // Counted here: Piscina leaves tasks that can be aborted out of its own limit.
+    // Counted here, because Piscina does not count abortable tasks for its own limit.
     if (taken >= places) throw busy();
     taken += 1;
     try {
       return await pool.run(task, { name, signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS) });
     } catch (error) {
-      throw asProblem(error);
+      throw toProblem(error);
     } finally {
       taken -= 1;
     }
@@ -78,19 +79,19 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   };
 }
 
-function asProblem(error: unknown): unknown {
+function toProblem(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   if (error.name === 'AbortError') return busy();
   return 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? buildFailed() : error;
 }
 
-/** All that a thread and its esbuild know of the environment: settings and addresses of the API stay out of it. */
+/** The environment of a thread and its esbuild, without the API's settings and addresses. */
 function esbuildEnvironment(): Record<string, string> {
   const beside = createRequire(import.meta.resolve('esbuild'));
   return {
     ESBUILD_BINARY_PATH: fileURLToPath(new URL('./esbuild.sh', import.meta.url)),
     BULKHEAD_ESBUILD: beside.resolve(`@esbuild/${process.platform}-${process.arch}/bin/esbuild`),
-    // Patterns of tool schemas are analysed in the thread itself, in no process of their own.
+    // Analyse patterns of tool schemas in this thread, not in another process.
     RECHECK_BACKEND: 'pure',
     GOMAXPROCS: '2',
     GOMEMLIMIT: '512MiB',
@@ -98,6 +99,6 @@ function esbuildEnvironment(): Record<string, string> {
 }
 
 const busy = (): Problem =>
-  new Problem('bundler_busy', 'The bundler has all it can take. Send the same request again shortly.', {
+  new Problem('bundler_busy', 'The bundler is busy. Retry the same request shortly.', {
     retryAfter: RETRY_AFTER_S,
   });

@@ -1,4 +1,4 @@
-/** What a version offers: what its code registered and what its prompt files add, checked and summed up. */
+/** Collects and checks the surface of a version: the registrations of its code, and its prompt files. */
 import { closest } from 'fastest-levenshtein';
 import type { Introspection } from '../../db/jobs/introspections.ts';
 import { findBundlePosition, mapStack } from '../../db/records/source-maps.ts';
@@ -13,13 +13,13 @@ import { invalidAll, invalidAt } from './invalid-package.ts';
 import { suggestFix } from './load-hints.ts';
 import type { Prompt } from './prompts.ts';
 
-/** The summary an author gets back and the catalog shows. */
+/** The summary that the author and the catalog show. */
 export interface Discovered {
   readonly commands: { name: string; description: string; source: 'code' | 'prompt' }[];
   readonly skills: { name: string; description: string }[];
-  /** Hooks by their full names, compaction among them. */
+  /** Full names of hooks, including compaction. */
   readonly middleware: string[];
-  /** Names of the lifecycle events it handles. */
+  /** Names of the handled lifecycle events. */
   readonly lifecycle: string[];
   readonly tools: { name: string; description: string; parameters: unknown }[];
   readonly providers: { name: string; models: { id: string; name: string }[] }[];
@@ -30,32 +30,32 @@ export interface Prompts {
   readonly skills: readonly Prompt[];
 }
 
-/** Names that an author may assign to, but for those of their own choice (tools, commands, providers). */
+/** All fixed names that an author may assign; tools, commands and providers have free names. */
 const FIXED: readonly string[] = [
   ...Object.keys(hooks),
   ...Object.keys(events).map((name) => `events.${name}`),
   ...Object.keys(surfaces).filter((name) => name.startsWith('channel.')),
   'channel.handshakeOn',
 ];
-/** Groups whose names are the author's, and how many each may hold. */
+/** Groups with free names, and the maximum number of entries of each. */
 const CHOSEN: Readonly<Record<string, number>> = {
   tools: limits.tools,
   commands: limits.commands,
   providers: limits.providers,
 };
 
-/** What a bundle registers, and where. */
+/** The registrations of a bundle, with their positions. */
 export interface Introspected {
   readonly registrations: Registrations;
-  /** The author's place of an assignment such as `tools.forecast`. */
+  /** The author's file and line of an assignment such as `tools.forecast`. */
   placeOf(name: string): Pick<ProblemLocation, 'path' | 'line' | 'column'>;
 }
 
 /**
- * The registrations of an introspected bundle.
+ * Checks the registrations of an introspected bundle.
  *
- * @param sourceName the name the bundle was evaluated under
- * @throws Problem `invalid_package`: it failed to load, or registered what it may not
+ * @param sourceName the bundle's file name in stack traces
+ * @throws Problem `invalid_package` when the bundle failed to load, or registered something unknown
  */
 export function acceptIntrospection(found: Introspection, bundle: Bundle, sourceName: string): Introspected {
   const place = (stack: string | undefined) => ({
@@ -77,7 +77,7 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
   for (const [group, most] of Object.entries(CHOSEN)) {
     const count = Object.keys(found.registrations[group as 'tools' | 'commands' | 'providers']).length;
     if (count > most)
-      throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; ${most} is the most.` });
+      throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; the maximum is ${most}.` });
   }
   return { registrations: found.registrations, placeOf: (name) => place(found.places[name]) };
 }
@@ -86,13 +86,17 @@ function nameFault(name: string): string | null {
   const dot = name.indexOf('.');
   if (!Object.hasOwn(CHOSEN, name.slice(0, dot))) {
     if (FIXED.includes(name)) return null;
-    return `“${name}” is nothing that a plugin can register; did you mean “${closest(name, [...FIXED])}”?`;
+    return `“${name}” cannot be registered by a plugin; did you mean “${closest(name, [...FIXED])}”?`;
   }
   const fault = surfaceName.safeParse(name.slice(dot + 1)).error?.issues[0]?.message;
   return fault === undefined ? null : `“${name}” cannot be registered: its name ${fault}`;
 }
 
-/** Sums up. @throws Problem `invalid_package`: nothing is offered at all, or a command is there twice */
+/**
+ * Combines registrations and prompts.
+ *
+ * @throws Problem `invalid_package` when both are empty, or two commands have the same name
+ */
 export function discover({ registrations: found, placeOf }: Introspected, prompts: Prompts): Discovered {
   const twice = prompts.commands.filter((command) => Object.hasOwn(found.commands, command.name));
   if (twice.length > 0)
@@ -131,7 +135,7 @@ export function discover({ registrations: found, placeOf }: Introspected, prompt
   return discovered;
 }
 
-/** All capabilities of a version, declared and registered, sorted. */
+/** Lists all capabilities of a version, declared and registered, sorted. */
 export function listCapabilities(manifest: Manifest, found: Registrations, prompts: Prompts): string[] {
   const registered = listRegisteredCapabilities(
     found,

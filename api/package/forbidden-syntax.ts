@@ -1,4 +1,4 @@
-/** Wall L0 by syntax tree: what one file of a package may not say, whatever it is spelt like. */
+/** Wall L0: finds forbidden syntax in a file of a package by its syntax tree. */
 import { type AnyNode, parse } from 'acorn';
 
 export interface ForbiddenPlace {
@@ -10,8 +10,8 @@ export interface ForbiddenPlace {
 }
 
 /**
- * Finds `import()`, `import.meta`, `require` and direct `eval` in one file. It must be done before bundling: esbuild takes
- * an `import()` of a pieced-together path for a pattern and looks for files that match it, on the host's disk.
+ * Finds `import()`, `import.meta`, `require` and direct `eval` in one file. Must run before bundling: for an `import()`
+ * of a computed path, esbuild searches the host's disk for matching files.
  *
  * @param code JavaScript, an ES module
  */
@@ -28,7 +28,7 @@ export function findForbidden(code: string): ForbiddenPlace[] {
   return walk(tree);
 }
 
-/** Without recursion: a tree is as deep as its author likes. */
+/** Not recursive, because a hostile tree could exhaust the stack. */
 function walk(root: AnyNode): ForbiddenPlace[] {
   const found: ForbiddenPlace[] = [];
   const open: unknown[] = [root];

@@ -1,4 +1,4 @@
-/** YAML between two `---` lines at the start of a Markdown file: read with bounds, every fault named by line. */
+/** Reads YAML frontmatter of Markdown files, with limits. Errors name the line. */
 import { closest, distance } from 'fastest-levenshtein';
 import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml';
 import type { z } from 'zod';
@@ -6,11 +6,11 @@ import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 
-/** Checked before parsing: YAML's cost grows faster than its length. Bytes. */
+/** Checked before parsing, because the cost of YAML grows faster than its length. Bytes. */
 const FRONTMATTER_MAX_BYTES = 16 * KIB;
-/** Deeper than any frontmatter that says something; keeps recursion off the stack's end. */
+/** Deeper than any valid frontmatter; protects the stack against recursion. */
 const NESTING_MAX = 32;
-/** A misspelt field is offered its neighbour up to this many edits away. */
+/** Maximum number of edits for a suggestion of a known field. */
 const NEAR = 3;
 
 interface MarkdownFile {
@@ -26,10 +26,10 @@ interface Parts {
 /**
  * Reads and checks a file's frontmatter.
  *
- * @param schema what the frontmatter must say
- * @param presence `optional`: a file without frontmatter counts as one with an empty one
+ * @param schema of the frontmatter
+ * @param presence `optional`: a file without frontmatter counts as one with empty frontmatter
  * @returns the checked data and the text below
- * @throws Problem `invalid_package` with the line of every fault
+ * @throws Problem `invalid_package` with the line of each error
  */
 export function readFrontmatter<Schema extends z.ZodType>(
   file: MarkdownFile,
@@ -67,7 +67,7 @@ function split({ path, text }: MarkdownFile): Parts {
 function parse(path: string, yaml: string, lines: LineCounter): Document.Parsed {
   let document: Document.Parsed;
   try {
-    // uniqueKeys would compare every key with every other; duplicates are found below in one pass.
+    // uniqueKeys would compare every pair of keys; duplicates are found below in one pass.
     document = parseDocument(yaml, {
       version: '1.2',
       schema: 'core',
@@ -99,9 +99,10 @@ function treeFaults(path: string, document: Document.Parsed, lines: LineCounter)
     if (isAlias(node)) add(node, 'References (*name) are not allowed.');
     if (isMap(node)) {
       const keys = node.items.map((item) => item.key);
-      for (const key of duplicates(keys)) add(key, 'The field is there twice.');
-      // Checked here because a plain object, which the schema sees, may swallow it.
-      for (const key of keys) if (isScalar(key) && key.value === '__proto__') add(key, '“__proto__” is no name.');
+      for (const key of duplicates(keys)) add(key, 'The field is set twice.');
+      // Checked here, because a plain object would lose this key before the schema sees it.
+      for (const key of keys)
+        if (isScalar(key) && key.value === '__proto__') add(key, '“__proto__” is not a valid name.');
     }
     if (ancestors.length <= NESTING_MAX || !isCollection(node)) return undefined;
     add(node, 'The frontmatter is nested too deeply.');
@@ -139,7 +140,7 @@ function locate(
   });
 }
 
-/** The fields a misspelling may have meant, by depth: at the top, and in an entry of settings and secrets. */
+/** The known fields at a path: at the top, or in an entry of settings and secrets. */
 function knownFields(path: readonly PropertyKey[]): string[] {
   if (path.length === 0) return ['name', 'description', 'capabilities', 'settings', 'secrets'];
   return path[0] === 'settings'
@@ -147,7 +148,7 @@ function knownFields(path: readonly PropertyKey[]): string[] {
     : ['label', 'description', 'required'];
 }
 
-/** Where the node of a path starts; where it is missing, its nearest ancestor. */
+/** The position of a path's node; if missing, of its nearest ancestor. */
 function offsetOf(document: Document.Parsed, path: readonly PropertyKey[]): number {
   for (let length = path.length; length > 0; length -= 1) {
     const parent = length === 1 ? document.contents : document.getIn(path.slice(0, length - 1), true);
@@ -159,7 +160,7 @@ function offsetOf(document: Document.Parsed, path: readonly PropertyKey[]): numb
   return 0;
 }
 
-/** The YAML starts on the file's second line. */
+/** The YAML starts on the second line of the file. */
 function place(path: string, lines: LineCounter, offset: number): Omit<ProblemLocation, 'message'> {
   const { line, col } = lines.linePos(offset);
   return { path, line: Math.max(1, line) + 1, column: Math.max(1, col) };

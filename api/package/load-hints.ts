@@ -1,8 +1,8 @@
-/** What an author most likely meant, where code failed because a global is not there: names that the realm has not are undefined. */
+/** Suggests fixes when code fails to load because it uses a global that plugins do not have. */
 import { closest, distance } from 'fastest-levenshtein';
 
 const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
-/** Names worth offering; the language's own are many and known to editors. */
+/** Globals worth suggesting, without those of the language itself. */
 const GLOBALS = [
   ...GROUPS,
   ...[
@@ -18,7 +18,7 @@ const GLOBALS = [
   ],
   ...['URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder', 'AbortController', 'structuredClone', 'atob', 'btoa'],
 ];
-/** What authors bring along from elsewhere, and what takes its place here. */
+/** Globals of other platforms, with their replacement in plugins. */
 const ABSENT: Readonly<Record<string, string>> = {
   fetch: 'use host.http.fetch with the capability host.http:<host>',
   process: 'use host.settings and host.secrets for configuration',
@@ -30,23 +30,23 @@ const ABSENT: Readonly<Record<string, string>> = {
   document: 'a plugin has no page',
 };
 const EDITS_MAX = 3;
-/** Around the failing place: a bundle may be one line of megabytes. Characters. */
+/** Length of the code excerpt around the error, because a bundle may be one line of megabytes. Characters. */
 const LOOK_CHARS = 200;
 
 /**
- * A sentence to append to a failure of loading; empty when there is nothing to offer.
+ * Returns a sentence to append to a load error; empty without a suggestion.
  *
- * @param at the failing place in the bundle, line from 1, column from 0; null when it is not known
+ * @param at position of the error in the bundle, line from 1, column from 0; null: unknown
  */
 export function suggestFix(message: string, bundle: string, at: { line: number; column: number } | null): string {
   const name = missingName(message, at === null ? '' : around(bundle, at));
   const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
   const list = isUnknownGroup ? `. There are ${GROUPS.slice(0, -1).join(', ')} and channel` : '';
   if (name === null) return list;
-  if (Object.hasOwn(ABSENT, name)) return `. There is no ${name} in a plugin: ${ABSENT[name]}`;
+  if (Object.hasOwn(ABSENT, name)) return `. Plugins have no ${name}: ${ABSENT[name]}`;
   if (GLOBALS.includes(name)) return list;
   const near = closest(name, GLOBALS);
-  return distance(name, near) <= EDITS_MAX ? `${list}. There is no “${name}”; did you mean “${near}”?` : list;
+  return distance(name, near) <= EDITS_MAX ? `${list}. “${name}” does not exist; did you mean “${near}”?` : list;
 }
 
 function around(bundle: string, { line, column }: { line: number; column: number }): string {
@@ -60,7 +60,7 @@ function around(bundle: string, { line, column }: { line: number; column: number
   return bundle.slice(from, Math.min(end < 0 ? bundle.length : end, start + column + LOOK_CHARS));
 }
 
-/** V8 says which property was looked for, and of which name only when it was called. */
+/** V8 names the missing property, but the missing variable only if it was called. */
 function missingName(message: string, code: string): string | null {
   const called =
     /^(?:\(intermediate value\)\.)?([A-Za-z_$][\w$]{0,60}) is not (?:a function|a constructor|defined)/.exec(message);

@@ -1,4 +1,4 @@
-/** The files of a package on their way in: read once, waiting in a staging directory. */
+/** The files of an uploaded package in a staging directory. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/files/blobs.ts';
@@ -6,19 +6,19 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import { invalidAt } from './invalid-package.ts';
 
-/** Most files of one package. Bounds the rows of a version and the work of reading it. */
+/** Maximum number of files in a package. */
 export const FILES_MAX = 10_000;
-/** A text file read into memory at once (readme, command, skill). Bytes. */
+/** Maximum size of a text file that is read into memory (readme, command, skill). Bytes. */
 const TEXT_MAX_BYTES = MIB / 4;
 
-/** A file of a package, its bytes waiting in the staging directory. */
+/** A staged file of a package. */
 export interface PackageFile extends StagedFile {
-  /** Inside the package, `/` between names. */
+  /** Relative to the package, separated by `/`. */
   readonly path: string;
 }
-/** The files of a package, checked for paths and sizes, not yet for what they say. */
+/** The files of a package with valid paths and sizes. Their content is not checked yet. */
 export interface Package {
-  /** Sorted by the bytes of their paths. */
+  /** Sorted by path bytes. */
   readonly files: readonly PackageFile[];
   readonly sourceSha256: string;
   readonly sizeBytes: number;
@@ -31,7 +31,7 @@ export function sourceHash(files: readonly { readonly path: string; readonly sha
   return hash.digest('hex');
 }
 
-/** The text of a small file of a package. @throws Problem `invalid_package` when it is no UTF-8 or too long */
+/** Reads a text file. @throws Problem `invalid_package` when it is not UTF-8 or too large */
 export async function readText(file: PackageFile): Promise<string> {
   if (file.sizeBytes > TEXT_MAX_BYTES) {
     throw invalidAt({
@@ -44,6 +44,6 @@ export async function readText(file: PackageFile): Promise<string> {
   return text;
 }
 
-/** A refused path as it may be shown: control characters and half surrogates spelt out, cut to a readable length. */
+/** Makes an invalid path readable: escapes control characters and lone surrogates, and shortens it. */
 export const escapePath = (path: string): string =>
   path.slice(0, 200).replace(/[\p{Cc}\p{Cs}]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);

@@ -1,8 +1,8 @@
-/** Which paths a package may hold, and which of them are left out. Pure. */
+/** Validates the paths of a package. Pure. */
 
-/** Deeper trees break tools on some systems, and no package needs them. Segments. */
+/** Maximum depth: deeper trees break tools on some systems. Segments. */
 const PATH_MAX_DEPTH = 16;
-/** What common file systems allow for one name. UTF-8 bytes. */
+/** Maximum length of a name on common file systems. UTF-8 bytes. */
 const SEGMENT_MAX_BYTES = 255;
 const PATH_MAX_BYTES = 1024;
 
@@ -11,9 +11,9 @@ const DRIVE = /^[A-Za-z]:/;
 const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i;
 
 /**
- * Why a path is refused, as the end of a sentence about it; null when it is fine.
+ * Returns why a path is invalid, as the end of a sentence; null: it is valid.
  *
- * @param path a file's path with `/` between names and none at its end
+ * @param path separated by `/`, without one at the end
  */
 export function validatePath(path: string): string | null {
   if (path === '') return 'has no name';
@@ -42,27 +42,28 @@ function segmentFault(segment: string): string | null {
   return null;
 }
 
-/** Files that operating systems add by themselves; they are no part of a package. */
+/** Files that operating systems add automatically; not part of the package. */
 export function isSystemFile(path: string): boolean {
   const segments = path.split('/');
   const name = segments.at(-1);
   return segments.includes('__MACOSX') || name === '.DS_Store' || name === 'Thumbs.db';
 }
 
-/** What two paths share when a file system that folds case or normalises would take them for one. */
+/** Paths with the same folded form are equal on file systems that ignore case or normalize names. */
 const foldPath = (path: string): string => path.normalize('NFC').toLowerCase().normalize('NFC');
 
 /**
- * The first clash among paths: the same path twice (also by case or normalisation), or one path both file and folder.
+ * Finds the first conflict between paths: equal paths (also by case or normalization), or a path that is both file and
+ * folder.
  *
- * @returns the later path and why it is refused, or null
+ * @returns the later path and the reason, or null
  */
 export function findClash(paths: readonly string[]): { path: string; fault: string } | null {
   const files = new Map<string, string>();
   for (const path of paths) {
     const folded = foldPath(path);
     const other = files.get(folded);
-    if (other === path) return { path, fault: 'is there twice' };
+    if (other === path) return { path, fault: 'is duplicated' };
     if (other !== undefined) return { path, fault: `is the same as “${other}” where letter case does not count` };
     files.set(folded, path);
   }
@@ -76,7 +77,7 @@ export function findClash(paths: readonly string[]): { path: string; fault: stri
   return null;
 }
 
-/** The one folder that every path lies in, with its `/`; empty when there is none. */
+/** Returns the single folder that contains every path, with its `/`; empty without one. */
 export function findWrapperFolder(paths: readonly string[]): string {
   const [first] = paths;
   const end = first?.indexOf('/') ?? -1;
@@ -85,6 +86,6 @@ export function findWrapperFolder(paths: readonly string[]): string {
   return paths.every((path) => path.startsWith(wrapper)) ? wrapper : '';
 }
 
-/** Order by the bytes of the path in UTF-8, on which the source hash is defined. */
+/** Compares the UTF-8 bytes of paths; the source hash depends on this order. */
 export const comparePathBytes = (a: { path: string }, b: { path: string }): number =>
   Buffer.compare(Buffer.from(a.path), Buffer.from(b.path));

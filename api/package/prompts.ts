@@ -1,4 +1,4 @@
-/** What a package offers without code: prompt commands (`commands/*.md`) and skills (`skills/<name>/SKILL.md`). */
+/** Reads prompt commands (`commands/*.md`) and skills (`skills/<name>/SKILL.md`) of a package. */
 import { z } from 'zod';
 import { label } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
@@ -6,19 +6,19 @@ import { readFrontmatter } from './frontmatter.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 import { type Package, readText } from './package-files.ts';
 
-/** As many as code may register; a menu beyond that is of no use. */
+/** The same limit as for registered commands and tools. */
 const PROMPTS_MAX = 128;
 const DESCRIPTION_MAX_CHARS = 1024;
 
 export interface Prompt {
   readonly name: string;
   readonly description: string;
-  /** The file that holds its text. */
+  /** The file with its text. */
   readonly path: string;
 }
 
 const commandHead = z.strictObject({ description: label(DESCRIPTION_MAX_CHARS).default('') });
-/** The Agent Skills layout: other fields are for the agents that know them. */
+/** The Agent Skills format; unknown fields are for other agents and ignored. */
 const skillHead = z.looseObject({
   name: z
     .string()

@@ -1,4 +1,4 @@
-/** One reader for both ways in: a zip and a list of text files become the same Package, with the same hash. */
+/** Reads a package from a zip or a list of text files. Both give the same Package and hash. */
 import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
@@ -6,7 +6,7 @@ import { escapePath, FILES_MAX, type Package, type PackageFile, sourceHash } fro
 import { comparePathBytes, findClash, validatePath } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 
-/** A file as the file-list publish sends it. */
+/** A file in the body of a file-list publish. */
 export interface TextFile {
   readonly path: string;
   readonly contentText: string;
@@ -18,7 +18,7 @@ export type PackageSource =
 /**
  * Reads a package into a staging directory.
  *
- * @throws Problem `invalid_package` or `text_files_only`, naming the entry
+ * @throws Problem `invalid_package` or `text_files_only` that names the entry
  */
 export async function readPackage(source: PackageSource, staging: Staging): Promise<Package> {
   const files = source.kind === 'zip' ? await readZip(source.path, staging) : await readList(source.files, staging);
@@ -32,7 +32,8 @@ export async function readPackage(source: PackageSource, staging: Staging): Prom
 }
 
 async function readList(list: readonly TextFile[], staging: Staging): Promise<PackageFile[]> {
-  if (list.length > FILES_MAX) throw invalidPackage(`The package has ${list.length} files; ${FILES_MAX} is the most.`);
+  if (list.length > FILES_MAX)
+    throw invalidPackage(`The package has ${list.length} files; the maximum is ${FILES_MAX}.`);
   for (const { path, contentText } of list) {
     const fault = validatePath(path);
     if (fault) throw invalidAt({ path: escapePath(path), message: `The path ${fault}.` });

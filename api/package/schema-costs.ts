@@ -1,15 +1,15 @@
-/** What it can cost to check a value against a schema: references without end, and patterns that backtrack. */
+/** Limits the cost of checking a value against a schema: endless references, and patterns that backtrack. */
 import { escapePointer, type SchemaObject, type Subschema } from './schema-walk.ts';
 
-/** How often schemas may be applied to one value. Honest ones stay below a hundred. */
+/** Maximum number of schemas applied to one value. Ordinary tools stay below a hundred. */
 const APPLICATIONS_MAX = 10_000;
-/** Patterns of one package that are analysed. */
+/** Maximum number of analysed patterns per package. */
 const PATTERNS_MAX = 100;
-/** One honest pattern takes 20-150 ms on a quiet machine. Milliseconds. */
+/** Time limit for one pattern; an ordinary one takes 20-150 ms. Milliseconds. */
 const PATTERN_BUDGET_MS = 2_000;
-/** All patterns of a package together, milliseconds. */
+/** Time limit for all patterns of a package. Milliseconds. */
 const PATTERNS_BUDGET_MS = 15_000;
-/** Of the length of a text, in the time a pattern takes. */
+/** Maximum polynomial degree of a pattern's time in the length of the text. */
 const POWER_MAX = 3;
 const EXAMPLE_MAX_CHARS = 120;
 
@@ -19,7 +19,7 @@ export interface CostFault {
   readonly message: string;
 }
 
-/** A `$ref` that leads back to itself without going into the value, or references that multiply; null when all is well. */
+/** Finds a `$ref` that leads back to itself for the same value, or references that multiply; null: none. */
 export function findReferenceFault(nodes: readonly Subschema[]): CostFault | null {
   const cost = new Map<Subschema, number>();
   const open = new Set<Subschema>();
@@ -65,12 +65,12 @@ function patternsOf(nodes: readonly Subschema[]): Pattern[] {
   });
 }
 
-/** Analyses patterns of one package, each text once, within one budget of time. */
+/** Analyses the patterns of one package, each once, within one time limit. */
 export class PatternChecks {
   readonly #known = new Map<string, string | null>();
   readonly #endsAt = performance.now() + PATTERNS_BUDGET_MS;
 
-  /** The patterns of a schema whose time can explode with the length of a text. */
+  /** Finds the patterns of a schema whose time may explode with the length of a text. */
   async faults(nodes: readonly Subschema[]): Promise<CostFault[]> {
     const faults: CostFault[] = [];
     for (const { at, text } of patternsOf(nodes)) {
@@ -92,14 +92,17 @@ export class PatternChecks {
   }
 }
 
-/** Low powers pass: honest patterns are often quadratic, and the supervisor ends every check of arguments after 20 ms. */
+/**
+ * Low degrees pass: ordinary patterns are often quadratic, and the supervisor stops every check of arguments after 20
+ * ms.
+ */
 async function analyse(pattern: string, timeout: number): Promise<string | null> {
-  // Loaded by the first package that has a pattern: it takes 200 ms and some memory.
+  // Loaded when a package first contains a pattern: takes 200 ms and memory.
   const { default: recheck } = await import('recheck');
   const found = recheck.checkSync(pattern, 'u', { timeout });
   if (found.status === 'safe') return null;
   if (found.status === 'unknown') {
-    // What is no pattern at all, ajv says better.
+    // Not a valid pattern: ajv reports it better.
     if (found.error.kind !== 'timeout') return null;
     return 'is too complex to be shown harmless; simplify it, or check that in the handler';
   }

@@ -1,6 +1,6 @@
 /** Collects the subschemas of a JSON Schema 2020-12 and which of them apply to the same value, without recursion. */
 
-/** Keywords that hold one schema; those in `IN_PLACE` look at the same value as the schema they stand in. */
+/** Keywords that contain one schema; those in `IN_PLACE` apply to the same value as the surrounding schema. */
 const ONE = [
   ...['additionalProperties', 'propertyNames', 'items', 'contains', 'unevaluatedItems', 'unevaluatedProperties'],
   ...['contentSchema', 'not', 'if', 'then', 'else'],
@@ -9,7 +9,7 @@ const LIST = ['allOf', 'anyOf', 'oneOf', 'prefixItems'];
 const MAP = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'];
 const REFERENCES = ['$ref', '$dynamicRef'];
 const IN_PLACE = new Set(['not', 'if', 'then', 'else', 'allOf', 'anyOf', 'oneOf', 'dependentSchemas', ...REFERENCES]);
-/** What a schema without an `$id` is resolved against. */
+/** The base URI of a schema without an `$id`. */
 const NO_BASE = 'https://schema.invalid/';
 
 export type SchemaObject = Readonly<Record<string, unknown>>;
@@ -49,7 +49,7 @@ export function collectSubschemas(root: SchemaObject): Subschema[] {
     return node;
   };
   visit(root, '', NO_BASE);
-  // Anchors and ids first, so that a reference may stand before what it names. The list grows while it is walked.
+  // Collect anchors and ids first, because a reference may precede its target. The list grows during the walk.
   for (const node of found) descend(node, visit);
   for (const node of found) {
     for (const target of targetsOf(node, resources, anchors)) {
@@ -105,7 +105,7 @@ function follow(root: SchemaObject, pointer: string): unknown {
   return value;
 }
 
-/** A name as a part of a JSON pointer. */
+/** Escapes a name for a JSON pointer. */
 export const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
 const isObject = (value: unknown): value is SchemaObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

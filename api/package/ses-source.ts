@@ -1,11 +1,11 @@
 /**
- * Makes a bundle acceptable to `ses`, whose Compartment refuses source by regular expression: it looks for HTML comments,
- * `import(` and `eval(` without telling code from text. Where they stand in strings, regular expressions or comments they
- * are harmless and are respelt with escapes that mean the same; where they stand in code they are refused by line.
+ * Escapes a bundle for `ses`, whose Compartment rejects source by regular expression: HTML comments, `import(` and
+ * `eval(`, even inside strings. In strings, regular expressions and comments they are harmless and get escapes with the
+ * same meaning; in code they are rejected with their line.
  */
 import { parse, type Token } from 'acorn';
 
-/** What ses refuses; kept in step with its `src/transforms.js` by a test that evaluates the results. */
+/** The patterns that ses rejects. A test that evaluates the results keeps them equal to its `src/transforms.js`. */
 const HTML_COMMENT = /<!--|-->/g;
 const IMPORT_CALL = /\bimport(?=\s*(?:\(|\/[/*]))/g;
 const EVAL_CALL = /\beval(?=\s*\()/g;
@@ -16,19 +16,19 @@ interface Span {
   readonly end: number;
 }
 
-/** Where in a bundle something stands. Lines count from 1, columns from 0, as in source maps. */
+/** A position in a bundle. Lines count from 1, columns from 0, as in source maps. */
 interface BundlePosition {
   readonly line: number;
   readonly column: number;
-  /** What stands there. */
+  /** The text at this position. */
   readonly found: string;
 }
 
 /**
- * Respells what is harmless.
+ * Escapes harmless occurrences.
  *
- * @param source JavaScript without template literals (esbuild lowers them), since their raw text cannot be respelt
- * @returns the same program, and where the first thing stands that ses would still refuse; null when there is none
+ * @param source JavaScript without template literals (esbuild lowers them), whose raw text cannot be escaped
+ * @returns the equivalent program, and the first position that ses would still reject; null: none
  */
 export function escapeForSes(source: string): { source: string; refused: BundlePosition | null } {
   if (!ANY.test(source)) return { source, refused: null };
@@ -53,7 +53,10 @@ function textSpans(source: string): Span[] {
   return spans.sort((a, b) => a.start - b.start);
 }
 
-/** Each escape is valid in strings and in regular expressions with any flag, and leaves look-behinds and groups whole. */
+/**
+ * Each escape is valid in strings and in regular expressions with any flag, and does not change look-behinds and
+ * groups.
+ */
 function respell(text: string): string {
   return text
     .replace(HTML_COMMENT, (found) => (found === '-->' ? '--\\x3e' : '<!-\\x2d'))

@@ -1,10 +1,13 @@
-/** Whether what tools call their `parameters` is JSON Schema 2020-12. Runs in a worker thread: schemas are a stranger's. */
+/**
+ * Checks that the `parameters` of tools are JSON Schema 2020-12. Runs in a worker thread, because schemas are
+ * untrusted.
+ */
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { type CostFault, findReferenceFault, PatternChecks } from './schema-costs.ts';
 import { collectSubschemas, type SchemaObject, type Subschema } from './schema-walk.ts';
 
-/** A schema goes to the model with every request; a longer one is no tool description. Bytes of JSON. */
+/** Maximum size of a schema, which is sent to the model with every request. Bytes of JSON. */
 export const SCHEMA_MAX_BYTES = 64 * KIB;
 const MESSAGE_MAX_CHARS = 500;
 
@@ -12,7 +15,7 @@ export interface SchemaFault extends CostFault {
   readonly tool: string;
 }
 
-/** Checks each schema on its own; nothing is fetched, and one schema's `$id` means nothing to the next. */
+/** Checks each schema separately. Fetches nothing, and an `$id` has no effect on other schemas. */
 export async function checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<SchemaFault[]> {
   const patterns = new PatternChecks();
   const faults: SchemaFault[] = [];
@@ -30,7 +33,7 @@ async function faultsOf(schema: unknown, patterns: PatternChecks): Promise<CostF
   if (Buffer.byteLength(JSON.stringify(schema)) > SCHEMA_MAX_BYTES) {
     return whole(`is larger than ${SCHEMA_MAX_BYTES} bytes`);
   }
-  if ('$async' in schema) return whole('is no JSON Schema 2020-12: $async is not part of it');
+  if ('$async' in schema) return whole('is not JSON Schema 2020-12: $async is not part of it');
   const nodes = collectSubschemas(schema as SchemaObject);
   const endless = findReferenceFault(nodes);
   if (endless) return [endless];
@@ -40,7 +43,7 @@ async function faultsOf(schema: unknown, patterns: PatternChecks): Promise<CostF
 
 function compileFault(schema: SchemaObject, nodes: readonly Subschema[]): CostFault | null {
   try {
-    // Formats and unknown keywords are annotations in 2020-12, so they are no faults here.
+    // Formats and unknown keywords are annotations in 2020-12, so they are valid.
     const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false, addUsedSchema: false });
     if (!ajv.validateSchema(schema)) return invalid(ajv.errors?.[0]);
     ajv.compile(schema);
@@ -49,16 +52,16 @@ function compileFault(schema: SchemaObject, nodes: readonly Subschema[]): CostFa
     if (error instanceof RangeError) return { at: '', message: 'is nested too deeply' };
     if (error instanceof Ajv2020.MissingRefError) return remote(error.missingRef, nodes);
     const why = error instanceof Error ? error.message.slice(0, MESSAGE_MAX_CHARS) : 'it cannot be read';
-    return { at: '', message: `is no JSON Schema 2020-12: ${why}` };
+    return { at: '', message: `is not JSON Schema 2020-12: ${why}` };
   }
 }
 
 const invalid = (error: ErrorObject | undefined): CostFault => ({
   at: error?.instancePath ?? '',
-  message: `is no JSON Schema 2020-12: it ${reasonOf(error)}`.slice(0, MESSAGE_MAX_CHARS),
+  message: `is not JSON Schema 2020-12: it ${reasonOf(error)}`.slice(0, MESSAGE_MAX_CHARS),
 });
 
-/** ajv does not say which values it would take. */
+/** Adds the allowed values, which ajv's message does not contain. */
 function reasonOf(error: ErrorObject | undefined): string {
   const allowed: unknown = error?.keyword === 'enum' ? error.params.allowedValues : undefined;
   if (Array.isArray(allowed)) return `must be one of ${allowed.join(', ')}`;

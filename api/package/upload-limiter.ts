@@ -1,4 +1,4 @@
-/** How many zips a process takes at once: each may hold a quarter of a gigabyte on disk, and as much again unpacked. */
+/** Limits concurrent zip uploads in a process: each may use 256 MB on disk, and the same again unpacked. */
 import { Problem } from '../../sdk/contract/errors.ts';
 
 const RETRY_AFTER_S = 5;
@@ -8,13 +8,13 @@ export interface UploadLimiter {
   pass<T>(work: () => Promise<T>): Promise<T>;
 }
 
-/** @param places uploads at once */
+/** @param places maximum number of concurrent uploads */
 export function createUploadLimiter(places: number): UploadLimiter {
   let taken = 0;
   return {
     async pass(work) {
       if (taken >= places) {
-        const detail = `This process takes ${places} uploads at once, and all are under way. Try again shortly.`;
+        const detail = `This process is receiving its maximum of ${places} uploads. Retry shortly.`;
         throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
       }
       taken += 1;

@@ -1,4 +1,4 @@
-/** One multipart upload of a package: streamed to a temporary file, its fields in any order. */
+/** Receives a multipart upload of a package: streams the zip to a temporary file. The fields may have any order. */
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Multipart } from '@fastify/multipart';
@@ -8,11 +8,11 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { SEM_VER_MAX_CHARS } from '../plugins/version-order.ts';
 
-/** The specification's. Bytes. */
+/** Maximum size of an upload, from the specification. Bytes. */
 const UPLOAD_MAX_BYTES = 256 * MIB;
-/** Boundaries and headers around the two parts. Bytes. */
+/** Space for boundaries and headers of the two parts. Bytes. */
 const ENVELOPE_MAX_BYTES = 64 * KIB;
-/** Parts a client may send; more than the two that count are refused by name, a flood of them by this. */
+/** Maximum number of parts. Unexpected parts are rejected by name; this limit stops a flood of them. */
 const PARTS_MAX = 10;
 
 interface Upload {
@@ -22,24 +22,24 @@ interface Upload {
 }
 
 /**
- * Receives `file` and `semVer`.
+ * Receives the parts `file` and `semVer`.
  *
- * @param staging removed by the caller, whatever happens, and the file with it
+ * @param staging the caller removes it, with the file
  * @throws Problem `too_large` or `bad_request`
  */
 export async function receiveUpload(request: FastifyRequest, staging: Staging): Promise<Upload> {
-  // Told at once, before 256 MB travel for nothing.
+  // Reject at once instead of after receiving 256 MB.
   if (Number(request.headers['content-length'] ?? 0) > UPLOAD_MAX_BYTES + ENVELOPE_MAX_BYTES) throw tooLarge();
   if (!request.isMultipart()) {
     throw new Problem('unsupported_media_type', 'Send the package as multipart/form-data with file and semVer.');
   }
-  // Broken off while the caller was looked up: no further event comes, and the parts would be waited for in vain.
-  if (request.raw.destroyed) throw new Problem('bad_request', 'The upload was broken off.');
+  // The client disconnected during the sign-in: no further event comes, so waiting for the parts would never end.
+  if (request.raw.destroyed) throw new Problem('bad_request', 'The upload was interrupted.');
   const found: { path?: string; semVer?: string } = {};
   try {
     for await (const part of request.parts({ limits: partLimits })) await receivePart(part, found, staging);
   } catch (error) {
-    throw asProblem(error);
+    throw toProblem(error);
   }
   if (found.path === undefined) throw missing('file', 'the zip');
   if (found.semVer === undefined) throw missing('semVer', 'the version number');
@@ -71,13 +71,13 @@ async function receivePart(
     found.semVer = part.valueTruncated ? 'x'.repeat(SEM_VER_MAX_CHARS + 1) : part.value;
   } else {
     const twice = (name === 'file' && found.path) || (name === 'semVer' && found.semVer);
-    const message = twice ? 'is there twice' : 'is not expected; send one file named file and one field named semVer';
+    const message = twice ? 'was sent twice' : 'is not expected; send one file named file and one field named semVer';
     throw new Problem('bad_request', `The part “${String(name).slice(0, 100)}” ${message}.`);
   }
 }
 
-/** A broken envelope is the client's; a full disk is not. */
-function asProblem(error: unknown): unknown {
+/** A malformed multipart body is the client's fault; a full disk is not. */
+function toProblem(error: unknown): unknown {
   if (error instanceof Problem || !(error instanceof Error) || 'syscall' in error) return error;
   if ('code' in error && error.code === 'FST_REQ_FILE_TOO_LARGE') return tooLarge();
   return new Problem('bad_request', `The multipart body cannot be read: ${error.message.slice(0, 200)}.`);

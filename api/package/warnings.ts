@@ -1,11 +1,11 @@
-/** What is allowed in a package and still looks like a slip: told with a draft, never a reason to refuse. */
+/** Finds likely mistakes in a package. They are shown with a draft and never prevent a publish. */
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { capabilities } from '../../sdk/contract/protocol.ts';
 import type { Prompt } from './prompts.ts';
 
-/** Warnings of one draft; an author mends a few and saves again. */
+/** Maximum number of warnings for one draft. */
 const WARNINGS_MAX = 20;
-/** Code that takes `host` as a whole may use any member: nothing can be said about it. */
+/** Code that uses `host` as a value may use any member, so nothing is reported. */
 const WHOLE_HOST = /\bhost\b(?!\s*\.\s*[A-Za-z_$])/;
 const MEMBERS = [...Object.keys(capabilities), 'http'];
 
@@ -16,7 +16,7 @@ export interface Warned {
   readonly commands: readonly Prompt[];
 }
 
-/** One sentence each: declared and not used, used and not declared, offered without a word. */
+/** Returns one sentence per warning: declared but unused, used but undeclared, or without a description. */
 export function findWarnings({ manifest, code, commands }: Warned): string[] {
   const found = [
     ...(WHOLE_HOST.test(code) ? [] : memberWarnings(manifest.capabilities, usedMembers(code))),
@@ -38,20 +38,22 @@ function memberWarnings(declared: readonly string[], used: ReadonlySet<string>):
   const idle = declared.filter((capability) => !used.has(/^host\.(\w+)/.exec(capability)?.[1] ?? ''));
   const missing = MEMBERS.filter((member) => used.has(member) && !members.has(member));
   return [
-    ...idle.map((capability) => `${capability} is declared and never used: users are asked for it in vain.`),
+    ...idle.map(
+      (capability) => `${capability} is declared but never used. Remove it, so that users need not grant it.`,
+    ),
     ...missing.map((member) => {
       const capability = member === 'http' ? 'host.http:<host>' : `host.${member}`;
-      return `host.${member} is used and not declared: it will be undefined. Add ${capability} to the capabilities.`;
+      return `host.${member} is used but not declared, so it will be undefined. Add ${capability} to the capabilities.`;
     }),
   ];
 }
 
 function unread(kind: 'setting' | 'secret', names: readonly string[], code: string): string[] {
-  // Settings may be read as a whole, and secrets by a name that is put together.
+  // Settings may be read as a whole, and secrets by a computed name.
   const all =
     kind === 'setting' ? /\bsettings\b(?!\s*(?:\.\s*[A-Za-z_$]|\[\s*["']))/ : /\bsecrets\b(?!\s*\.\s*get\(\s*["'])/;
   if (all.test(code)) return [];
   return names
     .filter((name) => !code.includes(name))
-    .map((name) => `The ${kind} “${name}” is declared and never read.`);
+    .map((name) => `The ${kind} “${name}” is declared but never read.`);
 }

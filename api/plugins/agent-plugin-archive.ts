@@ -1,6 +1,6 @@
 /**
- * A version as an Agent Plugin (agent-plugins.org, version 1.0.0): a folder with its skills, and how a client reaches, over
- * the Model Context Protocol, what its code offers. Clients of that format run no plugin of ours; they are served.
+ * Exports a version as an Agent Plugin (agent-plugins.org, version 1.0.0): its skills, and the address at which a
+ * client reaches its code over the Model Context Protocol. Clients of that format never run the plugin's code.
  */
 import type { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
@@ -11,9 +11,9 @@ const SCHEMAS = 'https://agent-plugins.org/schemas/1.0.0';
 const SKILL = /^skills\/[^/]+\/.+$/;
 
 export interface Addresses {
-  /** As users reach the service. */
+  /** Address of the service for users. */
   readonly publicUrl: string;
-  /** A session whose address goes into the archive. Null: the client starts `bulkhead mcp`, which opens one. */
+  /** The MCP address of a session; null: the client starts `bulkhead mcp`, which creates a session. */
   readonly sessionMcpUrl: string | null;
 }
 interface Named {
@@ -22,7 +22,7 @@ interface Named {
   readonly author: string;
 }
 
-/** Packs a version. The bytes of skills are read while they are sent. */
+/** Packs a version. Skills are read while the archive is sent. */
 export function packAgentPlugin(
   blobs: Pick<Blobs, 'stream'>,
   plugin: Named,
@@ -34,9 +34,9 @@ export function packAgentPlugin(
   const output = zip.outputStream as unknown as Readable;
   let source: Readable | null = null;
   zip.on('error', (error: Error) => output.destroy(error));
-  // Whoever stops reading leaves no file open.
+  // A client that disconnects must not leave a file open.
   output.once('close', () => source?.destroy());
-  // The same version packs to the same bytes.
+  // A fixed time, so that the same version packs to the same bytes.
   const options = { mtime: version.createdAt };
   const add = (name: string, value: object): void =>
     zip.addBuffer(Buffer.from(`${JSON.stringify(value, null, 2)}\n`), `${plugin.slug}/${name}`, options);
@@ -68,7 +68,7 @@ function serversOf({ publicUrl, sessionMcpUrl }: Addresses): object {
   return { $schema: `${SCHEMAS}/mcp.schema.json`, mcpServers: { bulkhead: server } };
 }
 
-/** The format takes http for this very machine only. */
+/** The format allows http only for the local machine. */
 function isPortable(address: string): boolean {
   const { protocol, hostname } = new URL(address);
   return protocol === 'https:' || hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');

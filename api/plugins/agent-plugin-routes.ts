@@ -1,4 +1,4 @@
-/** A version for the clients of another format. */
+/** The route that exports a version as an Agent Plugin. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
@@ -24,7 +24,7 @@ const query = z.object({
     .min(1)
     .max(200)
     .optional()
-    .describe('A session of yours: the archive leads to its MCP address.'),
+    .describe('One of your sessions: the archive contains its MCP address.'),
 });
 
 export function agentPluginRoutes(services: Services, addresses: ServiceAddresses): FastifyPluginAsyncZod {
@@ -54,7 +54,7 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
         const name = `${plugin.slug}-${version.semVer ?? 'draft'}.zip`;
         reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
         const { publicUrl } = addresses;
-        // A stream passes the serializer by, which the types of the answer do not know.
+        // A stream bypasses the serializer, so the response type does not match.
         return reply.send(
           packAgentPlugin(services.blobs, named, version, files, { publicUrl, sessionMcpUrl }) as never,
         );

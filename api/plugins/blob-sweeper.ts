@@ -1,18 +1,18 @@
-/** Removes from disk what no version names any more: at start-up, every hour, and after something was deleted. */
+/** Removes unused blobs from disk: at start-up, every hour, and after a deletion. */
 import type { Pool } from 'pg';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
 
 const EVERY_MS = 60 * 60_000;
-/** Deletes come in groups. Milliseconds. */
+/** Delay after a deletion, so that several share one sweep. Milliseconds. */
 const AFTER_DELETE_MS = 10_000;
 
 interface BlobSweeper {
-  /** Something was deleted: there may be something to remove soon. */
+  /** Schedules a sweep soon after a deletion. */
   request(): void;
-  /** Sweeps now. @returns how many blobs were removed; null when another process is at it */
+  /** Sweeps now. @returns how many blobs were removed; null when another process is sweeping */
   sweep(): Promise<number | null>;
-  /** Ends it after the sweep under way. */
+  /** Stops after the running sweep. */
   close(): Promise<void>;
 }
 interface UpkeepDeps {
@@ -21,7 +21,7 @@ interface UpkeepDeps {
   onError(error: Error): void;
 }
 
-/** @param graceMs how long a blob that nothing names is spared */
+/** @param graceMs minimum age of a blob that is removed */
 export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs = SWEEP_GRACE_MS): BlobSweeper {
   let running: Promise<number | null> | null = null;
   let soon: NodeJS.Timeout | undefined;

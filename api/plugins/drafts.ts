@@ -1,4 +1,7 @@
-/** The draft of a plugin: built and checked like a version, replaced at every save, followed by its owner's installations. */
+/**
+ * Saves drafts. A draft is built and checked like a version, replaced by every save, and used by its owner's
+ * installations.
+ */
 import type { ClientBase } from 'pg';
 import { findPlugin, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import {
@@ -29,11 +32,11 @@ import { withBuild } from './publishing.ts';
 
 export interface SavedDraft {
   readonly draft: Version;
-  /** What looks like a slip in it. */
+  /** Warnings about likely mistakes. */
   readonly warnings: readonly string[];
 }
 
-/** Saves a draft. @throws Problem as a publish does */
+/** Saves a draft. @throws Problem like a publish */
 export async function saveDraft(
   services: Services,
   caller: Caller,
@@ -58,21 +61,24 @@ async function replaceDraft(
   const before = (await listVersions(tx, plugin.id)).find(({ status }) => status === 'draft') ?? null;
   const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
   const added = latest ? findMissingCapabilities(built.capabilities, latest.capabilities) : built.capabilities;
-  // Besides those on the policy Draft: one that left it and is still asked about the version it would run instead.
+  // Besides the policy Draft: installations that left it and still have the draft as current version.
   const running = before ? await lockInstallationsRunning(tx, plugin.id, before.id) : [];
   const following = await lockInstallationsByPolicy(tx, plugin.id, 'Draft');
-  // A plugin has one draft row at a time, and nothing may point at the old one when it goes.
+  // A plugin has one draft row at a time, and no row may refer to the old one when it is deleted.
   const leaving = before ? await detachInstallations(tx, before.id) : [];
   await deleteDraft(tx, plugin.id);
   const draft = await insertVersion(tx, plugin.id, null, built, added);
-  // Uninstalled ones say their last word with the new code; nobody is told of an update.
+  // Installations being uninstalled run `pluginUninstalled` with the new draft. They get no pluginUpdated event.
   for (const id of leaving) await changeInstallation(tx, id, { currentVersionId: draft.id });
   const all = new Map([...running, ...following].map((installation) => [installation.id, installation]));
   for (const installation of all.values()) await follow(tx, queues, installation, draft);
   return draft;
 }
 
-/** Moves one to the new draft. What waits for its user's consent still waits, unless the draft was granted all of it. */
+/**
+ * Moves an installation to the new draft. A pending consent remains, unless the new draft's capabilities are all
+ * granted.
+ */
 async function follow(tx: ClientBase, queues: Queues, installation: Installation, draft: Version): Promise<void> {
   await switchVersion(tx, queues, installation, draft);
   const { accountId, id, pendingVersionId } = installation;

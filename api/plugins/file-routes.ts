@@ -1,4 +1,4 @@
-/** The files of one version. */
+/** The route of a version's files. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin } from '../../db/catalog/plugins.ts';

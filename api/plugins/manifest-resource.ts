@@ -1,4 +1,4 @@
-/** What a version's manifest asks its user for, and what its capabilities mean, as the interface shows them. */
+/** The representations of a manifest's settings and secrets and of capabilities. */
 import { z } from 'zod';
 import { canCancel, describeCapability } from '../../sdk/contract/capabilities.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
@@ -22,7 +22,7 @@ export const reachRow = z.strictObject({
   cancels: z.boolean().describe('Whether it is a hook that can cancel an operation.'),
 });
 
-/** @param manifest null: there is no version yet, so there is nothing to fill in */
+/** @param manifest null: the plugin has no version yet */
 export function showFields(manifest: Manifest | null): z.output<typeof configurationFields> {
   const common = (name: string, row: { label?: string | undefined; description?: string | undefined }) => ({
     name,

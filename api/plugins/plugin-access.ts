@@ -1,13 +1,13 @@
-/** Who may see and change which plugin. What a caller may not know of is not there. */
+/** Decides which accounts may see and change a plugin. A plugin that the caller may not see answers `not_found`. */
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 
 /**
- * The plugin, when the caller owns it.
+ * Returns the plugin if the caller owns it.
  *
- * @param access `read`: operators may too
- * @throws Problem `not_found`, or `not_owner` for another account's plugin that the catalog shows
+ * @param access `read`: operators may read it, too
+ * @throws Problem `not_found`, or `not_owner` for a listed plugin of another account
  */
 export function requireOwnedPlugin(
   plugin: Plugin | null,
@@ -21,11 +21,11 @@ export function requireOwnedPlugin(
 }
 
 /**
- * The plugin, when the caller may install it or read its catalog entry. A blocked one is there for its owner and for
- * those who have it, who are told why.
+ * Returns the plugin if the caller may install it or read its catalog entry. A blocked plugin is visible to its owner
+ * and to its users, who see the reason.
  *
- * @param installed the caller has it installed, and so keeps seeing it after it was delisted
- * @param access `read`: operators see all
+ * @param installed the caller has installed it, and so sees it even after it was delisted
+ * @param access `read`: operators see all plugins
  */
 export function requireVisiblePlugin(
   plugin: Plugin | null,
@@ -39,11 +39,11 @@ export function requireVisiblePlugin(
   throw unknownPlugin();
 }
 
-/** @throws Problem `plugin_blocked` with the operator's reason, where a plugin that was to be seen is blocked */
+/** @throws Problem `plugin_blocked` with the operator's reason, for a blocked plugin that is visible to the caller */
 export function requireNotBlocked(plugin: Plugin | null, caller: Caller): void {
   if (!plugin || plugin.blockedReason === null) return;
   if (plugin.visibility !== 'listed' && plugin.ownerId !== caller.id) return;
   throw new Problem('plugin_blocked', `The operator blocked “${plugin.slug}”: ${plugin.blockedReason}`);
 }
 
-const unknownPlugin = () => new Problem('not_found', 'There is no such plugin, or it is not yours to see.');
+const unknownPlugin = () => new Problem('not_found', 'Not found: the plugin does not exist, or you may not see it.');

@@ -1,4 +1,4 @@
-/** Requests about plugins: parameters, queries and bodies. */
+/** Validates requests about plugins: parameters, queries and bodies. */
 import { z } from 'zod';
 import { label } from '../../sdk/contract/manifest.ts';
 import { storedText } from '../../service/http/schemas.ts';
@@ -23,12 +23,12 @@ export const newPlugin = z.object({
 const flag = z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true');
 export const pluginQuery = z.object({ includeFiles: flag.default(false) });
 
-/** The package reader checks `contentText`: content that is no text has a problem code of its own. */
+/** `contentText` is checked by the package reader, because binary content has its own problem code. */
 const file = z.object({ path: z.string(), contentText: z.string() });
 export const filesBody = z.object({ files: z.array(file) });
 export const publishBody = filesBody.extend({ semVer: z.string() });
 
-/** For the OpenAPI document only: api/package/upload.ts reads the parts. */
+/** For the OpenAPI document only; api/package/upload.ts reads the parts. */
 export const uploadParts = z.object({
   semVer: z.string(),
   file: z.string().meta({ contentMediaType: 'application/zip', description: 'The package, up to 256 MB.' }),

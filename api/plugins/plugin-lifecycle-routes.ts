@@ -1,4 +1,4 @@
-/** Authoring: drafts, listing, yanking and deleting. */
+/** Routes for authors: drafts, listing, yanking and deleting. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -15,7 +15,7 @@ const shapes = {
   draft: {
     group: 'Authoring',
     summary: 'Saves the draft',
-    details: 'Built and checked like a publish; installations on the policy Draft follow at once.',
+    details: 'Builds and checks the draft like a version. Installations with the policy Draft use it at once.',
     problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy'],
     params: idParams,
     body: filesBody,
@@ -31,7 +31,7 @@ const shapes = {
   delist: {
     group: 'Authoring',
     summary: 'Takes a plugin out of the catalog',
-    details: 'What is installed keeps working and shows the deprecation message.',
+    details: 'Installations keep working and show the deprecation message.',
     problems: ['not_owner'],
     params: idParams,
     body: delistBody,
@@ -46,7 +46,7 @@ const shapes = {
   },
   remove: {
     group: 'Authoring',
-    summary: 'Deletes a plugin of which nothing is published',
+    summary: 'Deletes a plugin without published versions',
     problems: ['not_owner', 'published_version_exists'],
     params: idParams,
     response: { 204: noContent },

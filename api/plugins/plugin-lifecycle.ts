@@ -1,4 +1,4 @@
-/** What an owner does with what is published: list it, take it out of the catalog, yank a version, delete the plugin. */
+/** Lists and delists plugins, yanks versions and deletes plugins for their owner. */
 import type { ClientBase } from 'pg';
 import {
   deletePlugin,
@@ -23,7 +23,7 @@ import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { updateLatestVersion } from './publishing.ts';
 
-/** Shows a plugin in the catalog. Again is fine. */
+/** Shows a plugin in the catalog. Idempotent. */
 export async function listPlugin(services: Services, caller: Caller, pluginId: string): Promise<Plugin> {
   return changePlugin(services, caller, pluginId, async (tx, plugin) => {
     if (plugin.latestVersionId === null) {
@@ -34,8 +34,8 @@ export async function listPlugin(services: Services, caller: Caller, pluginId: s
 }
 
 /**
- * Takes a plugin out of the catalog. Existing installations go on and show the message. One that was never listed stays
- * private.
+ * Takes a plugin out of the catalog. Installations keep working and show the message. A plugin that was never listed
+ * stays private.
  */
 export async function delistPlugin(
   services: Services,
@@ -48,7 +48,7 @@ export async function delistPlugin(
   });
 }
 
-/** Yanks a version and moves those who follow it. Again is fine. */
+/** Yanks a version and moves the installations that follow it. Idempotent. */
 export async function yankVersion(
   services: Services,
   caller: Caller,
@@ -67,23 +67,23 @@ export async function yankVersion(
     await markYanked(tx, version.id);
     const left = versions.map((one) => (one.id === version.id ? { ...one, status: 'yanked' as const } : one));
     await updateLatestVersion(tx, services, plugin, left);
-    // Nobody may accept what its author took back, those who pinned it before included.
+    // Withdraw pending offers of the yanked version, including those to installations that pinned it before.
     for (const { id } of await lockInstallationsOffered(tx, plugin.id, version.id)) {
       await changeInstallation(tx, id, { pendingVersionId: null });
       await notifyInstallationChanged(tx, id);
     }
     const yanked = await findVersion(tx, version.id);
-    if (!yanked) throw new Error(`version ${version.id} vanished while it was yanked`);
+    if (!yanked) throw new Error(`Version ${version.id} was deleted while it was yanked.`);
     return yanked;
   });
 }
 
-/** Deletes a plugin of which nothing is published. Installations of its draft are uninstalled as by their user. */
+/** Deletes a plugin without published versions. Installations of its draft are uninstalled as if by their users. */
 export async function removePlugin(services: Services, caller: Caller, pluginId: string): Promise<void> {
   await inTransaction(services.pool, async (tx) => {
     const plugin = requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller);
     if (plugin.latestVersionId !== null) {
-      const detail = `“${plugin.slug}” has a published version, which others may rely on; delist it instead.`;
+      const detail = `“${plugin.slug}” has a published version, which other accounts may use. Delist it instead.`;
       throw new Problem('published_version_exists', detail);
     }
     for (const installation of await lockInstallationsOfPlugin(tx, plugin.id))

@@ -1,4 +1,4 @@
-/** Plugins and versions as the interface shows them. */
+/** The representations of plugins and versions. */
 
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
@@ -7,7 +7,7 @@ import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { comparePrecedence } from './version-order.ts';
 
 const capabilities = z.array(z.string());
-/** Read from the database, where a newer process may have left more than this one knows: the rest is left out. */
+/** Read from the database, where a newer release may have stored more hooks and events; unknown ones are dropped. */
 export const discovered = z
   .object({
     commands: z.array(z.object({ name: z.string(), description: z.string(), source: z.enum(['code', 'prompt']) })),
@@ -35,7 +35,7 @@ export const versionResource = z
     createdAt: timestamp,
     yankedAt: timestamp.nullable(),
   })
-  .meta({ id: 'Version', description: 'A published version. Nothing of it ever changes but its status.' });
+  .meta({ id: 'Version', description: 'A published version. Only its status can change.' });
 const plugin = z.strictObject({
   id: z.string(),
   slug: z.string(),
@@ -45,13 +45,13 @@ const plugin = z.strictObject({
   tier: z.enum(['community', 'verified']),
   owner: z.object({ id: z.string(), name: z.string() }),
   deprecationMessage: z.string().nullable(),
-  /** Why an operator stopped it everywhere. */
+  /** Reason of the operator who blocked it everywhere. */
   blockedReason: z.string().nullable(),
   createdAt: timestamp,
   updatedAt: timestamp,
 });
 export const pluginResource = plugin.meta({ id: 'Plugin', description: 'A plugin as its owner sees it in lists.' });
-/** `contentText` is null where a file is no text, or too long to be sent along. */
+/** `contentText` is null for a binary file, or one too long to send. */
 export const fileResource = z
   .strictObject({
     path: z.string(),
@@ -61,7 +61,7 @@ export const fileResource = z
   })
   .meta({
     id: 'File',
-    description: 'A file of a version. contentText is null where it is no text, or too long to be sent along.',
+    description: 'A file of a version. contentText is null for a binary file, or one too long to send.',
   });
 const draft = z.strictObject({ sourceSha256: z.string(), savedAt: timestamp, discovered });
 const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
@@ -95,7 +95,7 @@ export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
   };
 }
 
-/** A version that has a number. @throws Error for a draft */
+/** Represents a published version. @throws Error for a draft */
 export function showVersion(version: Version): z.output<typeof versionResource> {
   if (version.semVer === null || version.status === 'draft') throw new Error(`version ${version.id} is a draft`);
   return {
@@ -113,7 +113,7 @@ export function showVersion(version: Version): z.output<typeof versionResource> 
   };
 }
 
-/** The plugin with all versions, highest precedence first. */
+/** Represents a plugin with all versions, highest precedence first. */
 export function showPluginDetail(
   plugin: Plugin,
   versions: readonly Version[],

@@ -1,4 +1,4 @@
-/** Authoring: plugins and their versions. */
+/** Routes for authors: plugins and their versions. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -29,7 +29,7 @@ const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bund
 const shapes = {
   make: {
     group: 'Authoring',
-    summary: 'Makes a plugin',
+    summary: 'Creates a plugin',
     problems: ['slug_taken'],
     body: newPlugin,
     response: { 201: pluginResource },
@@ -66,7 +66,7 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-/** @param uploads how many zips are taken at once; file lists are bounded by the bundler's queue */
+/** @param uploads limits concurrent zip uploads; file lists are limited by the bundler's queue */
 export function pluginRoutes(services: Services, uploads: UploadLimiter): FastifyPluginAsyncZod {
   return async (app) => {
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
@@ -106,7 +106,7 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
 
     app.post('/plugins/:id/versions/zip', { schema: shapes.publishZip }, async (request, reply) => {
       const caller = callerOf(request);
-      // Before 256 MB are received for a plugin that is not the caller's.
+      // Check before receiving up to 256 MB for another account's plugin.
       requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
       const version = await uploads.pass(async () => {
         await using staging = await services.blobs.stage();
@@ -119,6 +119,6 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
 }
 
 const slugTaken = (slug: string) =>
-  new Problem('slug_taken', `The slug “${slug}” is in use, or was once published under. Choose another.`, {
+  new Problem('slug_taken', `The slug “${slug}” is in use or reserved. Choose another.`, {
     errors: [{ field: 'slug', message: 'is in use' }],
   });

@@ -1,4 +1,4 @@
-/** From an upload to an immutable version, in the order that leaves nothing half done: build, keep the files, then one transaction. */
+/** Publishes versions. The order keeps failures clean: build, store the files durably, then one transaction. */
 import type { ClientBase } from 'pg';
 import { findPlugin, lockPlugin, type Plugin, reserveSlug, setLatestVersion } from '../../db/catalog/plugins.ts';
 import {
@@ -23,7 +23,7 @@ import { findLatestVersion, findPreviousVersion, validateSemVer } from './versio
 /**
  * Publishes a version.
  *
- * @throws Problem: the caller may not, the number is bad or taken, or the package is not valid
+ * @throws Problem when the caller is not the owner, the version number is invalid or taken, or the package is invalid
  */
 export async function publishVersion(
   services: Services,
@@ -35,7 +35,7 @@ export async function publishVersion(
   const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
   const fault = validateSemVer(semVer);
   if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
-  // Asked early to spare a build, and again under the lock, where the answer counts.
+  // Checked early to save a build, and again under the lock, where the result counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
   return withBuild(services, source, plugin.slug, (built) =>
     inTransaction(services.pool, async (tx) => {
@@ -45,10 +45,7 @@ export async function publishVersion(
   );
 }
 
-/**
- * Builds a package, makes its files durable, and only then runs `record`. The staging directory is gone afterwards,
- * whatever happened.
- */
+/** Builds a package, stores its files durably, then runs `record`. Always removes the staging directory. */
 export async function withBuild<T>(
   services: Services,
   source: PackageSource,
@@ -61,7 +58,7 @@ export async function withBuild<T>(
   return await record(built);
 }
 
-/** Nesting that exhausts a stack anywhere on the way is the package's fault, and no fault of ours. */
+/** Nesting that exhausts a stack is the package's fault, not an internal error. */
 async function buildOrRefuse(build: () => Promise<StagedBuild>): Promise<StagedBuild> {
   try {
     return await build();
@@ -88,7 +85,7 @@ async function addVersion(
   return version;
 }
 
-/** Records which version is the latest now and moves those who follow it. */
+/** Records the latest version and moves the installations that follow it. */
 export async function updateLatestVersion(
   tx: ClientBase,
   { queues }: Pick<Services, 'queues'>,

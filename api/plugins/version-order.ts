@@ -1,7 +1,7 @@
-/** Which version numbers there may be, and which of the versions is Latest. Pure. */
+/** Validates version numbers and finds the latest version. Pure. */
 import { compare, parse } from 'semver';
 
-/** Longer numbers are typing errors or attacks. Characters. */
+/** Maximum length of a version number. Characters. */
 export const SEM_VER_MAX_CHARS = 100;
 
 interface Numbered {
@@ -9,27 +9,27 @@ interface Numbered {
   readonly status: string;
 }
 
-/** Why a text is no version number, as the end of a sentence; null when it is one. */
+/** Returns why a text is not a valid version number, as the end of a sentence; null: it is valid. */
 export function validateSemVer(text: string): string | null {
   if (text.length > SEM_VER_MAX_CHARS) return `is longer than ${SEM_VER_MAX_CHARS} characters`;
   if (text.includes('+')) return 'holds build metadata (+…), which does not order versions; leave it out';
-  // The library forgives a leading v, `=` and blanks, and normalises them away: two texts would be one version.
+  // The library accepts a leading v, `=` and blanks and removes them, so two texts could be the same version.
   const parsed = parse(text);
-  if (!parsed || parsed.version !== text) return 'is no semantic version; write it like 1.4.0 or 2.0.0-rc.1';
+  if (!parsed || parsed.version !== text) return 'is not a semantic version; write it like 1.4.0 or 2.0.0-rc.1';
   return null;
 }
 
 /** Orders version numbers by SemVer precedence: negative when `a` comes before `b`. */
 export const comparePrecedence = (a: string, b: string): number => compare(a, b);
 
-/** The highest published version; a pre-release only where no stable one is published. Yanked ones and drafts never. */
+/** Finds the highest published version; a pre-release only if no stable version is published. */
 export function findLatestVersion<Version extends Numbered>(versions: readonly Version[]): Version | null {
   const published = versions.filter(isPublished).sort((a, b) => compare(a.semVer, b.semVer));
   const stable = published.filter((version) => parse(version.semVer)?.prerelease.length === 0);
   return stable.at(-1) ?? published.at(-1) ?? null;
 }
 
-/** The published version that comes right before a number by precedence; null: it would be the first. */
+/** Finds the published version directly before a number by precedence; null: it would be the first. */
 export function findPreviousVersion<Version extends Numbered>(
   versions: readonly Version[],
   semVer: string,

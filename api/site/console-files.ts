@@ -1,24 +1,24 @@
-/** The console as the browser gets it: built files that never change under their name, and one page for every address. */
+/** Serves the console: built files that never change under their names, and one page for all other addresses. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-/** What `console/build-console.ts` wrote. */
+/** The output of `console/build-console.ts`. */
 const DIST = fileURLToPath(new URL('../../console/dist', import.meta.url));
 const YEAR_MS = 365 * 24 * 3_600_000;
-/** Addresses of something else, where a page would hide that there is nothing. */
+/** Paths of other resources, where an unknown address must answer 404 instead of the page. */
 const NO_PAGES = /^\/(api|webhook|assets|docs)(\/|$)/;
 
 export const isConsoleBuilt = (): boolean => existsSync(join(DIST, 'index.html'));
 
-/** @param reaches other origins that the page may call, as they are known by now: the session API, the token issuer */
+/** @param reaches other origins that the page may call, such as the session API and the token issuer */
 export async function consoleFiles(app: FastifyInstance, reaches: () => readonly string[]): Promise<void> {
   await app.register(fastifyStatic, {
     root: join(DIST, 'assets'),
     prefix: '/assets/',
-    // Their names hold their hashes.
+    // File names contain hashes.
     ...{ immutable: true, maxAge: YEAR_MS, index: false, preCompressed: true },
   });
   app.get('/icon.svg', { schema: { hide: true } }, (_request, reply) => reply.sendFile('icon.svg', DIST));
@@ -31,7 +31,7 @@ export async function consoleFiles(app: FastifyInstance, reaches: () => readonly
   app.get('/*', page);
 }
 
-/** No inline script and no other host's. Styles are set inline by the component library, and they can run nothing. */
+/** Allows no inline script and no other host's. The component library needs inline styles. */
 function contentPolicy(reaches: readonly string[]): string {
   const rules = [
     ["default-src 'self'", "script-src 'self'", "style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:"],

@@ -1,4 +1,4 @@
-/** The documentation site as `docs/build-site.ts` wrote it, open to everybody: a table of its pages, and files that never change. */
+/** Serves the documentation site that `docs/build-site.ts` built. Needs no token. */
 import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 const DIST = fileURLToPath(new URL('../../docs/dist', import.meta.url));
 const YEAR_MS = 365 * 24 * 3_600_000;
 const NOT_FOUND = '404.html';
-/** Scripts, styles, pictures and typefaces of the site itself, and nothing else. */
+/** Scripts, styles, pictures and fonts of the site only. */
 const POLICY = [
   ["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "font-src 'self'"],
   ["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
@@ -16,14 +16,14 @@ const POLICY = [
   .flat()
   .join('; ');
 
-/** Serves `/docs`; where the site is not built, there is none. */
+/** Serves `/docs`, if the site is built. */
 export async function docsFiles(app: FastifyInstance): Promise<void> {
   if (!existsSync(join(DIST, 'index.html'))) return;
   const pages = new Map(globSync('**/*.html', { cwd: DIST }).map((file) => [file.replace(/\.html$/, ''), file]));
   await app.register(fastifyStatic, {
     root: join(DIST, 'assets'),
     prefix: '/docs/assets/',
-    // Their names hold their hashes.
+    // File names contain hashes.
     ...{ immutable: true, maxAge: YEAR_MS, index: false, preCompressed: true },
   });
   const answer = (reply: FastifyReply, file: string) => {

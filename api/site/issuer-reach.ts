@@ -1,14 +1,17 @@
-/** Where an issuer's token endpoint is: some have it on another host, which the console's page must be let call, too. */
+/**
+ * Finds the origin of an issuer's token endpoint, which the console's page must be allowed to call and may be on
+ * another host.
+ */
 import { z } from 'zod';
 import { discoverIssuer } from '../../service/identity/oidc.ts';
 
 const discovery = z.object({ token_endpoint: z.url({ protocol: /^https?$/ }) });
 
 /**
- * Asks the issuer at once, without waiting for it: no start-up and no page hangs on another's service.
+ * Fetches the discovery document in the background, so that start-up does not depend on another service.
  *
- * @param onError told why it did not answer; it is asked again at the next call
- * @returns origins that are known by now: the issuer's own, and its token endpoint's
+ * @param onError called when a fetch fails; the next call tries again
+ * @returns a function that returns the known origins: the issuer's and its token endpoint's
  */
 export function watchIssuer(issuer: string, onError: (error: Error) => void): () => readonly string[] {
   const own = new URL(issuer).origin;

@@ -1,6 +1,6 @@
-/** What a browser sees at `/` until the console is there: what runs, and where to go on. */
+/** The page at `/` when the console is not built: links and next steps. */
 
-/** @param baseUrl of the REST interface, as users reach it */
+/** @param baseUrl address of the REST interface for users */
 export function landingPage(baseUrl: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -15,7 +15,7 @@ export function landingPage(baseUrl: string): string {
 <p>This is a plugin catalog and plugin host for crews of AI agents. It is used over its REST interface at
 <code>${baseUrl}</code>.</p>
 <p>Get a token with <code>npm run -s token -- &lt;user&gt;</code> and see a plugin published, installed and run with
-<code>npm run demo</code>. <a href="/docs">The documentation</a> says the rest.</p>
+<code>npm run demo</code>. See <a href="/docs">the documentation</a>.</p>
 </html>
 `;
 }

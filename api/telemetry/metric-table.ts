@@ -1,4 +1,4 @@
-/** Every metric of the API process, declared once. docs/operating.md lists them for operators; a test holds it to this. */
+/** Declares every metric of the API process. A test compares docs/operating.md with this table. */
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { poolMetrics } from '../../service/telemetry/pool-use.ts';
 
@@ -14,18 +14,18 @@ export const apiMetrics = {
   },
   bulkhead_webhook_answer_seconds: {
     type: 'histogram',
-    help: 'Time to take in and answer a webhook request.',
+    help: 'Time to store and answer a webhook request.',
     labels: ['status'],
     buckets: BUCKETS,
   },
   bulkhead_webhooks_waiting: {
     type: 'gauge',
-    help: 'Webhook requests in memory that are being written down.',
+    help: 'Webhook requests in memory that wait to be stored.',
     labels: [],
   },
   bulkhead_spool_bytes: {
     type: 'gauge',
-    help: 'Webhook requests on disk that wait for the database.',
+    help: 'Size of the webhook requests on disk that wait for the database.',
     labels: [],
   },
   bulkhead_bundler_busy: { type: 'gauge', help: 'Builds under way.', labels: [] },

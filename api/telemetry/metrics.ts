@@ -1,4 +1,4 @@
-/** Numbers for operators, by route pattern: never by id, slug or anything a caller makes up. */
+/** Metrics of the API process, labelled by route pattern and never by caller input. */
 import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { openMeters } from '../../service/telemetry/meters.ts';
@@ -7,19 +7,19 @@ import { apiMetrics } from './metric-table.ts';
 
 export interface Metrics {
   readonly registry: Registry;
-  /** @param ms from the request's first byte to the answer's last */
+  /** @param ms from the first byte of the request to the last byte of the response */
   answered(method: string, route: string | undefined, status: number, ms: number): void;
-  /** @param ms from a webhook request's arrival to its answer */
+  /** @param ms from the arrival of a webhook request to its response */
   webhookAnswered(status: number, ms: number): void;
 }
-/** Asked when somebody scrapes. */
+/** Values that are read at each scrape. */
 export interface Gauges {
   readonly pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>;
   bundler(): { readonly busy: number; readonly waiting: number };
   intake(): { readonly waiting: number; readonly spoolBytes: number };
 }
 
-/** Makes the process's metrics. */
+/** Creates the process's metrics. */
 export function createMetrics(gauges: Gauges): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

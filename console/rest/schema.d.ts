@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who the caller is */
+        /** The caller’s account */
         get: operations["getMe"];
         put?: never;
         post?: never;
@@ -31,7 +31,7 @@ export interface paths {
         /** The caller’s plugins */
         get: operations["getPlugins"];
         put?: never;
-        /** Makes a plugin */
+        /** Creates a plugin */
         post: operations["postPlugins"];
         delete?: never;
         options?: never;
@@ -50,7 +50,7 @@ export interface paths {
         get: operations["getPluginsById"];
         put?: never;
         post?: never;
-        /** Deletes a plugin of which nothing is published */
+        /** Deletes a plugin without published versions */
         delete: operations["deletePluginsById"];
         options?: never;
         head?: never;
@@ -102,7 +102,7 @@ export interface paths {
         put?: never;
         /**
          * Saves the draft
-         * @description Built and checked like a publish; installations on the policy Draft follow at once.
+         * @description Builds and checks the draft like a version. Installations with the policy Draft use it at once.
          */
         post: operations["postPluginsByIdDraft"];
         delete?: never;
@@ -124,7 +124,7 @@ export interface paths {
         post: operations["postPluginsByIdListing"];
         /**
          * Takes a plugin out of the catalog
-         * @description What is installed keeps working and shows the deprecation message.
+         * @description Installations keep working and show the deprecation message.
          */
         delete: operations["deletePluginsByIdListing"];
         options?: never;
@@ -416,7 +416,7 @@ export interface paths {
         put?: never;
         /**
          * Connects a channel
-         * @description Answers the address to give to the vendor. Only plugins that register channel.receive have channels.
+         * @description Returns the address for the vendor. Only plugins that register channel.receive have channels.
          */
         post: operations["postInstallationsByIdChannels"];
         delete?: never;
@@ -437,7 +437,7 @@ export interface paths {
         post?: never;
         /**
          * Disconnects a channel
-         * @description Its address answers 410 from then on, and its chats are removed.
+         * @description Its address answers 410 afterwards, and its chats are removed.
          */
         delete: operations["deleteInstallationsByIdChannelsByChannelId"];
         options?: never;
@@ -456,7 +456,7 @@ export interface paths {
         put?: never;
         /**
          * Replaces a channel’s address
-         * @description The old one answers 410 from then on.
+         * @description The old one answers 410 afterwards.
          */
         post: operations["postInstallationsByIdChannelsByChannelIdReplaceAddress"];
         delete?: never;
@@ -472,7 +472,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What came through the channels and what was sent, newest first */
+        /** Deliveries of the channels, inbound and outbound, newest first */
         get: operations["getInstallationsByIdDeliveries"];
         put?: never;
         post?: never;
@@ -508,7 +508,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Delivers one again */
+        /** Replays a delivery */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdReplay"];
         delete?: never;
         options?: never;
@@ -526,8 +526,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Delivers many again
-         * @description Oldest first and at most 10,000 at once; those of disconnected channels are left out.
+         * Replays many deliveries
+         * @description Oldest first, at most 10,000 at once. Skips those of disconnected channels.
          */
         post: operations["postInstallationsByIdDeliveriesReplay"];
         delete?: never;
@@ -543,7 +543,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The events a plugin was sent, newest first */
+        /** The events sent to the plugin, newest first */
         get: operations["getInstallationsByIdEvents"];
         put?: never;
         post?: never;
@@ -562,7 +562,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sends an event again */
+        /** Replays an event */
         post: operations["postInstallationsByIdEventsByEventIdReplay"];
         delete?: never;
         options?: never;
@@ -578,8 +578,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The agents that plugins keep in the caller’s account, oldest first
-         * @description Agents that only an agent runtime knows are not among them: those are named by their sessions.
+         * The agents that plugins created in the caller’s account, oldest first
+         * @description Agents of an agent runtime are not listed; they appear in their sessions only.
          */
         get: operations["getAgents"];
         put?: never;
@@ -602,8 +602,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Removes an agent with its chats, whichever plugin made it
-         * @description Plugins are told of each chat by sessionDeleted.
+         * Removes an agent of any plugin, with its chats
+         * @description Plugins receive sessionDeleted for each chat.
          */
         delete: operations["deleteAgentsById"];
         options?: never;
@@ -637,7 +637,7 @@ export interface paths {
         };
         /**
          * Log lines as they are written
-         * @description Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it begins with the next line that is written; with it, after the line of that id. A comment comes every 15 seconds. After 15 minutes the stream ends: come back with Last-Event-ID.
+         * @description Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it starts with the next new line; with it, after the line of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.
          */
         get: operations["getPluginLogsStream"];
         put?: never;
@@ -655,7 +655,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The plugin processes, those that need most memory first */
+        /** The plugin processes, by memory use, highest first */
         get: operations["getOperatorFleet"];
         put?: never;
         post?: never;
@@ -672,7 +672,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Plugins by what they cost: those that fail most first */
+        /** The costs of plugins, by error rate, highest first */
         get: operations["getOperatorPlugins"];
         put?: never;
         post?: never;
@@ -689,7 +689,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What waits, and the newest dead letters */
+        /** Waiting work by queue, and the newest dead letters */
         get: operations["getOperatorQueues"];
         put?: never;
         post?: never;
@@ -759,7 +759,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** No longer does so */
+        /** Stops showing an author’s identity */
         post: operations["postOperatorAccountsByNameUnverify"];
         delete?: never;
         options?: never;
@@ -894,7 +894,7 @@ export interface components {
             draft: components["schemas"]["Draft"] | null;
             files?: components["schemas"]["File"][];
         };
-        /** @description A published version. Nothing of it ever changes but its status. */
+        /** @description A published version. Only its status can change. */
         Version: {
             id: string;
             semVer: string;
@@ -953,7 +953,7 @@ export interface components {
             savedAt: string;
             discovered: components["schemas"]["Discovered"];
         };
-        /** @description A file of a version. contentText is null where it is no text, or too long to be sent along. */
+        /** @description A file of a version. contentText is null for a binary file, or one too long to send. */
         File: {
             path: string;
             contentText: string | null;
@@ -1137,7 +1137,7 @@ export interface components {
         Channel: {
             id: string;
             name: string;
-            /** @description For the vendor. Replacing it kills the old one at once. */
+            /** @description Give it to the vendor. A replaced address stops working at once. */
             webhookUrl: string;
             /** Format: date-time */
             connectedAt: string;
@@ -1243,7 +1243,7 @@ export interface components {
             /** @description The same on every attempt to deliver it. */
             eventId: string;
         };
-        /** @description One webhook request, or one reply, and what came of it. */
+        /** @description One webhook request or reply, with its result. */
         Delivery: {
             id: string;
             channelId: string;
@@ -1257,7 +1257,7 @@ export interface components {
             attempts: number;
             /** Format: date-time */
             receivedAt: string;
-            /** @description Null while it waits for its installation, or when it is over. */
+            /** @description Null while the delivery waits for its installation, and after it is finished. */
             nextAttemptAt: string | null;
             lastError: string | null;
             finishedAt: string | null;
@@ -1279,31 +1279,31 @@ export interface components {
             attempts: number;
             /** Format: date-time */
             receivedAt: string;
-            /** @description Null while it waits for its installation, or when it is over. */
+            /** @description Null while the delivery waits for its installation, and after it is finished. */
             nextAttemptAt: string | null;
             lastError: string | null;
             finishedAt: string | null;
             method: string;
             query: string;
             bodyBytes: number;
-            /** @description As they came, in order. */
+            /** @description As received, in order. */
             headers: [
                 string,
                 string
             ][];
-            /** @description As text where it is UTF-8, else base64. */
+            /** @description Text if it is UTF-8, else base64. */
             body: string;
             /** @enum {string} */
             bodyEncoding: "text" | "base64";
             /** @description Whether only the first 65536 bytes are shown. */
             bodyTruncated: boolean;
         };
-        /** @description What a replay of many did. */
+        /** @description The result of replaying many deliveries. */
         Replayed: {
             /** @description How many were made pending again. */
             replayed: number;
         };
-        /** @description One lifecycle notification to a plugin, and what came of it. */
+        /** @description One lifecycle notification to a plugin, with its result. */
         Event: {
             id: string;
             type: string;
@@ -1318,16 +1318,16 @@ export interface components {
             /** @description Any JSON value. */
             data: unknown;
         };
-        /** @description An agent that a plugin keeps in the account, through host.agents. */
+        /** @description An agent that a plugin created in the account with host.agents. */
         Agent: {
             id: string;
             name: string;
             instructions: string;
-            /** @description The model it wants to be run with; null: whichever. */
+            /** @description The preferred model; null: any. */
             model: string | null;
-            /** @description The installation that made it and alone may change it. */
+            /** @description The installation that created it. No other may change it. */
             installationId: string | null;
-            /** @description Of that installation’s plugin. */
+            /** @description The slug of that installation’s plugin. */
             slug: string | null;
             /** Format: date-time */
             createdAt: string;
@@ -1363,7 +1363,7 @@ export interface components {
                 restarts: number;
                 rssBytes: number | null;
                 startedAt: string | null;
-                /** @description Why its last child ended by itself. */
+                /** @description Why its last child ended unexpectedly. */
                 lastExit: string | null;
             }[];
         };
@@ -1389,7 +1389,7 @@ export interface components {
                 name: string;
                 waiting: number;
                 oldestSeconds: number;
-                /** @description What used up its attempts; null where nothing can. */
+                /** @description Dead letters; null for queues without any. */
                 dead: number | null;
             }[];
             deadLetters: {
@@ -1416,9 +1416,9 @@ export interface components {
         };
         /** @description How to sign in, and where the session API is. */
         SignInFacts: {
-            /** @description Where the session API is reached. */
+            /** @description Address of the session API. */
             sessionApiUrl: string | null;
-            /** @description The issuer that signs users in (code flow with PKCE). Null: tokens are made by the operator. */
+            /** @description The issuer that signs users in (code flow with PKCE). Null: the operator issues tokens. */
             oidc: {
                 issuer: string;
                 clientId: string;
@@ -3080,7 +3080,7 @@ export interface operations {
     getPluginsByIdVersionsByVersionIdAgentPlugin: {
         parameters: {
             query?: {
-                /** @description A session of yours: the archive leads to its MCP address. */
+                /** @description One of your sessions: the archive contains its MCP address. */
                 sessionId?: string;
             };
             header?: never;
@@ -5052,7 +5052,7 @@ export interface operations {
                 "application/json": {
                     /** @description For the user to tell channels apart. */
                     name: string;
-                    /** @description The agent that answers in it; without one, an agent of the channel’s own id. */
+                    /** @description The agent that answers in the channel. Default: an agent with the id of the channel. */
                     agentId?: string;
                     agentName?: string;
                 };

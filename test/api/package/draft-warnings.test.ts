@@ -24,11 +24,11 @@ t.test('declared and not used, used and not declared', async (t) => {
     "await host.storage.get(ctx.settings.tone); await host.secrets.get('apiKey'); await host.ssh.hosts(); /* mood */",
   );
   t.same(await warnings(head, index, { 'commands/review.md': 'Review this' }), [
-    'host.llm is declared and never used: users are asked for it in vain.',
-    'host.http:example.com is declared and never used: users are asked for it in vain.',
-    'host.ssh is used and not declared: it will be undefined. Add host.ssh to the capabilities.',
-    'The setting “mood” is declared and never read.',
-    'The secret “old” is declared and never read.',
+    'host.llm is declared but never used. Remove it, so that users need not grant it.',
+    'host.http:example.com is declared but never used. Remove it, so that users need not grant it.',
+    'host.ssh is used but not declared, so it will be undefined. Add host.ssh to the capabilities.',
+    'The setting “mood” is declared but never read.',
+    'The secret “old” is declared but never read.',
     'commands/review.md has no description: menus show its name alone.',
   ]);
 });
