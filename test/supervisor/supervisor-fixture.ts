@@ -1,6 +1,7 @@
 /** A supervisor with everything real but the publish: database, blobs, jail, session API. Bundles are given as text. */
 import { randomUUIDv7 } from 'node:crypto';
 import { join } from 'node:path';
+import { runInNewContext } from 'node:vm';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
@@ -9,7 +10,9 @@ import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { openRegistry } from '../../sandbox-child/registry.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
+import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
 import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
@@ -180,8 +183,7 @@ async function update(base: Base, installed: Installed, source: PluginSource): P
 
 async function addVersion(base: Base, pluginId: string, source: PluginSource) {
   const { sha256 } = await base.blobs.put(Buffer.from(source.code));
-  const registrations =
-    source.registrations ?? (await introspect(base.sandbox.jail, source.code, 'plugin.js')).registrations;
+  const registrations = source.registrations ?? (await readRegistrations(base.sandbox, source.code));
   const capabilities = [...(source.capabilities ?? []), ...listRegisteredCapabilities(registrations as never)].sort();
   const versionId = randomUUIDv7();
   const settings = Object.fromEntries(Object.keys(source.settings ?? {}).map((name) => [name, { required: false }]));
@@ -212,6 +214,23 @@ async function addVersion(base: Base, pluginId: string, source: PluginSource) {
     ]);
   }
   return { versionId, capabilities };
+}
+
+/** Longer than any registration takes, milliseconds. */
+const REGISTRATION_MS = 1_000;
+
+/**
+ * What code registers. Code that needs more than the language to register is introspected in a jail as at publish; the rest is
+ * read in this process, which spares each installation a child process.
+ */
+async function readRegistrations(sandbox: Sandbox, code: string): Promise<Registrations> {
+  const registry = openRegistry();
+  try {
+    runInNewContext(code, { ...registry.globals }, { timeout: REGISTRATION_MS });
+    return registry.seal(null).registrations;
+  } catch {
+    return (await introspect(sandbox.jail, code, 'plugin.js')).registrations;
+  }
 }
 
 /** A notice is delivered within a millisecond of its commit; an API's answer takes longer than that, these tests do not. */
