@@ -2,6 +2,7 @@
 import { copyFileSync, mkdirSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { restoreBackup } from '../../db/backup/restore.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 import { eventually, startServiceFixture } from './service-fixture.ts';
@@ -9,6 +10,8 @@ import { buildWorkshop } from './workshop.ts';
 
 t.setTimeout(300_000);
 
+/** Nothing listens there: a restore that gets as far as the database fails with another error. */
+const NO_DATABASE = 'postgres://nobody@127.0.0.1:1/none';
 const folder = await temporaryFolder(t);
 const file = join(folder, 'bulkhead.backup');
 
@@ -68,14 +71,14 @@ t.test('a running service is backed up, restarted by hand, and its disaster undo
 t.test('a damaged backup is refused before anything is touched', async (t) => {
   const { size } = statSync(file);
   const bytes = readFileSync(file);
+  const path = join(folder, 'damaged');
   const refused = async (name: string, damage: (path: string) => void): Promise<void> => {
-    const path = join(folder, 'damaged');
     copyFileSync(file, path);
     damage(path);
     const DATA_DIR = join(folder, `for ${name}`);
-    t.match(
-      await operator({ DATA_DIR }, 'restore', path),
-      { code: 1, stdout: '', stderr: /damaged|not a backup/ },
+    await t.rejects(
+      restoreBackup(NO_DATABASE, DATA_DIR, path, () => undefined),
+      /damaged|not a backup/,
       name,
     );
     t.throws(() => statSync(join(DATA_DIR, 'restore.unfinished')), name);
@@ -94,4 +97,6 @@ t.test('a damaged backup is refused before anything is touched', async (t) => {
     });
   }
   await refused('something else', (path) => writeFileSync(path, 'not a zip'));
+  const said = await operator({ DATA_DIR: join(folder, 'for the command') }, 'restore', path);
+  t.match(said, { code: 1, stdout: '', stderr: /damaged|not a backup/ });
 });

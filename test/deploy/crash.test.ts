@@ -11,7 +11,8 @@ import { stillRunning } from './process-tree.ts';
 import { eventually, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';
 
-// Four whole start-ups, and the recoveries after them.
+// Three whole start-ups, and the recoveries after them.
+
 t.setTimeout(300_000);
 
 type Check = Pick<typeof t, 'equal' | 'match' | 'same'>;
@@ -36,10 +37,11 @@ const victims: Readonly<Record<string, Victim>> = {
   },
 };
 
+const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
+
 for (const [name, { pid, healed }] of Object.entries(victims)) {
   t.test(`the ${name} is killed, and comes back by itself`, async (t) => {
-    const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
-    const workshop = await buildWorkshop(service);
+    const workshop = await buildWorkshop(await service.asUser(name), `witness-of-${name.toLowerCase()}`);
     const before = await workshop.look();
     const queued = await workshop.queueEvents();
     const victim = await pid(service);
@@ -49,15 +51,13 @@ for (const [name, { pid, healed }] of Object.entries(victims)) {
     await service.line(healed);
     t.same(await stillRunning(dead), []);
     await check(t, workshop, before, queued);
-
-    await stop(t, service);
   });
 }
 
 t.test('an agent runtime with our client has every call answered, through a kill of the supervisor', async (t) => {
-  const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
-  await buildWorkshop(service);
-  const client = connect({ url: `http://127.0.0.1:${service.env.SUPERVISOR_PORT}`, token: service.token });
+  const user = await service.asUser('runtime');
+  await buildWorkshop(user, 'witness-of-runtime');
+  const client = connect({ url: `http://127.0.0.1:${service.env.SUPERVISOR_PORT}`, token: user.token });
   const session = await client.start({ agentId: 'a runtime' });
   const prompt = async () => {
     const { context, trace } = await session.hook('systemPrompt', { systemPrompt: 'Be brief.', model: 'any' });
@@ -72,6 +72,8 @@ t.test('an agent runtime with our client has every call answered, through a kill
   }
   t.equal(await eventually(prompt), 'Be brief. warm k3y');
 });
+
+t.test('after all of that it stops without a trace', (t) => stop(t, service));
 
 t.test('everything is killed with its parent, and starts again at once', async (t) => {
   const DATA_DIR = await temporaryFolder(t);

@@ -2,9 +2,8 @@
 import { globSync } from 'node:fs';
 import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { canFetchPackages, PROJECT_FOLDER } from '../../deploy/debian-packages.ts';
-import { openIssuer } from '../../service/identity/tokens.ts';
 import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
@@ -54,10 +53,6 @@ async function promptAs({ session }: ServiceFixture, token: string) {
   return (await session('POST', `/sessions/${body.id}/hooks/systemPrompt`, { context }, token)).body;
 }
 
-async function tokenFor(user: string, { env }: ServiceFixture): Promise<string> {
-  return (await openIssuer(env.DATA_DIR ?? '')).issue(user);
-}
-
 async function processorTicks({ pid }: Seen): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
   return Number(stat.slice(stat.lastIndexOf(') ') + 2).split(' ')[11] ?? 0);
@@ -66,6 +61,30 @@ async function processorTicks({ pid }: Seen): Promise<number> {
 /** The author makes it public; the route for that is none of this test's business. */
 const list = ({ pool }: TestDatabase, slug: string) =>
   pool.query(`UPDATE plugins SET visibility = 'listed' WHERE slug = $1`, [slug]);
+
+/** Without bubblewrap nothing but the supervisor can end a child. */
+async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
+  const user = await service.asUser('looping');
+  await publish(user, 'loop', "middleware.systemPrompt = () => { console.log('looping'); for (;;); };");
+  await user.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
+  let isSeen = false;
+  // On a busy machine a call may be over before its child has had that much: then it is asked again.
+  const calling = (async () => {
+    while (!isSeen) await promptAs(user, user.token).catch(() => undefined);
+  })();
+  const looping = await eventually(async () => {
+    const children = (await service.processes()).filter(({ command }) => command.includes('sandbox-child.cjs'));
+    const times = await Promise.all(children.map(processorTicks));
+    return children.find((_, at) => (times[at] ?? 0) > BUSY_TICKS);
+  });
+  isSeen = true;
+  const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
+  killProcess(supervisor?.pid);
+  await eventually(async () => (await stillRunning([looping])).length === 0);
+  t.same(await stillRunning([looping]), []);
+  await calling;
+  await service.line(/^The supervisor serves again/);
+}
 
 t.test('starts and says what to install; own plugins run, others are refused and say why', async (t) => {
   const database = await testDatabase(t);
@@ -85,7 +104,7 @@ t.test('starts and says what to install; own plugins run, others are refused and
   await bare.call('POST', '/api/installations', install);
   t.match(await promptAs(bare, bare.token), { context: { systemPrompt: 'Be kind.' }, trace: [{ outcome: 'changed' }] });
 
-  const bob = await tokenFor('bob', bare);
+  const { token: bob } = await bare.asUser('bob');
   const other = await bare.call('POST', '/api/installations', install, bob);
   t.equal(other.status, 201);
   t.match(await promptAs(bare, bob), {
@@ -98,6 +117,7 @@ t.test('starts and says what to install; own plugins run, others are refused and
     return body.status === 'failed' && body;
   });
   t.equal(told.statusReason, REFUSAL);
+  await t.test('a plugin that loops dies with a supervisor that is killed', (t) => killLooping(t, bare));
   await bare.processes();
   bare.kill('SIGTERM');
   t.match(await bare.exited, { code: 0 });
@@ -112,43 +132,16 @@ t.test('starts without it where it cannot be fetched', { skip: noFetch }, async 
   const APT_CONFIG = await useSource(t, 'deb http://127.0.0.1:1/debian stable main');
   const { url } = await testDatabase(t);
   const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t), APT_CONFIG };
-  const { lines } = await startServiceFixture(t, env);
-  const said = lines.filter((line) => /bubblewrap/.test(line));
+  const service = await startOnly(env);
+  await service.line(/^Install bubblewrap/);
+  service.kill('SIGTERM');
+  t.match(await service.exited, { code: 0 });
+  const said = service.lines.filter((line) => /bubblewrap/.test(line));
   t.match(said, [
     /^Not installed: bubblewrap\./,
     /^Cannot fetch bubblewrap: Failed to fetch http:\/\/127\.0\.0\.1:1\//,
     NOTICE,
   ]);
-});
-
-t.test('a plugin that loops dies with a supervisor that is killed', async (t) => {
-  const { url } = await testDatabase(t);
-  const env = {
-    DATA_DIR: await temporaryFolder(t),
-    DATABASE_URL: url,
-    PATH: await bareSearchPath(t),
-    SANDBOX_FETCH: 'off',
-  };
-  const service = await startServiceFixture(t, env);
-  const code = "middleware.systemPrompt = () => { console.log('looping'); for (;;); };";
-  await publish(service, 'loop', code);
-  await service.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
-  let isSeen = false;
-  // On a busy machine a call may be over before its child has had that much: then it is asked again.
-  const calling = (async () => {
-    while (!isSeen) await promptAs(service, service.token).catch(() => undefined);
-  })();
-  const looping = await eventually(async () => {
-    const children = (await service.processes()).filter(({ command }) => command.includes('sandbox-child.cjs'));
-    const times = await Promise.all(children.map(processorTicks));
-    return children.find((_, at) => (times[at] ?? 0) > BUSY_TICKS);
-  });
-  isSeen = true;
-  const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
-  killProcess(supervisor?.pid);
-  await eventually(async () => (await stillRunning([looping])).length === 0);
-  t.same(await stillRunning([looping]), []);
-  await calling;
 });
 
 t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
@@ -178,7 +171,7 @@ t.test('SANDBOX=off has to be meant, and is refused beside plugins of other acco
   t.match(metrics, /bulkhead_sandbox\{state="off",limiter="(cgroup2|cgroup1|rlimit)"\} 1/);
   await publish(service, 'kind', "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' kind.';");
   await pool.query(`UPDATE plugins SET visibility = 'listed' WHERE slug = 'kind'`);
-  const bob = await tokenFor('bob', service);
+  const { token: bob } = await service.asUser('bob');
   const install = { slug: 'kind', versionPolicy: 'Latest' };
   t.equal((await service.call('POST', '/api/installations', install, bob)).status, 201);
   service.kill('SIGTERM');

@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { rows } from '../../deploy/grafana/dashboard.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
-import { eventually, freePorts, startServiceFixture } from './service-fixture.ts';
+import { eventually, freePorts, startServiceOnTestDatabase } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 const read = (path: string): Promise<string> =>
@@ -17,7 +17,7 @@ const read = (path: string): Promise<string> =>
 t.setTimeout(180_000);
 
 t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => {
-  const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t) });
+  const service = await startServiceOnTestDatabase(t);
   const workshop = await buildWorkshop(service);
   const folder = await temporaryFolder(t);
   const { PORT: port } = await freePorts();

@@ -5,14 +5,14 @@
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { killProcess, temporaryFolder } from '../runner/harness.ts';
+import { killProcess } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
-import { startServiceFixture } from './service-fixture.ts';
+import { startServiceOnTestDatabase } from './service-fixture.ts';
 
 t.setTimeout(600_000);
 /** Replacements in a row. */
 const RESTARTS = amount({ quick: 2, soak: 20 });
-const PER_SECOND = 100;
+const PER_SECOND = 50;
 
 interface Tally {
   good: number;
@@ -31,10 +31,7 @@ function ask(url: string, token: string, tally: Tally): void {
 }
 
 t.test('requests go on through one replacement after another', async (t) => {
-  const service = await startServiceFixture(t, {
-    DATA_DIR: await temporaryFolder(t),
-    READS_PER_MINUTE: '1000000',
-  });
+  const service = await startServiceOnTestDatabase(t, { READS_PER_MINUTE: '1000000' });
   const tally: Tally = { good: 0, bad: [] };
   const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
   let sent = 0;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { openIssuer } from '../../service/identity/tokens.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, type Seen, stillRunning } from './process-tree.ts';
@@ -12,7 +13,7 @@ import { processTree, type Seen, stillRunning } from './process-tree.ts';
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 /** A fresh PostgreSQL is made on the way, perhaps beside another one, milliseconds. */
 const PATIENCE_MS = 60_000;
-const POLL_MS = 50;
+const POLL_MS = 100;
 /** Settings of a developer's shell that would lead a service astray. */
 const FOREIGN = ['DATABASE_URL', 'TOKEN', 'BULKHEAD_TEST_DATABASE_URL', 'SANDBOX', 'PUBLIC_URL'];
 
@@ -45,12 +46,14 @@ export interface StartedService {
 }
 export interface ServiceFixture extends StartedService {
   /** Everything it was started with that is not the machine's own. */
-  readonly env: Environment & Ports;
+  readonly env: Environment & Ports & { DATA_DIR: string };
   readonly url: string;
   /** Of the sign-in link; empty where an issuer makes the tokens. */
   readonly token: string;
   /** Calls the REST interface, or with a full address anything else, as the user of the sign-in link. */
   call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
+  /** The same service, called by another account. */
+  asUser(name: string): Promise<ServiceFixture>;
   /** Calls the session API. */
   session(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
 }
@@ -84,13 +87,22 @@ export async function startServiceFixture(
   await started.line(/^bulkhead ready /);
   // With an issuer of tokens nobody else makes any.
   const token = env.OIDC_ISSUER ? '' : (await started.line(/^sign in: /)).replace(/^.*#token=/, '');
-  const url = `http://localhost:${full.PORT}`;
-  return {
-    ...{ ...started, env: full, url, token },
+  return withToken(started, full, token);
+}
+
+function withToken(started: StartedService, env: Environment & Ports & { DATA_DIR: string }, token: string) {
+  const url = `http://localhost:${env.PORT}`;
+  const sessionUrl = `http://localhost:${env.SUPERVISOR_PORT}`;
+  const service: ServiceFixture = {
+    ...started,
+    env,
+    url,
+    token,
+    asUser: async (name) => withToken(started, env, await (await openIssuer(env.DATA_DIR)).issue(name)),
     call: (method, path, body, as = token) => request(method, new URL(path, url).href, as, body),
-    session: (method, path, body, as = token) =>
-      request(method, `http://localhost:${full.SUPERVISOR_PORT}${path}`, as, body),
+    session: (method, path, body, as = token) => request(method, `${sessionUrl}${path}`, as, body),
   };
+  return service;
 }
 
 /** Starts it on a database of the tests' PostgreSQL: for tests that are not about the embedded one. */

@@ -1,8 +1,13 @@
 /** SIGTERM: what is under way ends well, what was accepted is delivered by the next start, and the parts go in order. */
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { temporaryFolder } from '../runner/harness.ts';
-import { type Answer, eventually, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
+import {
+  type Answer,
+  eventually,
+  type ServiceFixture,
+  startServiceFixture,
+  startServiceOnTestDatabase,
+} from './service-fixture.ts';
 
 t.setTimeout(240_000);
 
@@ -44,8 +49,7 @@ const keys = async (service: ServiceFixture, session: string): Promise<string[]>
 };
 
 t.test('a stop in the middle of everything', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  const service = await startServiceFixture(t, { DATA_DIR });
+  const service = await startServiceOnTestDatabase(t);
   const { id: plugin } = await made(service.call('POST', '/api/plugins', { slug: 'patient', displayName: 'Patient' }));
   const files = [
     { path: 'readme.md', contentText: README },
@@ -81,11 +85,11 @@ t.test('a stop in the middle of everything', async (t) => {
   t.ok(uploaded === null || uploaded.status === 201, `publish: ${uploaded?.status}`);
   t.match(await service.exited, {
     code: 0,
-    stdout: /stopping\nthe API stopped\nthe supervisor stopped\nPostgreSQL stopped$/,
+    stdout: /stopping\nthe API stopped\nthe supervisor stopped$/,
   });
   t.equal(accepted.length, WEBHOOKS, 'all were accepted');
 
-  const next = await startServiceFixture(t, { DATA_DIR });
+  const next = await startServiceFixture(t, service.env);
   const missing = await eventually(async () => {
     const seen = new Set(await keys(next, session).catch(() => []));
     return accepted.every((key) => seen.has(key)) && 'none';

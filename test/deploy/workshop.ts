@@ -10,6 +10,7 @@ settings: { tone: { label: Tone, default: plain, required: false } }
 secrets: { key: { label: Key, required: true } }
 ---
 `;
+const SLUG = 'witness';
 /** The first attempt at a patient agent's event holds on until the tool lets it go, or its process ends. */
 const INDEX = `
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -55,19 +56,21 @@ const version = (semVer: string) => ({
 });
 
 interface Ids {
+  readonly slug: string;
   readonly plugin: string;
   readonly installation: string;
   readonly session: string;
 }
 export type Facts = Readonly<Record<string, unknown>>;
 
-/** Publishes, installs, configures and uses a plugin; everything was answered with success when this resolves. */
-export async function buildWorkshop(service: ServiceFixture): Promise<Workshop> {
-  const plugin = await made(service.call('POST', '/api/plugins', { slug: 'witness', displayName: 'Witness' }));
+/**
+ * Publishes, installs, configures and uses a plugin; everything was answered with success when this resolves. Each account
+ * of a service needs a slug of its own.
+ */
+export async function buildWorkshop(service: ServiceFixture, slug = SLUG): Promise<Workshop> {
+  const plugin = await made(service.call('POST', '/api/plugins', { slug, displayName: 'Witness' }));
   await made(service.call('POST', `/api/plugins/${plugin}/versions`, version('1.0.0')));
-  const installation = await made(
-    service.call('POST', '/api/installations', { slug: 'witness', versionPolicy: 'Latest' }),
-  );
+  const installation = await made(service.call('POST', '/api/installations', { slug, versionPolicy: 'Latest' }));
   await made(
     service.call('POST', `/api/installations/${installation}/configure`, {
       ...{ settings: { tone: 'warm' }, secrets: { key: 'k3y' } },
@@ -79,7 +82,7 @@ export async function buildWorkshop(service: ServiceFixture): Promise<Workshop> 
     { role: 'agent', text: 'Coming up' },
   ];
   await service.session('POST', `/sessions/${session}/messages`, { messages });
-  const workshop = new Workshop(service, { plugin, installation, session });
+  const workshop = new Workshop(service, { slug, plugin, installation, session });
   await workshop.prompt();
   await eventually(async () => (await workshop.logged('prompted')) && (await workshop.logged('pluginInstalled')));
   return workshop;
@@ -160,7 +163,7 @@ export class Workshop {
   }
 
   async #tool(name: string): Promise<string> {
-    const path = `/sessions/${this.#ids.session}/tools/witness__${name}`;
+    const path = `/sessions/${this.#ids.session}/tools/${this.#ids.slug}__${name}`;
     const { content, isError } = await found(this.#service.session('POST', path, { callId: name, arguments: {} }));
     // What the plugin stands on may be away as well.
     if (isError) throw new NotNow(content[0].text);
