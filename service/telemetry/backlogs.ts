@@ -17,7 +17,7 @@ export interface Backlog {
   readonly waiting: number;
   /** Age of the oldest one, seconds; 0 without any. */
   readonly oldestSeconds: number;
-  /** Dead letters; null: this queue has none. */
+  /** Dead letters; null: this queue cannot have any. */
   readonly dead: number | null;
 }
 

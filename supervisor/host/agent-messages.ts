@@ -1,4 +1,4 @@
-/** Messages that plugins write to agents: through `middleware.agentMessage`, then into the agent's session. */
+/** Delivers plugins' messages to agents: through `middleware.agentMessage`, then into the agent's session. */
 import type { Pool } from 'pg';
 import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
@@ -26,14 +26,14 @@ export async function openAgentSession(
   accountId: string,
   agentId: string,
 ): Promise<Session | null> {
-  // Agents that only their runtime knows are found by their sessions.
+  // Agents of an agent runtime are known only by their sessions.
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
   const { plugins } = await otherPlugins.loadPlugins(accountId);
   return inTransaction(pool, async (tx) => {
     const agent = await lockAgent(tx, accountId, agentId);
     if (!agent) return null;
-    // Another message may have started the session while this one waited for the agent's lock.
+    // Another message may have created the session while this one waited for the lock.
     const started = await findAgentSession(tx, accountId, agentId);
     if (started) return started;
     const session = await createSession(tx, { accountId, agentId, agentName: agent.name, channelId: null });
@@ -43,7 +43,7 @@ export async function openAgentSession(
   });
 }
 
-/** Adds a message to a session as one of its user's; `data` says which plugin wrote it. */
+/** Adds a user message to a session; `data` names the plugin that wrote it. */
 export async function sendAgentMessage(
   { pool, otherPlugins }: AgentMessageDeps,
   session: Session,

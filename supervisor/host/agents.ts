@@ -1,4 +1,4 @@
-/** `host.agents`: the account's agents. A plugin changes and removes only what its installation made. */
+/** `host.agents`: the account's agents. A plugin changes and removes only agents that its installation created. */
 import {
   AGENTS_BYTES,
   AGENTS_MAX,
@@ -15,13 +15,13 @@ import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
 
 type Calls = 'agents.list' | 'agents.create' | 'agents.update' | 'agents.remove' | 'agents.send';
 
-/** A message whose `agentMessage` hook sends a message, and so on: how far that goes. */
+/** Maximum length of a chain of messages, in which an `agentMessage` hook sends the next message. */
 export const AGENT_MESSAGE_DEPTH = 3;
-/** Messages between an account's agents a minute: the bound of loops that go on after their handler answered. */
+/** Messages between an account's agents per minute: stops loops whose handlers have already answered. */
 export const AGENT_MESSAGES_PER_MINUTE = 120;
 
-const FULL = `no room: an account has ${AGENTS_MAX} agents and ${AGENTS_BYTES} bytes of their texts at most`;
-const NOT_YOURS = 'this installation made no such agent';
+const FULL = `limit reached: an account has at most ${AGENTS_MAX} agents and ${AGENTS_BYTES} bytes of their texts`;
+const NOT_YOURS = 'this installation created no agent with this id';
 
 export function agentCalls(deps: AgentMessageDeps): Pick<HostHandlers, Calls> {
   const { pool, queues } = deps;
@@ -50,18 +50,18 @@ export function agentCalls(deps: AgentMessageDeps): Pick<HostHandlers, Calls> {
 
 function createSender(deps: AgentMessageDeps): HostHandlers['agents.send'] {
   const rateLimits = new TokenBuckets(perMinute(AGENT_MESSAGES_PER_MINUTE));
-  /** Of the very objects that hooks of a message run for: a handler that sends is known by its session. */
+  /** Depth of each running hook's message chain, by the hook's scope object. */
   const depths = new WeakMap<Session, number>();
   return async (scope, given) => {
     const { agentId, text } = storable(given);
     const { plugin } = scope;
     const depth = scope.session ? (depths.get(scope.session) ?? 0) : 0;
     if (depth >= AGENT_MESSAGE_DEPTH)
-      throw new HostError(`messages set off messages ${AGENT_MESSAGE_DEPTH} times already; this one is not sent`);
+      throw new HostError(`messages triggered further messages ${AGENT_MESSAGE_DEPTH} times; this one was not sent`);
     if (!rateLimits.get(plugin.accountId).take())
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
     const opened = await openAgentSession(deps, plugin.accountId, agentId);
-    if (!opened) throw new HostError('there is no such agent');
+    if (!opened) throw new HostError('the account has no agent with this id');
     scope.signal.throwIfAborted();
     const session = { ...opened };
     depths.set(session, depth + 1);
@@ -78,11 +78,11 @@ const scopeOf = ({ accountId, installationId }: HostScope['plugin']) => ({
   madeBy: installationId,
 });
 
-/** @throws HostError for a text that PostgreSQL cannot keep */
+/** @throws HostError for a text that PostgreSQL cannot store */
 function storable<T extends object>(fields: T): T {
   for (const [name, value] of Object.entries(fields)) {
     if (typeof value === 'string' && !isStorable(value))
-      throw new HostError(`${name} holds no U+0000 and no half surrogate pair`);
+      throw new HostError(`${name} must not contain U+0000 or lone surrogates`);
   }
   return fields;
 }

@@ -5,7 +5,7 @@ import { HostError } from './host-call.ts';
 
 export class Refusal extends HostError {
   readonly outcome: AuditOutcome;
-  /** For the audit log, which only the account reads. The plugin gets the message alone. */
+  /** For the audit log, which only the account can read. The plugin gets only the message. */
   readonly detail: string;
   constructor(outcome: AuditOutcome, message: string, detail: string = message) {
     super(message);
@@ -21,7 +21,7 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
     throw new Refusal('failed', `host.${name} takes at most ${params.length} arguments`);
   const args: Record<string, unknown> = {};
   for (const [index, [param, schema]] of params.entries()) {
-    // JSON has no undefined: an argument left out before a given one arrives as null.
+    // JSON has no undefined: an omitted argument before a present one arrives as null.
     const value = given[index] === null && schema.safeParse(undefined).success ? undefined : given[index];
     const checked = schema.safeParse(value);
     if (!checked.success) {
@@ -34,7 +34,7 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
   return args;
 }
 
-/** @throws Refusal when a handler's result does not match its row or is too large */
+/** @throws Refusal when a result does not match its row or is too large */
 export function checkResult(name: string, row: HostRow, result: unknown): unknown {
   const checked = row.result.safeParse(result);
   if (!checked.success) throw new Refusal('failed', `host.${name} failed`, `bad result: ${checked.error.message}`);
@@ -47,7 +47,7 @@ function sizeOf(value: unknown): number {
   if (value === undefined || value === null) return 0;
   if (value instanceof Uint8Array) return value.byteLength;
   if (typeof value === 'string') return Buffer.byteLength(value);
-  // Bytes inside a result count as they are, not as the base64 in which they travel.
+  // Counts bytes in a result as they are, not as the base64 in which they travel.
   return Buffer.byteLength(
     JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? 'x'.repeat(part.byteLength) : part)),
   );

@@ -1,4 +1,4 @@
-/** What a host call under way needs of its installation's grants: the call ends when that goes. */
+/** Ends a running host call when the installation loses a capability that the call needs. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { isGranted } from '../../sdk/contract/capabilities.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
@@ -7,11 +7,11 @@ import type { LiveInstallation } from './live-installation.ts';
 
 export interface HeldGrant extends Pick<HostScope, 'granted' | 'needs'> {
   readonly gone: AbortSignal;
-  /** The call is over. */
+  /** Call it when the host call has ended. */
   release(): void;
 }
 
-/** Holds what the row needs, until the handler narrows it. */
+/** Watches the capability of the call's row, until the handler requires a narrower one. */
 export function holdGrant(row: HostRow, installation: LiveInstallation): HeldGrant {
   const gone = new AbortController();
   let isHeld = (granted: readonly string[]): boolean => isGranted(row, granted);

@@ -1,4 +1,4 @@
-/** What a handler of a host call is: its types come from the row, its scope from the pipe. */
+/** The type of a host-call handler. Parameter and result types come from the row, the scope from the child's pipe. */
 import type { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
@@ -12,17 +12,17 @@ export type HostArgs<Name extends HostCallName> = {
 };
 export type HostResult<Name extends HostCallName> = z.output<Rows[Name]['result']>;
 
-/** Who calls, and for what. None of it comes from the message but the invocation's id, which is looked up. */
+/** The calling plugin and session. Only the invocation's id comes from the message, and it is looked up. */
 export interface HostScope {
   readonly plugin: InstalledPlugin;
-  /** The session of the running handler; null for events, and once the handler answered. */
+  /** The session of the running handler; null for events, and after the handler has answered. */
   readonly session: Session | null;
   readonly invocationId: string | null;
-  /** Aborts when the call's time is over, the child ends or the grant goes. */
+  /** Aborts on time-out, when the child ends, or when the capability is revoked. */
   readonly signal: AbortSignal;
-  /** The installation's capabilities as they stand at this moment. */
+  /** The installation's current capabilities. */
   granted(): readonly string[];
-  /** For a call that needs more than its member: the signal aborts when this says no of the grants, now or later. */
+  /** Requires more than the member's capability: the signal aborts when `isGranted` returns false, now or later. */
   needs(isHeld: (granted: readonly string[]) => boolean): void;
 }
 export type HostHandler<Name extends HostCallName> = (
@@ -31,7 +31,7 @@ export type HostHandler<Name extends HostCallName> = (
 ) => Promise<HostResult<Name>>;
 export type HostHandlers = { readonly [Name in HostCallName]: HostHandler<Name> };
 
-/** A refusal that the plugin may read. Any other error reaches it as "failed" without its text. */
+/** An error whose text the plugin may read. Any other error reaches it as "failed". */
 export class HostError extends Error {
   constructor(message: string) {
     super(message);
@@ -39,8 +39,8 @@ export class HostError extends Error {
   }
 }
 
-/** The scope's session. @throws HostError outside a handler that has one */
+/** Returns the scope's session. @throws HostError outside a handler that has one */
 export function sessionOf(scope: HostScope): Session {
   if (scope.session) return scope.session;
-  throw new HostError('host.session works only while a handler that runs for a session has not answered yet');
+  throw new HostError('host.session works only in a handler that runs for a session, before it answers');
 }

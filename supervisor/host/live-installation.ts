@@ -1,4 +1,4 @@
-/** An installation as it stands now. Host calls under way watch it: what is taken from the installation ends them. */
+/** The current state of an installation. Running host calls watch it and end when their capability is revoked. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 
 export class LiveInstallation {
@@ -13,18 +13,21 @@ export class LiveInstallation {
     return this.#plugin;
   }
 
-  /** Takes over what the row says now, and tells those who watch. */
+  /** Updates the state from the row and notifies the watchers. */
   update(plugin: InstalledPlugin): void {
     this.#plugin = plugin;
     for (const watcher of [...this.#watchers]) watcher(plugin);
   }
 
-  /** It may not run any more (paused, uninstalled): what still drains reaches nothing. */
+  /**
+   * Revokes everything when the installation may no longer run (paused, uninstalled), so that draining calls have no
+   * access.
+   */
   withdraw(): void {
     this.update({ ...this.#plugin, granted: [] });
   }
 
-  /** @returns a function that ends the watching */
+  /** @returns a function that stops watching */
   watch(watcher: (plugin: InstalledPlugin) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);

@@ -1,4 +1,4 @@
-/** `host.media`: small files by content, their type told from their bytes. */
+/** `host.media`: small files addressed by content, with a detected media type. */
 import { isUtf8 } from 'node:buffer';
 import type { Pool } from 'pg';
 import { findMedia, type MediaQuota, releaseMedia, saveMedia } from '../../db/accounts/media.ts';
@@ -8,9 +8,9 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 
 type Calls = 'media.put' | 'media.get' | 'media.remove';
-/** What the detector is shown: what it asks for at least, and too little for a crafted file to keep it busy. */
+/** Bytes given to the type detector: enough for it, and few enough that a crafted file cannot keep it busy. */
 const SNIFFED_BYTES = 4_100;
-const NO_SUCH = 'there is no such media file';
+const NO_SUCH = 'no media file has this id';
 
 export const defaultMediaQuota: MediaQuota = { bytes: limits.mediaBytes, files: limits.mediaFiles };
 
@@ -19,7 +19,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     if (content.byteLength > limits.mediaItemBytes)
       throw new HostError(`a media file has ${limits.mediaItemBytes} bytes at most`);
     if (name !== undefined && !isStorable(name))
-      throw new HostError('a name holds no U+0000 and no half surrogate pair');
+      throw new HostError('a name must not contain U+0000 or lone surrogates');
     const mediaType = await sniff(content);
     const blob = await blobs.put(content);
     signal.throwIfAborted();
@@ -31,7 +31,9 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
       signal,
     );
     if (!kept)
-      throw new HostError(`no room: an account keeps ${quota.bytes} bytes in ${quota.files} media files; remove some`);
+      throw new HostError(
+        `limit reached: an account keeps at most ${quota.bytes} bytes in ${quota.files} media files; remove some`,
+      );
     return { id: kept.id, mediaType: kept.mediaType, sizeBytes: kept.sizeBytes };
   },
   'media.get': async ({ plugin }, { mediaId }) => {
@@ -46,7 +48,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
   },
 });
 
-/** The type of a file by its bytes alone: what a plugin says of them is never believed. */
+/** Detects the type of a file from its bytes; plugins cannot declare it. */
 export async function sniff(content: Uint8Array): Promise<string> {
   const { fileTypeFromBuffer } = await import('file-type');
   const found = await fileTypeFromBuffer(content.subarray(0, SNIFFED_BYTES)).catch(() => undefined);

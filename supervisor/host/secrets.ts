@@ -1,4 +1,4 @@
-/** `host.secrets`: the installation's own secrets, opened at the call and kept nowhere. */
+/** `host.secrets`: the installation's secrets, decrypted for each call and never cached. */
 import type { Pool } from 'pg';
 import { readSecret, type SecretKeys } from '../../db/files/secrets.ts';
 import type { HostHandlers } from './host-call.ts';

@@ -1,11 +1,11 @@
-/** `host.session`: the transcript of the session that the running handler belongs to, and of no other. */
+/** `host.session`: the transcript of the running handler's session only. */
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
 import { HostError, type HostHandlers, type HostScope, sessionOf } from './host-call.ts';
 
-/** Messages read when the plugin names no limit. */
+/** Messages read by default. */
 const DEFAULT_MESSAGES = 100;
 
 type Calls = 'session.get' | 'session.messages' | 'session.post' | 'session.notice';
@@ -22,7 +22,7 @@ export const sessionCalls = (pool: Pool): Pick<HostHandlers, Calls> => ({
 
 async function add(pool: Pool, scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
   const session = sessionOf(scope);
-  if (!isStorable(text)) throw new HostError('the text of a message holds no U+0000 and no half surrogate pair');
+  if (!isStorable(text)) throw new HostError('the text of a message must not contain U+0000 or lone surrogates');
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
     pool,

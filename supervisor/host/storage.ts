@@ -1,4 +1,4 @@
-/** `host.storage`: the installation's own small key-value store. */
+/** `host.storage`: the installation's key-value store. */
 import type { Pool } from 'pg';
 import {
   deleteStorageValue,
@@ -30,6 +30,6 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
 });
 
 function storable(key: string): string {
-  if (!isStorable(key)) throw new HostError('a key holds no U+0000 and no half surrogate pair');
+  if (!isStorable(key)) throw new HostError('a key must not contain U+0000 or lone surrogates');
   return key;
 }

@@ -1,4 +1,4 @@
-/** The audit of host calls: digests, never contents; written in batches. */
+/** Writes the audit log of host calls in batches: digests instead of contents. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import { type AuditEntry, type AuditOutcome, insertAudit } from '../../db/records/audit.ts';
@@ -8,7 +8,7 @@ import { orderedId } from './ordered-id.ts';
 
 const QUEUE_BYTES = 16 * MIB;
 const ENTRY_BYTES = 500;
-/** Longest explanation kept with an entry, characters. */
+/** Maximum length of an entry's explanation. Characters. */
 const DETAIL_MAX_CHARS = 500;
 
 export interface AuditedCall {
@@ -41,7 +41,7 @@ export class AuditSink {
     return this.#batch.length;
   }
 
-  /** Keeps one call. */
+  /** Adds one call. */
   write(call: AuditedCall): void {
     const now = this.#now();
     this.#batch.add({
@@ -50,7 +50,7 @@ export class AuditSink {
       installationId: call.installationId,
       sessionId: call.sessionId,
       invocationId: call.invocationId,
-      // Denied calls may name anything: what is stored stays short and storable.
+      // Denied calls may name anything, so the stored text is shortened and made storable.
       member: call.member.slice(0, 100).replaceAll('\0', '\u{fffd}').toWellFormed(),
       outcome: call.outcome,
       durationMs: call.durationMs,
@@ -59,7 +59,7 @@ export class AuditSink {
     });
   }
 
-  /** Writes everything that waits. */
+  /** Writes all waiting entries. */
   flush(): Promise<void> {
     return this.#batch.flush();
   }
@@ -67,7 +67,7 @@ export class AuditSink {
 
 function digest(args: unknown): string {
   const hash = createHash('sha256');
-  // Bytes are hashed as bytes: their JSON would be many times their size.
+  // Bytes are hashed directly: their JSON would be many times larger.
   const text = JSON.stringify(args, (_key, value) => {
     if (!(value instanceof Uint8Array)) return value;
     hash.update(value);

@@ -1,31 +1,30 @@
 /**
- * Collects rows in memory and writes them together: bounded, never waited for, and patient while the database is away.
- * No owner may hold more than what is still free, so one that floods gets half of the room at most, and whoever comes
- * after it finds some: a hundred flooders leave a hundredth.
+ * Collects rows in memory and writes them in batches, without making callers wait. Memory is limited: an owner may use
+ * at most as much as is still free, so one that floods gets half of it and others always find some.
  */
 import { MIB } from '../../sdk/contract/limits.ts';
 
-/** Longest a row waits before it is written, milliseconds: what a reader of the log notices. */
+/** Maximum delay of a row. Milliseconds. */
 const FLUSH_AFTER_MS = 200;
 /**
- * Rows of one statement, and bytes of them: while it is written it is in memory several times over, and nothing else
- * runs while it is put into words. That takes some ten milliseconds a megabyte.
+ * Rows and bytes of one statement. While it is written it takes several times its size in memory, and formatting it
+ * blocks the event loop for some ten milliseconds per megabyte.
  */
 const BATCH_ROWS = 1_000;
 const BATCH_BYTES = MIB / 4;
 /**
- * After a statement, times as long as it took, before the next one: a flood of rows takes a quarter of the database, and
- * is as long in coming as it likes. Not when half the room is taken.
+ * Pause after a statement, as a multiple of its duration: limits a flood to a quarter of the database's time. Ignored
+ * when the buffer is half full.
  */
 const REST_TIMES = 3;
-/** Wait after a write that failed, milliseconds. */
+/** Delay after a failed write. Milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
 export interface BatchSettings<Row> {
-  /** Bytes held at most; past it new rows are dropped and counted, so that a dead database costs no memory. */
+  /** Maximum bytes in memory. Further rows are dropped and counted, so an unavailable database costs no memory. */
   readonly maxBytes: number;
   sizeOf(row: Row): number;
-  /** Whose row it is: owners share the room. */
+  /** The owner of a row: owners share the buffer. */
   ownerOf(row: Row): string;
   write(rows: readonly Row[]): Promise<void>;
   onError(error: Error): void;
@@ -35,14 +34,14 @@ export class Batch<Row> {
   readonly #settings: BatchSettings<Row>;
   #rows: Row[] = [];
   #bytes = 0;
-  /** Bytes of each owner that has rows waiting. */
+  /** Waiting bytes of each owner. */
   readonly #held = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
-  /** Nothing is written before the timer, however much there is. */
+  /** Writes nothing before the timer, whatever the size. */
   #resting = false;
   #writing: Promise<void> | null = null;
   #dropped = 0;
-  /** Somebody waits for all of it to be written. */
+  /** A caller of `flush` waits until everything is written. */
   #hurried = false;
 
   constructor(settings: BatchSettings<Row>) {
@@ -53,14 +52,14 @@ export class Batch<Row> {
     return this.#rows.length;
   }
 
-  /** Rows dropped since the last call, for want of room. */
+  /** Rows dropped since the last call because the buffer was full. */
   takeDropped(): number {
     const dropped = this.#dropped;
     this.#dropped = 0;
     return dropped;
   }
 
-  /** Keeps a row for writing. False: there was no room. */
+  /** Adds a row. False: the buffer is full. */
   add(row: Row): boolean {
     const size = this.#settings.sizeOf(row);
     const owner = this.#settings.ownerOf(row);
@@ -77,7 +76,7 @@ export class Batch<Row> {
     return true;
   }
 
-  /** Writes what is there, once. For the end of the process and for tests. */
+  /** Writes all waiting rows once. For shutdown and tests. */
   async flush(): Promise<void> {
     this.#hurried = true;
     while (this.#writing) await this.#writing;
@@ -116,7 +115,7 @@ export class Batch<Row> {
     }
   }
 
-  /** As many as one statement takes; at least one. */
+  /** Takes the rows of one statement; at least one. */
   #next(): Row[] {
     let bytes = 0;
     const end = this.#rows.findIndex((row, index) => {
@@ -149,7 +148,7 @@ export class Batch<Row> {
     else this.#held.delete(owner);
   }
 
-  /** One row that Postgres refuses must not hold up the others for ever: each is tried alone, and the bad one dropped. */
+  /** If PostgreSQL rejects a row, tries each row alone and drops the bad one. */
   async #writeEach(rows: readonly Row[]): Promise<void> {
     for (const row of rows) {
       try {
@@ -161,6 +160,6 @@ export class Batch<Row> {
   }
 }
 
-/** SQLSTATE classes 22 (bad data) and 54 (too deep, too large): trying again cannot help. */
+/** SQLSTATE classes 22 (bad data) and 54 (too deep, too large): a retry fails as well. */
 const isRefusal = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && /^(22|54)/.test(String(error.code));

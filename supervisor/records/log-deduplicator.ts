@@ -1,14 +1,14 @@
-/** What would be said with every call is said once an hour, and once a minute where it changes. */
+/** Suppresses repeated log lines of a topic: writes one once an hour, or once a minute if its text changes. */
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-/** Topics kept, a few hundred bytes each; the one said longest ago goes first. */
+/** Maximum number of topics, a few hundred bytes each; the one written longest ago is dropped. */
 const TOPICS_MAX = 10_000;
 
 export class LogDeduplicator {
   readonly #said = new Map<string, { readonly message: string; readonly at: number; unsaid: number }>();
 
-  /** How often it was left out since it was said last; null: it is left out this time too. */
+  /** How often the line was suppressed since it was last written; null: suppress it now, too. */
   countRepeat(topic: string, message: string, now: number): number | null {
     const known = this.#said.get(topic);
     if (known && now - known.at < (known.message === message ? HOUR_MS : MINUTE_MS)) {

@@ -1,4 +1,4 @@
-/** Log lines of plugins and of the host about them: capped per installation, cut to size, written in batches. */
+/** Log lines of plugins and of the host about them: rate-limited per installation, truncated, written in batches. */
 import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { insertLogs } from '../../db/records/logs.ts';
@@ -11,9 +11,9 @@ import { orderedId } from './ordered-id.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
 
 const MINUTE_MS = 60_000;
-/** Lines held while the database is slow or away: some ten thousand honest ones. */
+/** Buffer for lines while the database is slow or unavailable: some ten thousand ordinary ones. */
 const QUEUE_BYTES = 8 * MIB;
-/** What a line takes beside its texts, roughly. */
+/** Estimated size of a line besides its texts. */
 const LINE_OVERHEAD_BYTES = 400;
 
 /** The source of lines that the host writes about a plugin. */
@@ -29,9 +29,9 @@ export const defaultLogCaps: LogCaps = {
   messageBytes: limits.logMessageBytes,
   dataBytes: limits.logDataBytes,
 };
-/** What is needed to map its stack traces. */
+/** The bundle that stack traces refer to. */
 type CodeOf = Partial<Pick<InstalledPlugin, 'slug' | 'sourceMapSha256'>>;
-/** Whose line it is. */
+/** The installation of a line. */
 export interface LogOrigin {
   readonly plugin: Pick<InstalledPlugin, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
   readonly sessionId: string | null;
@@ -43,7 +43,7 @@ export interface NewLine {
   readonly level: LogLevel;
   readonly message: string;
   readonly data?: unknown;
-  /** The child cut it already. */
+  /** Whether the child truncated it already. */
   readonly truncated?: boolean;
 }
 interface Quota {
@@ -70,9 +70,9 @@ export class LogSink {
       now?: () => number;
       onError(error: Error): void;
       onLines?(written: number, dropped: number): void;
-      /** Told of every line of a plugin: kept, or over its cap. */
+      /** Called for every line of a plugin, written or dropped. */
       onLine?(installationId: string, isKept: boolean): void;
-      /** Maps stack traces to the authors' files; without it they are written as they are. */
+      /** Maps stack traces to the authors' files. Default: no mapping. */
       stacks?: Stacks;
     },
   ) {
@@ -84,7 +84,7 @@ export class LogSink {
     this.#batch = new Batch<CodedLine>({
       maxBytes: QUEUE_BYTES,
       sizeOf: ({ line }) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
-      // What the host says of a plugin does not wait for the room that the plugin's own lines have taken.
+      // Lines of the host have a separate owner, so that the plugin's lines cannot fill their share of the buffer.
       ownerOf: ({ line }) => (line.source === SYSTEM_SOURCE ? SYSTEM_SOURCE : line.installationId),
       write: async (lines) => {
         await insertLogs(pool, stacks ? await stacks.map(lines) : lines.map(({ line }) => line));
@@ -99,7 +99,7 @@ export class LogSink {
     return this.#batch.length;
   }
 
-  /** Takes a plugin's line. Over the cap it is counted, and one line says how many were dropped. */
+  /** Adds a plugin's line. Lines over the limit are counted, and one line reports how many were dropped. */
   write(origin: LogOrigin, line: NewLine): void {
     const quota = this.#quotaOf(origin);
     const isKept = quota.lines < this.#caps.linesPerMinute;
@@ -113,7 +113,7 @@ export class LogSink {
     this.#add(origin, line);
   }
 
-  /** Writes what the host has to say about a plugin: crashes, timeouts, denials. Outside the plugin's own cap. */
+  /** Adds a line of the host about a plugin, such as a crash, time-out or denial. Not subject to the plugin's limit. */
   system(
     plugin: LogOrigin['plugin'],
     level: LogLevel,
@@ -126,9 +126,9 @@ export class LogSink {
   }
 
   /**
-   * Writes what may have to be said again and again: see `LogDeduplicator`.
+   * Adds a line that may repeat: see `LogDeduplicator`.
    *
-   * @param topic what it is about, such as a hook; said again at once when the message differs and some time has passed
+   * @param topic such as a hook; a different text for the same topic is written sooner
    */
   sometimes(
     plugin: LogOrigin['plugin'],
@@ -143,13 +143,13 @@ export class LogSink {
     this.system(plugin, level, message, { ...detail, data });
   }
 
-  /** Writes everything that waits. */
+  /** Writes all waiting lines. */
   async flush(): Promise<void> {
     for (const quota of this.#quotas.values()) this.#reportDropped(quota);
     await this.#batch.flush();
   }
 
-  /** Ends the sink after a last flush. */
+  /** Stops after a last flush. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
@@ -212,11 +212,11 @@ export class LogSink {
 const codeOf = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
   slug && sourceMapSha256 ? { sourceMapSha256, sourceName: formatSourceName({ slug, semVer }) } : null;
 
-/** Postgres holds neither U+0000 nor half a surrogate pair. */
+/** Replaces U+0000 and lone surrogates, which PostgreSQL cannot store. */
 const storable = (text: string): string => text.replaceAll('\0', '\u{fffd}').toWellFormed();
 
 function cutText(text: string, maxBytes: number): { text: string; cut: boolean } {
-  // A UTF-16 unit takes at most three bytes: short texts need no measuring.
+  // A UTF-16 unit takes at most three bytes, so short texts need no measuring.
   if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
   const bytes = Buffer.from(text).subarray(0, maxBytes);
   return { text: bytes.toString('utf8').replace(/\u{fffd}+$/u, ''), cut: true };
@@ -225,7 +225,7 @@ function cutText(text: string, maxBytes: number): { text: string; cut: boolean }
 function cutData(data: unknown, maxBytes: number): { text: string | null; cut: boolean } {
   if (data === undefined) return { text: null, cut: false };
   const text = toJson(data);
-  // The escape of U+0000 in a key would still be refused by jsonb.
+  // jsonb would still reject the escape of U+0000 in a key.
   const safe = text.includes('\\u0000') ? text.replaceAll('\\u0000', '\\ufffd') : text;
   if (Buffer.byteLength(safe) <= maxBytes) return { text: safe, cut: false };
   return { text: JSON.stringify(cutText(safe, Math.floor(maxBytes / 2)).text), cut: true };
@@ -235,7 +235,7 @@ function toJson(data: unknown): string {
   try {
     return JSON.stringify(data, (_key, value) => (typeof value === 'string' ? storable(value) : value)) ?? 'null';
   } catch {
-    // Nested deeper than the stack: the line stands, its data does not.
+    // Nested deeper than the stack: keep the line without its data.
     return '"[data nested too deeply]"';
   }
 }

@@ -1,13 +1,13 @@
-/** Every metric of the supervisor, declared once. docs/operating.md lists them for operators; a test holds it to this. */
+/** Declares every metric of the supervisor. A test compares docs/operating.md with this table. */
 import { backlogMetrics } from '../../service/telemetry/backlogs.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { poolMetrics } from '../../service/telemetry/pool-use.ts';
 
 /** Seconds. A jailed hook call takes well under a millisecond; budgets end at 60 s. */
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
-/** Seconds. There is one of these for each plugin: few buckets. */
+/** Seconds. Few buckets, because there is one histogram per plugin. */
 const PLUGIN_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 15, 60];
-/** Seconds. Webhooks may wait for a retry, or for a supervisor that is away. */
+/** Seconds. Webhooks may wait for a retry, or for a supervisor to return. */
 const LAG_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 30, 120, 600, 3_600];
 
 export const supervisorMetrics = {
@@ -18,7 +18,7 @@ export const supervisorMetrics = {
   },
   bulkhead_invocation_seconds: {
     type: 'histogram',
-    help: 'Time of one call of a handler, from the wish to the checked answer.',
+    help: 'Time of one call of a handler, from the request to the validated result.',
     labels: ['slug', 'kind', 'name'],
     buckets: PLUGIN_BUCKETS,
   },
@@ -30,7 +30,7 @@ export const supervisorMetrics = {
   },
   bulkhead_host_calls_total: {
     type: 'counter',
-    help: 'Host calls of plugins, by outcome; denied ones among them.',
+    help: 'Host calls of plugins, by outcome, including denied ones.',
     labels: ['member', 'outcome'],
   },
   bulkhead_host_call_seconds: {
@@ -43,7 +43,7 @@ export const supervisorMetrics = {
   bulkhead_children: { type: 'gauge', help: 'Children by state.', labels: ['state'] },
   bulkhead_child_start_seconds: {
     type: 'histogram',
-    help: 'From the wish for a child to its loaded bundle.',
+    help: 'Time from the request for a child to its loaded bundle.',
     labels: [],
     buckets: CALL_BUCKETS,
   },
@@ -60,7 +60,7 @@ export const supervisorMetrics = {
   bulkhead_plugin_memory_bytes: { type: 'gauge', help: 'Resident memory of running children.', labels: ['slug'] },
   bulkhead_plugin_cpu_seconds_total: {
     type: 'counter',
-    help: 'Processor time of children, noted every 15 s.',
+    help: 'Processor time of children, sampled every 15 s.',
     labels: ['slug'],
   },
   bulkhead_sandbox: {
@@ -71,21 +71,21 @@ export const supervisorMetrics = {
   bulkhead_event_attempts_total: { type: 'counter', help: 'Attempts to deliver events.', labels: ['type', 'outcome'] },
   bulkhead_webhook_lag_seconds: {
     type: 'histogram',
-    help: 'From the arrival of a webhook request to its delivery.',
+    help: 'Time from the arrival of a webhook request to its delivery.',
     labels: [],
     buckets: LAG_BUCKETS,
   },
   ...backlogMetrics,
   bulkhead_log_lines_total: {
     type: 'counter',
-    help: 'Log lines of plugins: written, or dropped because there were too many.',
+    help: 'Log lines of plugins, by result: written, or dropped over the limit.',
     labels: ['fate'],
   },
   bulkhead_log_queue_lines: { type: 'gauge', help: 'Log lines waiting to be written.', labels: [] },
   bulkhead_audit_queue_entries: { type: 'gauge', help: 'Audit entries waiting to be written.', labels: [] },
   bulkhead_rollups_dropped: {
     type: 'gauge',
-    help: 'Sums for GET /installations/{id}/metrics that found no room since the start.',
+    help: 'Calls that GET /installations/{id}/metrics does not count because memory for them was full, since the start.',
     labels: [],
   },
   bulkhead_model_answers_total: {

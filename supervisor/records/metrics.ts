@@ -1,4 +1,4 @@
-/** Counts what happens, for operators (the process's metrics) and for each installation (its rollups). */
+/** Counts events for operators (the process's metrics) and for each installation (its rollups). */
 import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { limits } from '../../sdk/contract/limits.ts';
@@ -9,12 +9,12 @@ import type { LinkOutcome } from '../calls/chain.ts';
 import { supervisorMetrics } from './metric-table.ts';
 import type { CallOutcome, Rollups } from './rollups.ts';
 
-/** Whose doing it is. */
+/** The installation that is counted. */
 export interface Doer {
   readonly installationId: string;
   readonly slug: string;
 }
-/** What was called. Authors name their tools, commands and providers: those are told apart in rollups only. */
+/** The called handler. Names chosen by authors (tools, commands, providers) appear in rollups only. */
 export interface CallTarget {
   readonly kind: string;
   readonly name: string;
@@ -22,22 +22,22 @@ export interface CallTarget {
 export interface Metrics {
   readonly registry: Registry;
   linkRan(hook: string, plugin: Doer, outcome: LinkOutcome, ms: number): void;
-  /** All links of a chain. */
+  /** A whole chain of handlers. */
   chainRan(hook: string, ms: number): void;
-  /** @param outcome the kind of the call's result */
+  /** @param outcome kind of the call's result */
   targetRan(target: CallTarget, plugin: Doer, outcome: string, ms: number): void;
   hostCalled(member: string, outcome: string, plugin: Doer, ms: number): void;
   childEnded(reason: string): void;
   childRestarted(plugin: Doer, reason: string): void;
   childStarted(seconds: number): void;
-  /** What a running child holds, bytes, and the processor time it used since the last sample, milliseconds. */
+  /** Resident memory of a running child, bytes, and processor time since the last sample, milliseconds. */
   sampled(plugin: Doer, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
   logLines(written: number, dropped: number): void;
-  /** One line of a plugin, kept or over its cap. */
+  /** One line of a plugin, written or over the limit. */
   lineTaken(installationId: string, isKept: boolean): void;
   eventAttempted(type: string, outcome: string): void;
   webhookDelivered(lagMs: number): void;
-  /** What a configured model was asked for by a plugin; the cost in the operator's currency. */
+  /** A plugin's call of a configured model; the cost is in the operator's currency. */
   modelAnswered(slug: string, provider: string, usage: ModelUsage, cost: number): void;
   sessionAnswered(method: string, route: string | undefined, status: number, ms: number): void;
 }
@@ -54,20 +54,20 @@ export interface Gauges {
   sandbox(): { readonly state: string; readonly limiter: string };
 }
 export interface MetricsDeps {
-  /** Asked for what waits in it, and for its own use. */
+  /** Supplies its queue length, and counts the pool's use. */
   readonly pool: Pool;
   readonly gauges: Gauges;
   readonly rollups: Rollups;
-  /** Slugs told apart in labels. */
+  /** Maximum number of slugs in labels. */
   readonly slugs?: number;
 }
 
 type All = Meters<typeof supervisorMetrics>;
-/** Names that the protocol, not an author, gave. */
+/** Names from the protocol, not chosen by authors. */
 const NAMED_KINDS: ReadonlySet<string> = new Set(['hook', 'event', 'channel']);
 const ANY_NAME = 'any';
 
-/** Makes the process's metrics. */
+/** Creates the process's metrics. */
 export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlugs }: MetricsDeps): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -173,13 +173,13 @@ function outcomeOf(kind: string): CallOutcome {
   return KNOWN.has(kind) ? (kind as CallOutcome) : 'error';
 }
 
-/** What one handler of one plugin is counted with. */
+/** The counters of one handler. */
 interface CallRecord {
   readonly seconds: { observe(seconds: number): void };
   readonly counts: Map<CallOutcome, { inc(): void }>;
 }
 
-/** prom-client sorts and joins the labels of every call; found once, a handler's own counters are two look-ups away. */
+/** Caches a handler's counters, because prom-client sorts and joins the labels of every call. */
 function callCounter(all: All, labels: SlugLabels) {
   const records = new Map<string, CallRecord>();
   return (kind: string, name: string, given: string, outcome: CallOutcome, ms: number): void => {

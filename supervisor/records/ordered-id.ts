@@ -1,4 +1,4 @@
-/** Ids that sort like they were made, within a process too: UUIDv7 whose random part counts up inside a millisecond. */
+/** Creates UUIDv7s that sort in creation order, also within a millisecond. */
 import { randomBytes } from 'node:crypto';
 
 const COUNTER_BITS = 12;
@@ -6,14 +6,14 @@ const COUNTER_MAX = 2 ** COUNTER_BITS - 1;
 let lastMs = 0;
 let counter = 0;
 
-/** A UUIDv7 that is greater than every one made before by this process, whatever the clock does. */
+/** Returns a UUIDv7 greater than all earlier ones of this process, even if the clock goes back. */
 export function orderedId(now: number): string {
   if (now > lastMs) {
     lastMs = now;
     counter = 0;
   } else if (counter < COUNTER_MAX) counter += 1;
   else {
-    // More than 4,096 in a millisecond: borrow from the next one.
+    // More than 4,096 in a millisecond: use the next one.
     lastMs += 1;
     counter = 0;
   }

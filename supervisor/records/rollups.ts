@@ -1,17 +1,17 @@
-/** Sums of what installations do, by minute: in memory until the next flush, bounded, and never waited for. */
+/** Sums calls and resource use of installations by minute, in limited memory, and writes them periodically. */
 import type { Pool } from 'pg';
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { createEmptyHistogram, findBucket } from '../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 
-/** Sums are written this often, milliseconds: what a crash may lose. */
+/** Interval of writes, which is the maximum loss in a crash. Milliseconds. */
 export const FLUSH_MS = 10_000;
-/** Handlers and minutes held while the database is away; past it new ones are not counted. About 10 MiB. */
+/** Sums held while the database is unavailable; beyond it, new ones are not counted. About 10 MiB. */
 const HELD_MAX = 20_000;
 /** Rows of one statement. */
 const ROWS_AT_ONCE = 1_000;
 
-/** How a call ended, for whoever sums up. */
+/** Result of a call, as it is summed. */
 export type CallOutcome = 'ok' | 'cancelled' | 'error' | 'timeout' | 'unavailable';
 type Open<Sums> = { -readonly [Key in keyof Sums]: Sums[Key] };
 type OpenCalls = Omit<Open<CallSums>, 'buckets'> & { buckets: number[] };
@@ -26,7 +26,7 @@ export class Rollups {
   #usage = new Map<string, Open<UsageSums>>();
   #flushing: Promise<void> = Promise.resolve();
   #minute = { number: -1, text: '' };
-  /** Sums that found no room, since the start. */
+  /** Calls not counted since the start because the memory was full. */
   dropped = 0;
 
   constructor(pool: Pool, options: { now?: () => number; flushMs?: number; onError(error: Error): void }) {
@@ -36,7 +36,7 @@ export class Rollups {
     this.#timer = setInterval(() => void this.flush(), options.flushMs ?? FLUSH_MS).unref();
   }
 
-  /** Counts a call of a handler that took so long, milliseconds. */
+  /** Counts a call and its duration in milliseconds. */
   called(installationId: string, kind: string, name: string, outcome: CallOutcome, ms: number): void {
     const now = this.#now();
     const minute = this.#minuteOf(now);
@@ -54,25 +54,25 @@ export class Rollups {
     sums.lastAt = new Date(now).toISOString();
   }
 
-  /** Adds to what an installation used. */
+  /** Adds to an installation's resource use. */
   used(installationId: string, field: UsageField, amount = 1): void {
     const sums = this.#usageOf(installationId);
     if (sums) sums[field] += amount;
   }
 
-  /** Notes resident memory, bytes; the highest of a minute is kept. */
+  /** Records resident memory, bytes; keeps the highest of each minute. */
   resident(installationId: string, bytes: number): void {
     const sums = this.#usageOf(installationId);
     if (sums) sums.memoryMax = Math.max(sums.memoryMax, bytes);
   }
 
-  /** Writes what there is. What cannot be written now waits for the next time, as far as there is room. */
+  /** Writes all sums. Sums that cannot be written are kept for the next time, within the limit. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#write());
     return this.#flushing;
   }
 
-  /** Ends it after a last flush. */
+  /** Stops after a last flush. */
   close(): Promise<void> {
     clearInterval(this.#timer);
     return this.flush();

@@ -1,19 +1,19 @@
-/** Runs in a thread: maps stack traces, so that a source map of megabytes holds up no hook. */
+/** Runs in a thread: maps stack traces, so that parsing a large source map does not block hooks. */
 import { mapFrames } from '../../db/records/source-maps.ts';
 
 export interface StackTask {
   readonly sourceMapSha256: string;
-  /** Null: the thread may have it still. */
+  /** Null: use the cached map. */
   readonly sourceMap: Uint8Array | null;
   readonly sourceName: string;
   readonly texts: readonly string[];
 }
-/** Maps kept by this thread, the longest unused first. */
+/** Maps cached by this thread; the least recently used is dropped. */
 const KEPT_BYTES = 64 * 1024 * 1024;
 const maps = new Map<string, string>();
 let bytes = 0;
 
-/** The texts mapped; null: the map must be sent along. */
+/** The mapped texts; null: the map is not cached and must be sent. */
 export function mapStacks({ sourceMapSha256, sourceMap, sourceName, texts }: StackTask): readonly string[] | null {
   const map = sourceMap === null ? maps.get(sourceMapSha256) : Buffer.from(sourceMap).toString('utf8');
   if (map === undefined) return null;

@@ -1,25 +1,25 @@
-/** Maps stack traces in log lines to the author's files, just before the lines are written and away from every hook. */
+/** Maps stack traces in log lines to the author's files before the lines are written, off the main thread. */
 import type { Piscina } from 'piscina';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { LogLine } from '../../db/records/logs.ts';
 import { singleWorkerPool } from '../../service/timing/single-worker-pool.ts';
 import type { StackTask } from './stack-worker.ts';
 
-/** A map that is larger is left alone: its bundle could hardly be loaded. Bytes. */
+/** Larger maps are not used. Bytes. */
 const MAP_MAX_BYTES = 32 * 1024 * 1024;
-/** A task that takes longer is given up, and its lines are written as they are. Milliseconds. */
+/** Time limit of a task; then its lines are written without mapping. Milliseconds. */
 const TASK_MS = 5_000;
 const THREAD_HEAP_MB = 256;
 
-/** What a line's stack frames are about. */
+/** The bundle that a line's stack frames refer to. */
 export interface LineCode {
   readonly sourceMapSha256: string;
-  /** How stack traces name the bundle. */
+  /** The bundle's file name in stack traces. */
   readonly sourceName: string;
 }
 export interface CodedLine {
   readonly line: LogLine;
-  /** Null: no map is kept for its version. */
+  /** Null: its version has no map. */
   readonly code: LineCode | null;
 }
 
@@ -34,7 +34,7 @@ export class Stacks {
     });
   }
 
-  /** The lines with their frames mapped. Never rejects: what cannot be mapped stays as it is. */
+  /** Returns the lines with mapped frames. Never rejects: frames that cannot be mapped stay as they are. */
   async map(lines: readonly CodedLine[]): Promise<LogLine[]> {
     const groups = new Map<string, { code: LineCode; lines: LogLine[] }>();
     for (const { line, code } of lines) {
@@ -74,6 +74,6 @@ export class Stacks {
   }
 }
 
-/** Positions are digits, colons and what a package's paths hold: inside JSON text they stay JSON text. */
+/** A mapped position contains only digits, colons and characters of package paths, so JSON text stays valid. */
 const holdsFrames = ({ message, data }: LogLine, { sourceName }: LineCode): boolean =>
   message.includes(`${sourceName}:`) || data?.includes(`${sourceName}:`) === true;

@@ -22,7 +22,7 @@ export function mediaRoutes({ pool, blobs }: SessionServices): FastifyPluginAsyn
       },
       async (request, reply) => {
         const found = await findMedia(pool, callerOf(request).id, request.params.mediaId);
-        if (!found) throw new Problem('not_found', 'There is no such media file.');
+        if (!found) throw new Problem('not_found', 'No media file has this id.');
         const bytes = await blobs.read(found.sha256);
         return asDownload(reply, { name: found.name ?? found.id, mediaType: found.mediaType }).send(bytes);
       },

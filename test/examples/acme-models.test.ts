@@ -30,7 +30,7 @@ async function run(args: object) {
   return eventually(async () => {
     const { body } = await fixture.call('POST', path, { arguments: args });
     const said = body.content?.[0]?.json;
-    return /cannot be asked right now/.test(said?.refused) ? null : said;
+    return /is unavailable now/.test(said?.refused) ? null : said;
   });
 }
 const question = { messages: [{ role: 'user', text: '2 + 2?' }], model: 'acme-models__acme/deep' };

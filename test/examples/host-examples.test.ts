@@ -52,7 +52,7 @@ t.test('media-gallery', async (t) => {
     const large = await keep('large.bin', randomBytes(200_000));
     t.match(await use('show', { id: large.id }), /too large to show: 200000 bytes/);
     t.match(await use('keep', { name: 'x', base64: '???' }), /Invalid character/);
-    t.match(await use('show', { id: 'elsewhere' }), /no such media file/);
+    t.match(await use('show', { id: 'elsewhere' }), /no media file has this id/);
   });
 
   await t.test('remembers what comes with a message', async (t) => {

@@ -1,19 +1,19 @@
-/** Which addresses a plugin's request may be sent to. Pure: names are resolved elsewhere, and every answer is asked about here. */
+/** Decides which addresses a plugin's request may connect to. Pure. */
 import ipaddr from 'ipaddr.js';
 
 /**
- * Whether an address is one of the public internet. Everything with a special meaning is not: private, loopback, link-local,
- * carrier-grade NAT, multicast, reserved, and every IPv6 form that carries an IPv4 address inside (mapped, 6to4, NAT64, Teredo).
+ * Whether an address is public. Not public: private, loopback, link-local, carrier-grade NAT, multicast and reserved
+ * addresses, and every IPv6 form that contains an IPv4 address (mapped, 6to4, NAT64, Teredo).
  *
- * @param address as a resolver answers; text that is no address in the usual notation counts as not public
+ * @param address as returned by a resolver; other text counts as not public
  */
 export function isPublicAddress(address: string): boolean {
-  // A zone (`fe80::1%eth0`) names an interface of this machine; octal, hex and short IPv4 forms are never a resolver's answer.
+  // A zone (`fe80::1%eth0`) names an interface of this machine. Resolvers never return octal, hex or short IPv4 forms.
   if (address.includes('%')) return false;
   if (ipaddr.IPv4.isValidFourPartDecimal(address)) return ipaddr.IPv4.parse(address).range() === 'unicast';
   if (!ipaddr.IPv6.isValid(address)) return false;
   const parsed = ipaddr.IPv6.parse(address);
-  // Only 2000::/3 is given out as global unicast; the rest, the IPv4-compatible `::a.b.c.d` among it, has no range of its own.
+  // Only 2000::/3 is global unicast. Everything else, including the IPv4-compatible `::a.b.c.d`, is not public.
   return parsed.range() === 'unicast' && parsed.match(GLOBAL_UNICAST, GLOBAL_UNICAST_BITS);
 }
 

@@ -1,15 +1,15 @@
-/** Reads the body of an answer: decoded, and no longer than allowed, counted after decoding. */
+/** Reads and decodes the body of a response, with a limit on the decoded size. */
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostError } from '../host-call.ts';
 import type { Headers } from './headers.ts';
 
-/** Headers of an answer, bytes: what is longer ends the connection. */
+/** Maximum size of response headers; larger ones end the connection. Bytes. */
 export const ANSWER_HEADERS_BYTES = 64 * 1024;
 const ROOM = hostCalls['http.fetch'].maxBytes - 2 * ANSWER_HEADERS_BYTES;
 
-/** Bodies of other types have no text, and therefore may be twice as long. */
+/** Bodies of other types have no text, so they may be twice as large. */
 const TEXT = /^(text\/|application\/([\w.-]+\+)?(json|xml|javascript|yaml|x-www-form-urlencoded|x-ndjson)\b)|charset=/i;
 const CHARSET = /charset="?([\w.:-]+)"?/i;
 
@@ -26,8 +26,9 @@ export interface AnswerBody {
 }
 
 /**
- * @param headers of the answer; `content-encoding` names one coding at most
- * @throws HostError when the body is too long, or coded in a way that is not understood
+ * @param headers of the response; `content-encoding` may name one encoding
+ *
+ * @throws HostError when the body is too large or its encoding is not supported
  */
 export async function readBody(stream: Readable, headers: Headers): Promise<AnswerBody> {
   const type = headers['content-type'] ?? 'text/plain';
@@ -41,9 +42,9 @@ export async function readBody(stream: Readable, headers: Headers): Promise<Answ
 function decoded(stream: Readable, coding: string): Readable {
   if (coding === '' || coding === 'identity') return stream;
   const make = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
-  // A chain of codings multiplies a bomb, and nobody honest sends one.
+  // Several encodings could multiply a zip bomb; ordinary servers use one.
   if (!make) throw new HostError(`the answer's content-encoding ${coding.slice(0, 40)} is not understood`);
-  // Its errors reach whoever reads the decoder.
+  // The reader of the decoder gets this stream's errors.
   return pipeline(stream, make(), () => undefined);
 }
 

@@ -1,4 +1,4 @@
-/** One request and its answer, over a connection of its own to an address that was checked. */
+/** Sends one request over a new connection to a checked address and returns its response. */
 import type { Client } from 'undici';
 import { HostError } from '../host-call.ts';
 import { ANSWER_HEADERS_BYTES, type AnswerBody, readBody } from './answer-body.ts';
@@ -18,21 +18,21 @@ export interface HttpAnswer extends AnswerBody {
   readonly status: number;
   readonly headers: Headers;
 }
-/** Where an answer points to, and how; its body is not read. */
+/** The target of a redirect; its body is not read. */
 export interface Redirect {
   readonly status: number;
   readonly location: string;
 }
 
 export interface Exchange extends Resolution {
-  /** Certificates to trust instead of the usual ones, PEM. */
+  /** PEM certificates to trust instead of the default ones. */
   readonly certificates?: string;
 }
 
 /**
- * Sends a request. When the signal aborts, and when the answer is there, the connection is closed.
+ * Sends a request. The connection is closed after the response, or when the signal aborts.
  *
- * @throws HostError with why there is no answer
+ * @throws HostError with the reason when there is no response
  */
 export async function send(
   request: HttpRequest,
@@ -40,10 +40,10 @@ export async function send(
   signal: AbortSignal,
 ): Promise<HttpAnswer | Redirect> {
   const addresses = await resolveTarget(request.url, exchange, signal);
-  // Loaded with the first request: it is large, and many services make none.
+  // Loaded by the first request: it is large, and many services never need it.
   const undici = await import('undici');
   signal.throwIfAborted();
-  // No pool: a kept connection would be to an address that was checked for an earlier call, under an earlier grant.
+  // Without a pool: a kept connection would use an address and a grant that were checked for an earlier call.
   const client = new undici.Client(request.url.origin, {
     allowH2: false,
     maxHeaderSize: ANSWER_HEADERS_BYTES,
@@ -78,15 +78,15 @@ async function ask(client: Client, request: HttpRequest, signal: AbortSignal): P
   return { status, headers: isEmpty ? shown : bare(shown), ...answer };
 }
 
-/** Without what described the body as it was sent. */
+/** Removes the headers that describe the encoded body. */
 function bare(headers: Headers): Headers {
   const { 'content-encoding': coding, 'content-length': _length, ...rest } = headers;
   return coding === undefined ? headers : rest;
 }
 
-/** The text of a library's error may tell of this machine; its code does not. */
+/** A library's error text may contain details of this machine; its code does not. */
 function describe(host: string, error: unknown): string {
   const { code } = error as { code?: unknown };
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return `${host} answered with headers over ${ANSWER_HEADERS_BYTES} bytes`;
-  return `${host} gave no answer that can be read${typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : ''}`;
+  return `${host} sent an invalid answer${typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : ''}`;
 }

@@ -1,29 +1,25 @@
-/** Which headers a plugin may send, which it is shown, and which survive a redirect to another host. */
+/** Decides which headers a plugin may send, which it sees, and which are kept on a redirect to another host. */
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { HostError } from '../host-call.ts';
 
 export type Headers = Readonly<Record<string, string>>;
 
-/** Of a request, names and values together, bytes. */
+/** Maximum size of request headers, names and values together. Bytes. */
 const HEADERS_MAX_BYTES = 32 * 1024;
 const HEADERS_MAX = 100;
 
-/** They steer the connection, which is ours. */
+/** Hop-by-hop headers and those that frame the message; only the host sets them. */
 const HOP_BY_HOP = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'];
 const OURS = new Set([...HOP_BY_HOP, 'host', 'content-length', 'expect', 'proxy-connection', 'proxy-authorization']);
 
-/** All that goes to another host by a redirect: any other header may be a key that was meant for the first. */
+/** Headers that are kept on a redirect to another host. Any other may contain a secret for the first host. */
 const HARMLESS = new Set(['accept', 'accept-encoding', 'accept-language', 'content-type', 'user-agent']);
-/** They describe a body, and go with it. */
+/** Headers that describe a body; removed with it. */
 const OF_BODY = /^content-/;
 
 const DEFAULTS: Headers = { 'user-agent': 'bulkhead-plugin', 'accept-encoding': 'gzip, deflate, br' };
 
-/**
- * The headers of a request, by lower-case name.
- *
- * @throws HostError naming the first that may not be sent
- */
+/** Returns the headers of a request by lower-case name. @throws HostError naming the first that is not allowed */
 export function requestHeaders(given: Headers): Headers {
   const headers: Record<string, string> = { ...DEFAULTS };
   let bytes = 0;
@@ -49,16 +45,16 @@ function checkHeader(name: string, value: string): void {
   }
 }
 
-/** What of a request's headers goes to another host. */
+/** Keeps the headers that may be sent to another host. */
 export const harmlessHeaders = (headers: Headers): Headers => pick(headers, (name) => HARMLESS.has(name));
 
-/** What is left of them when the body is not sent again. */
+/** Keeps the headers that remain when the body is not sent again. */
 export const bodilessHeaders = (headers: Headers): Headers => pick(headers, (name) => !OF_BODY.test(name));
 
 const pick = (headers: Headers, takes: (name: string) => boolean): Headers =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => takes(name)));
 
-/** An answer's headers as plugins read them: repeated ones joined, those of the connection left out. */
+/** Returns a response's headers for plugins: repeated ones joined, without hop-by-hop headers. */
 export function answerHeaders(raw: Readonly<Record<string, string | string[] | undefined>>): Headers {
   const shown = Object.entries(raw).flatMap(([name, value]): [string, string][] =>
     value === undefined || name === '__proto__' || HOP_BY_HOP.includes(name)

@@ -1,4 +1,4 @@
-/** `host.http`: requests to the hosts that were granted, at public addresses, and every redirect judged like the first. */
+/** `host.http`: requests to granted hosts at public addresses. Each redirect is checked like the first address. */
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import { type Exchange, type HttpAnswer, type HttpRequest, type Redirect, send } from './exchange.ts';
@@ -8,7 +8,7 @@ import { readTarget } from './reach.ts';
 type HttpInit = NonNullable<HostArgs<'http.fetch'>['init']>;
 
 const MAX_REDIRECTS = 5;
-/** Requests of one installation under way; each has one connection. */
+/** Maximum number of concurrent requests of one installation. */
 const REQUESTS_AT_ONCE = 16;
 const { timeoutMs: ROW_TIMEOUT_MS, maxBytes: BODY_MAX_BYTES } = hostCalls['http.fetch'];
 
@@ -18,7 +18,8 @@ export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> 
     'http.fetch': async (scope, { url, init = {} }) => {
       const { installationId } = scope.plugin;
       const count = underWay.get(installationId) ?? 0;
-      if (count >= REQUESTS_AT_ONCE) throw new HostError(`${REQUESTS_AT_ONCE} requests are under way, wait for some`);
+      if (count >= REQUESTS_AT_ONCE)
+        throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
       underWay.set(installationId, count + 1);
       try {
         const first: HttpRequest = {
@@ -39,7 +40,7 @@ export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> 
   };
 }
 
-/** The address, if it is granted now; the call ends when it is not any more. */
+/** Checks that the address is granted; the call ends when the grant is revoked. */
 function target(scope: HostScope, address: string): URL {
   const url = readTarget(address, scope.granted());
   scope.needs((granted) => isGranted(url, granted));
@@ -62,7 +63,7 @@ function bodyOf({ method = 'GET', body }: HttpInit): Uint8Array | null {
   return bytes;
 }
 
-/** Redirects are followed here: the library would not ask about grants. */
+/** Follows redirects here, because the library cannot check grants. */
 async function follow(
   scope: HostScope,
   first: HttpRequest,
@@ -75,25 +76,25 @@ async function follow(
     if (!('location' in answer)) return answer;
     request = redirected(scope, request, answer);
   }
-  throw new HostError(`it was redirected more than ${MAX_REDIRECTS} times`);
+  throw new HostError(`the server redirected more than ${MAX_REDIRECTS} times`);
 }
 
 function redirected(scope: HostScope, from: HttpRequest, { status, location }: Redirect): HttpRequest {
-  if (!URL.canParse(location, from.url)) throw new HostError('it was redirected to something that is no address');
+  if (!URL.canParse(location, from.url)) throw new HostError('the server redirected to an invalid address');
   const url = target(scope, new URL(location, from.url).href);
   if (from.url.protocol === 'https:' && url.protocol === 'http:')
-    throw new HostError('it was redirected from https: to http:, which is not followed');
+    throw new HostError('the server redirected from https: to http:, which is not allowed');
   const headers = url.origin === from.url.origin ? from.headers : harmlessHeaders(from.headers);
   const becomesGet = status === 303 ? from.method !== 'HEAD' : status < 303 && from.method === 'POST';
   return becomesGet ? { url, method: 'GET', headers: bodilessHeaders(headers), body: null } : { ...from, url, headers };
 }
 
-/** Runs work that ends with the scope's signal, or when its own time is over. */
+/** Runs work until it is finished, the scope's signal aborts, or the time limit is over. */
 async function within<T>(ms: number, outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const late = AbortSignal.timeout(ms);
   try {
     return await work(AbortSignal.any([outer, late]));
   } catch (error) {
-    throw late.aborted && !outer.aborted ? new HostError(`there was no whole answer within ${ms} ms`) : error;
+    throw late.aborted && !outer.aborted ? new HostError(`no complete answer within ${ms} ms`) : error;
   }
 }

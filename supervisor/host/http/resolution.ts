@@ -1,41 +1,37 @@
-/** From a name to the addresses one request may connect to: asked once, all answers judged, and no further look. */
+/** Resolves a host name once and checks every address, so that the connection cannot use another one. */
 import { lookup, Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { HostError } from '../host-call.ts';
 import { isPublicAddress } from './addresses.ts';
 
-/** Wait for one DNS server, milliseconds, and how often it is asked. */
+/** Time limit of one DNS query, milliseconds, and number of attempts. */
 const DNS_TIMEOUT_MS = 3_000;
 const DNS_TRIES = 2;
 
 export interface Resolution {
-  /** `host:port` of targets that may have private addresses, as the operator named them. */
+  /** `host:port` of targets that may have private addresses, from the operator's settings. */
   readonly allowPrivate: ReadonlySet<string>;
-  /** DNS servers as `address` or `address:port`; empty: those of the machine. */
+  /** DNS servers as `address` or `address:port`; empty: the system's. */
   readonly dnsServers: readonly string[];
 }
 
-/**
- * The addresses of a target.
- *
- * @throws HostError when it has none, or when any of them is not public and the operator did not name the target
- */
+/** Resolves a target. @throws HostError when it has no address, or has a private one that the operator did not allow */
 export async function resolveTarget(url: URL, resolution: Resolution, signal: AbortSignal): Promise<readonly string[]> {
   const host = url.hostname;
   const isNamed = resolution.allowPrivate.has(`${host}:${portOf(url)}`);
   const found = await ask(host, resolution.dnsServers, signal);
-  // A hosts file counts only for what the operator named: the system's lookup holds a thread for as long as it takes.
+  // The system's look-up, which reads the hosts file, only for targets that the operator allowed: it blocks a thread.
   const addresses = found.length === 0 && isNamed ? await askSystem(host) : found;
   if (addresses.length === 0) throw new HostError(`${host} has no address`);
   if (!isNamed && !addresses.every(isPublicAddress))
-    throw new HostError(`${host} has an address that is not public; such targets are refused`);
+    throw new HostError(`${host} has an address that is not public; requests to it are not allowed`);
   return addresses;
 }
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };
 const portOf = (url: URL): string => url.port || (DEFAULT_PORTS[url.protocol] ?? '');
 
-/** Answers a connection's lookup with addresses that are known already. */
+/** A connection's look-up function that returns the given addresses. */
 export const pinned = (addresses: readonly string[]): LookupFunction => {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_host, options, answer) => {

@@ -1,4 +1,4 @@
-/** Structured answers: read as JSON and held against the schema that asked for them, in a thread of their own. */
+/** Checks structured answers: parses them as JSON and validates them against their schema, in a separate thread. */
 import type { Piscina } from 'piscina';
 import { KIB } from '../../../sdk/contract/limits.ts';
 import { singleWorkerPool } from '../../../service/timing/single-worker-pool.ts';
@@ -6,7 +6,7 @@ import { HostError } from '../host-call.ts';
 import type { SchemaTask, SchemaVerdict } from './schema-worker.ts';
 
 const SCHEMA_MAX_BYTES = 64 * KIB;
-/** Checks take milliseconds; this ends patterns and schemas that explode. Milliseconds. */
+/** Time limit for patterns and schemas that explode; ordinary checks take milliseconds. Milliseconds. */
 const CHECK_MS = 2_000;
 const WAITING_MAX = 256;
 const THREAD_HEAP_MB = 128;
@@ -20,14 +20,14 @@ export class AnswerChecks {
     });
   }
 
-  /** Looks at a schema before anybody is paid for an answer. @throws HostError when it cannot be used */
+  /** Checks a schema before the model is called. @throws HostError when it is invalid */
   async accept(schema: SchemaTask['schema']): Promise<void> {
     if (JSON.stringify(schema).length > SCHEMA_MAX_BYTES)
       throw new HostError(`schema is larger than ${SCHEMA_MAX_BYTES} bytes`);
     await this.#ask({ schema });
   }
 
-  /** The answer's value. @throws HostError when it does not fit, in words that hold nothing of it */
+  /** Returns the value of an answer. @throws HostError without the answer's content when it does not match */
   async read(schema: SchemaTask['schema'], answer: { text: string; json?: unknown }): Promise<unknown> {
     const value = answer.json ?? parse(answer.text);
     await this.#ask({ schema, answer: { value } });
@@ -48,7 +48,7 @@ export class AnswerChecks {
   }
 }
 
-/** Models like to wrap JSON in a fence. */
+/** Removes the code fence that models often put around JSON. */
 const FENCE = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/;
 
 function parse(text: string): unknown {

@@ -1,13 +1,13 @@
-/** The models an operator configured: a JSON file, read once at start-up. Its keys stay in this process. */
+/** Reads the operator's model configuration from a JSON file at start-up. Its API keys stay in this process. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { SettingsError } from '../../../service/settings/settings.ts';
 
-/** The full name `provider/model` must be an id of the protocol. */
+/** The full name `provider/model` must be a valid id of the protocol. */
 const MODEL_ID_MAX_CHARS = 150;
 const MODELS_MAX = 200;
 const price = z.strictObject({
-  /** For a million tokens, in whatever currency the operator counts. */
+  /** Per million tokens, in the operator's currency. */
   inputPerMillion: z.number().min(0),
   outputPerMillion: z.number().min(0),
 });
@@ -30,7 +30,7 @@ const provider = z
     baseUrl: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }),
     apiKey: z.string().min(1).optional(),
     apiKeyEnv: z.string().min(1).optional(),
-    /** Whether an `openai` endpoint takes `response_format` of the kind `json_schema`. */
+    /** Whether an `openai` endpoint supports `response_format` with `json_schema`. */
     structuredOutputs: z.boolean().default(true),
     models: z.array(configuredModel).min(1).max(MODELS_MAX),
   })
@@ -43,10 +43,10 @@ export type ModelProvider = Omit<z.output<typeof provider>, 'apiKeyEnv'>;
 export type ConfiguredModel = ModelProvider['models'][number];
 
 /**
- * Reads the file that `MODELS_FILE` names; without one there are no models.
+ * Reads the file that `MODELS_FILE` names; without it, there are no models.
  *
- * @param env where the variables that `apiKeyEnv` names are looked up
- * @throws SettingsError naming what is wrong; no value of the file is repeated, since it may be a key
+ * @param env variables that `apiKeyEnv` may name
+ * @throws SettingsError that names the fault without values of the file, which may be keys
  */
 export async function readModels(
   path: string | undefined,

@@ -1,26 +1,26 @@
-/** How model endpoints are reached: few connections, no redirects, and no answer without end. */
+/** The fetch function for model endpoints: few connections, no redirects, limited responses. */
 import type { Agent, fetch } from 'undici';
 import { MIB } from '../../../sdk/contract/limits.ts';
 
-/** An answer's bytes after decoding. The text in it is bounded much lower; this ends what is no text at all. */
+/** Maximum decoded size of a response. Text has a much lower limit; this one stops everything else. Bytes. */
 export const RESPONSE_MAX_BYTES = 16 * MIB;
 const CONNECTIONS_PER_ENDPOINT = 64;
-/** The longest silence; the row's own time ends most calls before. Milliseconds. */
+/** Longest silence; the row's own limit ends most calls earlier. Milliseconds. */
 const SILENCE_MS = 120_000;
 
 export interface EndpointFetch {
   readonly fetch: typeof globalThis.fetch;
-  /** Ends every connection. */
+  /** Closes every connection. */
   close(): Promise<void>;
 }
 
-/** Opens the pool. Nothing is loaded or connected before the first request. */
+/** Opens the pool. Loads and connects nothing before the first request. */
 export function openEndpointFetch(maxBytes: number = RESPONSE_MAX_BYTES): EndpointFetch {
   let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | undefined;
   const ask = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     opened ??= openAgent();
     const { undici, dispatcher } = await opened;
-    // A redirect would carry the operator's key to whoever it names: it is an answer like any other, and a wrong one.
+    // Do not follow redirects: they would send the operator's key to another server.
     const options = { ...init, dispatcher, redirect: 'manual' } as Parameters<typeof fetch>[1];
     const answer = (await undici.fetch(input as string | URL, options)) as unknown as Response;
     if (!answer.body) return answer;

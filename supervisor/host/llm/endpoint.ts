@@ -1,4 +1,4 @@
-/** Asks one configured model: streamed inside, one answer outside. Loaded at the first question, for its size. */
+/** Calls one configured model: streams its answer and returns it as a whole. Loaded on demand because of its size. */
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import {
@@ -15,27 +15,29 @@ import { HostError } from '../host-call.ts';
 import type { ModelProvider } from './configuration.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 
-/** After 2, 4 and 8 s, or when `Retry-After` says; only before the first word, and only for 408, 409, 429 and 5xx. */
+/**
+ * Retries after 2, 4 and 8 s or `Retry-After`, only before the first part of the answer and for 408, 409, 429 and 5xx.
+ */
 const RETRIES = 3;
 
-// It would print what it thinks of our requests.
+// Otherwise, the library prints warnings about requests.
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 export interface Question {
   readonly provider: ModelProvider;
-  /** As the endpoint calls it. */
+  /** The endpoint's name of the model. */
   readonly modelId: string;
   readonly request: CompletionRequest;
   readonly signal: AbortSignal;
   readonly fetch: typeof globalThis.fetch;
-  /** Told what was used by an answer that broke off, guessed where the endpoint did not come to say it. */
+  /** Called with the usage of an interrupted answer, estimated if the endpoint did not report it. */
   onBrokenOff(usage: ModelAnswer['usage']): void;
 }
 
 /**
- * Waits for the whole answer.
+ * Waits for the complete answer.
  *
- * @throws HostError with nothing of the endpoint's own words in it: those may hold parts of the operator's key
+ * @throws HostError without the endpoint's own text, which may contain parts of the operator's key
  */
 export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   const { provider, request, signal } = question;
@@ -50,7 +52,7 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
     ...(request.maxTokens === undefined ? {} : { maxOutputTokens: request.maxTokens }),
     ...(request.temperature === undefined ? {} : { temperature: request.temperature }),
     ...(request.schema === undefined ? {} : { output: jsonOf(request.schema as JSONSchema7) }),
-    // The answer is checked here; strict mode would refuse most schemas beforehand.
+    // The answer is validated here; strict mode would reject most schemas.
     providerOptions: { openaiCompatible: { strictJsonSchema: false } },
     maxRetries: RETRIES,
     abortSignal: AbortSignal.any([signal, cut.signal]),
@@ -76,7 +78,7 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
     if (text.length > TEXT_MAX_CHARS)
       throw new HostError(`the answer of ${name} is longer than ${TEXT_MAX_CHARS} characters`);
     if (part.type === 'error') throw part.error;
-    if (part.type === 'abort') throw new HostError('the call was over before the answer came');
+    if (part.type === 'abort') throw new HostError('the call ended before the answer');
     if (part.type !== 'finish') continue;
     if (part.rawFinishReason === undefined) break;
     const { inputTokens, outputTokens } = part.totalUsage;
@@ -85,7 +87,7 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
   throw new HostError(`${name} broke off before its answer was complete`);
 }
 
-/** About what a token is; else an answer that is broken off on purpose would cost nothing. */
+/** An estimate, so that an answer that is interrupted on purpose still costs tokens. */
 const CHARACTERS_PER_TOKEN = 4;
 function guess({ system = '', messages }: CompletionRequest, heard: number): ModelAnswer['usage'] {
   const asked = messages.reduce((sum, { text }) => sum + text.length, system.length);
@@ -93,13 +95,13 @@ function guess({ system = '', messages }: CompletionRequest, heard: number): Mod
   return { inputTokens: tokens(asked), outputTokens: tokens(heard) };
 }
 
-/** What an endpoint counts is its own word: never less than nothing, never a fraction. */
+/** Endpoints may report wrong numbers: make them whole and not negative. */
 const count = (tokens: number | undefined): number => Math.max(0, Math.trunc(tokens ?? 0) || 0);
 
 function modelOf({ provider, modelId, fetch }: Question): LanguageModel {
   const { name, baseUrl, apiKey, kind, structuredOutputs } = provider;
   const baseURL = baseUrl.replace(/\/+$/, '');
-  // Without a key of its own the library would look for one in the environment.
+  // Without an explicit key, the library would read one from the environment.
   if (kind === 'anthropic') return createAnthropic({ baseURL, apiKey: apiKey ?? 'none', fetch })(modelId);
   return createOpenAICompatible({
     ...{ name, baseURL, fetch, includeUsage: true, supportsStructuredOutputs: structuredOutputs },
@@ -107,7 +109,7 @@ function modelOf({ provider, modelId, fetch }: Question): LanguageModel {
   })(modelId);
 }
 
-/** Anthropic takes system texts before the conversation only; so that a plugin need not know, all go there. */
+/** Anthropic accepts system texts only before the conversation, so all of them are moved there. */
 function split(request: CompletionRequest): { instructions: string; messages: ModelMessage[] } {
   const system = [request.system ?? '', ...request.messages.filter(isSystem).map(({ text }) => text)];
   const messages = request.messages.flatMap(({ role, text }): ModelMessage[] =>
@@ -117,7 +119,7 @@ function split(request: CompletionRequest): { instructions: string; messages: Mo
 }
 const isSystem = ({ role }: { role: string }): boolean => role === 'system';
 
-/** Asks for JSON, and leaves its reading to us: the library would read all of it anew at every word. */
+/** Requests JSON but parses it here, because the library would parse the partial text after every part. */
 const jsonOf = (schema: JSONSchema7): Output.Output<string, never, never> => ({
   name: 'json',
   responseFormat: Promise.resolve({ type: 'json', schema }),
@@ -129,12 +131,11 @@ const jsonOf = (schema: JSONSchema7): Output.Output<string, never, never> => ({
 function explain(name: string, error: unknown): HostError {
   const last = RetryError.isInstance(error) ? error.lastError : error;
   const status = APICallError.isInstance(last) ? last.statusCode : undefined;
-  if (status === 401 || status === 403) return new HostError(`${name} refuses the operator’s key (${status})`);
+  if (status === 401 || status === 403) return new HostError(`${name} rejected the operator’s key (${status})`);
   if (status === 404) return new HostError(`${name} does not know this model or address (404)`);
-  if (status === 429) return new HostError(`${name} takes no more requests for now (429); try again later`);
-  if (status !== undefined && status >= 500)
-    return new HostError(`${name} is out of order (${status}); try again later`);
-  if (status !== undefined && status >= 400) return new HostError(`${name} does not take this request (${status})`);
+  if (status === 429) return new HostError(`${name} accepts no more requests for now (429); try again later`);
+  if (status !== undefined && status >= 500) return new HostError(`${name} failed (${status}); try again later`);
+  if (status !== undefined && status >= 400) return new HostError(`${name} rejected this request (${status})`);
   if (status === undefined && APICallError.isInstance(last)) return new HostError(`${name} cannot be reached`);
   return new HostError(`${name} failed while it answered`);
 }

@@ -8,11 +8,11 @@ import type { CompletionRequest, ModelAnswer } from './model.ts';
 import { type OfferedModel, type PluginProviderDeps, PluginProviders } from './plugin-providers.ts';
 import { Spending, type SpendingDeps } from './spending.ts';
 
-/** Questions of one installation that may be under way: each holds a connection and an answer. */
+/** Maximum concurrent calls of one installation: each holds a connection and an answer. */
 export const COMPLETIONS_AT_ONCE = 8;
-/** Models one list names; what a model is asked by is not cut off. */
+/** Maximum number of models in one list. */
 const LISTED_MAX = 1_000;
-/** The protocol's own bound of an id, characters. */
+/** Maximum length of an id in the protocol. Characters. */
 const ID_MAX_CHARS = 200;
 const NONE =
   'no model is configured: set MODELS_FILE to a file of model endpoints (docs/models.md), or install a plugin that provides one';
@@ -22,7 +22,7 @@ export interface LlmDeps extends PluginProviderDeps, SpendingDeps {
 }
 export interface Llm {
   readonly calls: Pick<HostHandlers, 'models.list' | 'llm.complete'>;
-  /** Ends what is under way, with its connections. */
+  /** Ends running calls and closes their connections. */
   close(): Promise<void>;
 }
 type Found =
@@ -34,7 +34,7 @@ type Found =
     }
   | { readonly kind: 'plugin'; readonly id: string; readonly offered: OfferedModel };
 
-/** Makes the calls. Nothing is connected before the first question. */
+/** Creates the handlers. Connects nothing before the first call. */
 export function openLlm(deps: LlmDeps): Llm {
   const configured = deps.models.flatMap((provider) =>
     provider.models.map(
@@ -88,21 +88,21 @@ function describe(found: Found) {
   return { id: found.id, name, ...(contextWindow === undefined ? {} : { contextWindow }) };
 }
 
-/** By its full id, or a configured model by its bare one; the first there is when none is named. */
+/** Finds a model by its full id, or a configured one by its short id. Default: the first model. */
 function choose(known: readonly Found[], wanted: string | undefined): Found {
   const [first] = known;
   if (!first) throw new HostError(NONE);
   if (wanted === undefined) return first;
   const bare = (found: Found) => found.kind === 'configured' && found.model.id === wanted;
   const found = known.find(({ id }) => id === wanted) ?? known.find(bare);
-  if (!found) throw new HostError('there is no model of that id; host.models.list() names those there are');
+  if (!found) throw new HostError('no model has this id; host.models.list() lists the available ones');
   return found;
 }
 
 async function oneOfFew<T>(running: Map<string, number>, installationId: string, work: () => Promise<T>): Promise<T> {
   const before = running.get(installationId) ?? 0;
   if (before >= COMPLETIONS_AT_ONCE)
-    throw new HostError(`more than ${COMPLETIONS_AT_ONCE} questions at once; wait for an answer first`);
+    throw new HostError(`more than ${COMPLETIONS_AT_ONCE} calls at once; wait until one has ended`);
   running.set(installationId, before + 1);
   try {
     return await work();

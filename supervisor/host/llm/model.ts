@@ -1,13 +1,13 @@
-/** What the parts of `host.llm` hand to each other. */
+/** Types shared by the parts of `host.llm`. */
 import type { z } from 'zod';
 import type { completionRequest } from '../../../sdk/contract/payloads.ts';
 
 export type CompletionRequest = z.output<typeof completionRequest>;
 
-/** One whole answer of a model, as it came. */
+/** One complete answer of a model. */
 export interface ModelAnswer {
   readonly text: string;
-  /** Set by plugin providers only; a configured model's is read from its text. */
+  /** Set by plugin providers only; for configured models it is parsed from the text. */
   readonly json?: unknown;
   readonly usage: { readonly inputTokens: number; readonly outputTokens: number };
 }

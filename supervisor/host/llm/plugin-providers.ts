@@ -1,4 +1,4 @@
-/** Models that the account's other plugins offer, and how one is asked. */
+/** Lists and calls the models that the account's other plugins provide. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { surfaces } from '../../../sdk/contract/protocol.ts';
@@ -8,7 +8,7 @@ import { formatFullName } from '../../calls/surface-call.ts';
 import { HostError } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 
-/** A provider may ask models itself, which other plugins may provide: at most so many of them one inside the other. */
+/** Maximum depth of providers that call models of other providers. */
 export const PROVIDERS_DEEP_MAX = 3;
 
 export interface OfferedModel {
@@ -25,14 +25,14 @@ export interface PluginProviderDeps {
 
 export class PluginProviders {
   readonly #deps: PluginProviderDeps;
-  /** How deep the running calls are that were made here. Those of the session API are the first. */
+  /** Depth of the running provider calls. Calls of the session API have depth 0. */
   readonly #depths = new Map<string, number>();
 
   constructor(deps: PluginProviderDeps) {
     this.#deps = deps;
   }
 
-  /** What the account's other installations offer. */
+  /** Lists the models of the account's other installations. */
   async list(asking: InstalledPlugin): Promise<OfferedModel[]> {
     const { plugins } = await this.#deps.otherPlugins.loadPlugins(asking.accountId);
     return plugins
@@ -44,7 +44,7 @@ export class PluginProviders {
       );
   }
 
-  /** Asks one. @throws HostError with nothing of the other plugin's words in it but a veto's reason */
+  /** Calls a model. @throws HostError without the other plugin's text, except the reason of a cancellation */
   async ask(asking: InstalledPlugin, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
     const depth = this.#depthOf(asking) + 1;
     if (depth > PROVIDERS_DEEP_MAX)
@@ -56,7 +56,7 @@ export class PluginProviders {
     const call = { kind: 'providers', name, plugin, session: null, fields, invocationId } as const;
     const result = await this.#deps.otherPlugins.callSurface(call).finally(() => this.#depths.delete(invocationId));
     if (result.kind === 'cancelled') throw new HostError(`${formatFullName(plugin, name)} refused: ${result.reason}`);
-    if (result.kind === 'unavailable') throw new HostError(`${formatFullName(plugin, name)} cannot be asked right now`);
+    if (result.kind === 'unavailable') throw new HostError(`${formatFullName(plugin, name)} is unavailable now`);
     if (result.kind === 'timeout') throw new HostError(`${formatFullName(plugin, name)} took too long`);
     const checked = result.kind === 'answered' ? surfaces.providers.result.safeParse(result.answer) : null;
     if (!checked?.success) throw new HostError(`${formatFullName(plugin, name)} failed; its own log says why`);
@@ -64,8 +64,8 @@ export class PluginProviders {
   }
 
   /**
-   * A child's word for what it is doing would let it deny that it answers for somebody: whatever it asks for while it
-   * runs as a provider counts as asked for that.
+   * Every model call of a child that runs as a provider counts as nested, even if the child claims that it belongs to
+   * another invocation.
    */
   #depthOf({ installationId }: InstalledPlugin): number {
     const running = this.#deps.invocations

@@ -1,9 +1,12 @@
-/** Runs in a thread: a model's answer against a plugin's schema. Both are strangers', so the thread may be ended any time. */
+/**
+ * Runs in a thread: validates a model's answer against a plugin's schema. Both are untrusted, so the thread may be
+ * killed.
+ */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 
 export interface SchemaTask {
   readonly schema: Readonly<Record<string, unknown>>;
-  /** Absent: the schema alone is looked at. */
+  /** Absent: only the schema is checked. */
   readonly answer?: { readonly value: unknown };
 }
 export type SchemaVerdict =
@@ -12,7 +15,7 @@ export type SchemaVerdict =
 
 const WHY_MAX_CHARS = 300;
 
-/** Checks one answer. Without a loader a remote `$ref` is an error. */
+/** Validates one answer. Without a loader, a remote `$ref` is an error. */
 export function checkAnswer({ schema, answer }: SchemaTask): SchemaVerdict {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false, addUsedSchema: false });
   try {

@@ -1,4 +1,4 @@
-/** What installations spend of the operator's models: counted with every answer, and bounded a day where the operator says so. */
+/** Counts the tokens that installations use of the operator's models, and enforces the daily limit. */
 import type { Pool } from 'pg';
 import { addUsage, countTokensToday } from '../../../db/accounts/model-usage.ts';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
@@ -9,7 +9,7 @@ import type { ConfiguredModel, ModelProvider } from './configuration.ts';
 import type { ModelAnswer } from './model.ts';
 
 type Usage = ModelAnswer['usage'];
-/** One question to a configured model. */
+/** One call of a configured model. */
 export interface Charge {
   readonly plugin: InstalledPlugin;
   readonly provider: ModelProvider;
@@ -18,7 +18,7 @@ export interface Charge {
 export interface SpendingDeps {
   readonly pool: Pool;
   readonly metrics: Metrics;
-  /** Of one installation, input and output; 0: no bound. */
+  /** Input and output tokens of one installation; 0: no limit. */
   readonly tokensPerDay: number;
   onError(error: Error): void;
 }
@@ -32,7 +32,11 @@ export class Spending {
     this.#deps = deps;
   }
 
-  /** Answers under way may go beyond the bound: what they cost is known at their end. @throws HostError once it is reached */
+  /**
+   * Running calls may exceed the limit, because their cost is known only at the end.
+   *
+   * @throws HostError when the limit is reached
+   */
   async allow({ installationId }: InstalledPlugin): Promise<void> {
     const { pool, tokensPerDay } = this.#deps;
     if (tokensPerDay === 0) return;
@@ -44,8 +48,8 @@ export class Spending {
   }
 
   /**
-   * Counts a whole answer, before the plugin has it. Where the database is away just then, it goes uncounted: it is paid
-   * for, and a plugin that fails for want of it would ask again.
+   * Counts a complete answer before the plugin gets it. If the database is unavailable, the answer is not counted: it
+   * is paid for, and a plugin that fails would ask again.
    */
   async count(charge: Charge, usage: Usage): Promise<void> {
     const cost = costOf(charge.model, usage);
@@ -56,7 +60,7 @@ export class Spending {
     });
   }
 
-  /** Counts what an answer used that broke off. Nobody waits for it. */
+  /** Counts the usage of an interrupted answer in the background. */
   countBrokenOff(charge: Charge, usage: Usage): void {
     this.#add(charge, { answers: 0, ...usage, cost: costOf(charge.model, usage) }).catch(this.#deps.onError);
   }

@@ -1,6 +1,6 @@
 /**
- * Connections to SSH hosts. Each serves one command at a time and belongs to one installation; after a command that ended
- * well it waits a while for the next one. Everything else closes it.
+ * Connections to SSH hosts. Each runs one command at a time and belongs to one installation. After a successful command
+ * it is kept for the next one for a while; in all other cases it is closed.
  */
 import { createHash } from 'node:crypto';
 import type { Client } from 'ssh2';
@@ -9,18 +9,18 @@ import { HostError } from '../host-call.ts';
 import type { SshTarget } from './hosts.ts';
 
 export interface ConnectionBounds {
-  /** Connections of this server. */
+  /** Maximum connections of this server. */
   readonly total: number;
-  /** Connections of one installation. */
+  /** Maximum connections of one installation. */
   readonly perInstallation: number;
-  /** An unused connection is closed after this time, milliseconds. */
+  /** An unused connection is closed after this time. Milliseconds. */
   readonly idleMs: number;
 }
 export const connectionBounds: ConnectionBounds = { total: 100, perInstallation: 4, idleMs: 30 * SECOND };
 
 const CONNECT_MS = 10 * SECOND;
 const KEEPALIVE_MS = 15 * SECOND;
-/** A connection that has been told to end is gone after this time, milliseconds. */
+/** Time for a connection to close before it is destroyed. Milliseconds. */
 const END_MS = SECOND;
 
 export interface SshConnection {
@@ -46,9 +46,10 @@ export class SshConnections {
   }
 
   /**
-   * A connection for one command.
+   * Returns a connection for one command.
    *
-   * @throws HostError when there are too many, or the host cannot be reached, shows another key or refuses ours
+   * @throws HostError when there are too many, or the host cannot be reached, shows a different key or rejects the
+   *   login
    */
   async take(installationId: string, target: SshTarget, signal: AbortSignal): Promise<SshConnection> {
     for (const held of this.#held) {
@@ -72,7 +73,7 @@ export class SshConnections {
     }
   }
 
-  /** The command ended as it should: the connection waits for the next. */
+  /** Keeps the connection for the next command. */
   giveBack(connection: SshConnection): void {
     const held = connection as Held;
     if (!this.#held.has(held)) return;
@@ -80,7 +81,7 @@ export class SshConnections {
     held.idle.unref();
   }
 
-  /** Closes a connection, by force if the other side does not answer. */
+  /** Closes a connection, by force if the other side does not respond. */
   end(connection: SshConnection): void {
     const { client } = connection;
     this.#forget(connection as Held);
@@ -89,18 +90,18 @@ export class SshConnections {
     client.end();
   }
 
-  /** Something about the installation changed: what waits unused is closed. */
+  /** Closes the unused connections of an installation that was changed. */
   drop(installationId: string): void {
     for (const held of [...this.#held])
       if (held.idle !== null && held.installationId === installationId) this.end(held);
   }
 
-  /** Closes all that waits unused. */
+  /** Closes all unused connections. */
   dropAll(): void {
     for (const held of [...this.#held]) if (held.idle !== null) this.end(held);
   }
 
-  /** Closes everything, at once. */
+  /** Closes all connections at once. */
   close(): void {
     for (const held of [...this.#held]) {
       this.#forget(held);
@@ -113,7 +114,7 @@ export class SshConnections {
     this.#held.delete(held);
   }
 
-  /** Refuses rather than waits: a command that waited for one whose hooks wait for it would never start. */
+  /** Rejects instead of waiting: a command could wait for one whose hooks wait for it. */
   #makeRoom(installationId: string): void {
     const own = [...this.#held].filter((held) => held.installationId === installationId);
     const starting = this.#starting.get(installationId) ?? 0;
@@ -129,7 +130,7 @@ export class SshConnections {
   }
 }
 
-/** Logs in with the configured key, after the host has shown one of the pinned keys. */
+/** Logs in with the configured key after checking the host's pinned key. */
 async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> {
   const { default: ssh2 } = await import('ssh2');
   const client = new ssh2.Client();
@@ -171,7 +172,7 @@ const fingerprintOf = (key: Buffer): string =>
 const otherKey = ({ name }: SshTarget): string =>
   `${name} shows another host key than the pinned one, so nothing was sent; the operator must look at it`;
 
-/** In words of our own: those of the library and the other side may name addresses and keys. */
+/** Fixed texts: those of the library and the other side may contain addresses and keys. */
 function failure({ name }: SshTarget, error: Error & { level?: string }): string {
   if (error.level === 'client-authentication') return `${name} does not accept the configured key`;
   if (error.level === 'client-timeout') return `${name} did not answer in ${CONNECT_MS} ms`;

@@ -1,4 +1,4 @@
-/** The account's SSH hooks around a command of a plugin: the same chains that agents' commands pass through. */
+/** Runs the account's SSH hooks for a plugin's command, the same chains as for agents' commands. */
 import type { HookName } from '../../../sdk/contract/protocol.ts';
 import type { ChainState, Fields } from '../../calls/chain.ts';
 import type { Invocations } from '../../calls/invocations.ts';
@@ -7,7 +7,7 @@ import { HostError, type HostScope } from '../host-call.ts';
 
 export type SshHook = Extract<HookName, `middleware.ssh${string}`>;
 const SSH_HOOK = /^middleware\.ssh/;
-/** SSH commands run by SSH hooks of commands run by SSH hooks …: as many as this, one inside the other. */
+/** Maximum depth of SSH commands that SSH hooks run. */
 export const NESTED_MAX = 3;
 
 export interface GuardDeps {
@@ -17,26 +17,21 @@ export interface GuardDeps {
 
 export class SshGuards {
   readonly #deps: GuardDeps;
-  /** How deep the commands are for whose sake these handlers run. */
+  /** Depth of the command for which each handler runs. */
   readonly #depths = new Map<string, number>();
 
   constructor(deps: GuardDeps) {
     this.#deps = deps;
   }
 
-  /** How deep a command of this caller is: 0 outside SSH hooks. @throws HostError when it is too deep */
+  /** Returns the depth of the caller's next command: 0 outside SSH hooks. @throws HostError when it is too deep */
   depthOf(scope: HostScope): number {
     const depth = this.#isInHook(scope) ? (this.#depths.get(scope.invocationId ?? '') ?? 0) + 1 : 0;
     if (depth <= NESTED_MAX) return depth;
     throw new HostError(`SSH hooks run commands inside each other more than ${NESTED_MAX} deep`);
   }
 
-  /**
-   * Runs one hook.
-   *
-   * @param depth of the command
-   * @throws HostError when a plugin stops the command
-   */
+  /** Runs one hook. @param depth of the command @throws HostError when a plugin stops the command */
   async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<ChainState> {
     const { plugin, session } = scope;
     const state = await this.#deps.otherPlugins.runHook({
@@ -45,7 +40,7 @@ export class SshGuards {
       session,
       context,
       actor: plugin,
-      // A plugin that runs a command to judge a command is not asked about its own: it would ask itself for ever.
+      // Skip the calling plugin: a hook that runs a command would otherwise call itself again and again.
       excludedInstallationId: this.#isInHook(scope) ? plugin.installationId : undefined,
       trigger: this.#triggerOf(scope),
       onLink: (invocationId) => {

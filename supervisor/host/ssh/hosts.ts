@@ -1,4 +1,4 @@
-/** The SSH hosts of this server: a file the operator writes, read once at start-up. */
+/** Reads the SSH hosts from the operator's file at start-up. */
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Pool } from 'pg';
@@ -20,12 +20,12 @@ const hostsFile = z
       address: z.string().min(1).max(255),
       port: z.number().int().min(1).max(65_535).default(SSH_PORT),
       user: z.string().min(1).max(255),
-      /** Path of the private key, from the file's own folder. */
+      /** Path of the private key, relative to the folder of the file. */
       privateKeyFile: z.string().min(1),
       passphrase: z.string().optional(),
-      /** Of the keys the host may show; any other ends the connection before anything is said. */
+      /** Accepted host keys; any other key ends the connection before the login. */
       hostKeys: z.array(fingerprint).min(1),
-      /** User names whose plugins may use it; `*` is everybody. */
+      /** User names whose plugins may use the host; `*`: everyone. */
       accounts: z.array(z.string().min(1)).min(1),
     }),
   )
@@ -35,18 +35,18 @@ export interface SshTarget extends Omit<z.output<typeof hostsFile>[number], 'pri
   readonly privateKey: string;
 }
 
-/** The configured hosts, as an account may use them. */
+/** The configured hosts with their access rules. */
 export interface SshHosts {
   readonly configured: boolean;
-  /** Those that the account may use, in the file's order. */
+  /** Lists the hosts that an account may use, in the order of the file. */
   of(accountId: string): Promise<readonly SshTarget[]>;
 }
 
 /**
  * Reads the file of `SSH_HOSTS_FILE` and every key it names.
  *
- * @param path undefined: there are no hosts
- * @throws SettingsError that names the setting and what is wrong, never a key
+ * @param path undefined: no hosts
+ * @throws SettingsError that names the setting and the fault, never a key
  */
 export async function readSshTargets(path: string | undefined): Promise<readonly SshTarget[]> {
   if (path === undefined) return [];
@@ -80,7 +80,7 @@ async function readKey(host: { id: string; passphrase?: string | undefined }, pa
   const key = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} cannot be read (${error.code}).`);
   });
-  // Loaded only where there are hosts: it is large.
+  // Loaded only if there are hosts, because it is large.
   const { default: ssh2 } = await import('ssh2');
   const parsed = ssh2.utils.parseKey(key, host.passphrase);
   if (parsed instanceof Error)
@@ -88,7 +88,7 @@ async function readKey(host: { id: string; passphrase?: string | undefined }, pa
   return key;
 }
 
-/** Looks the account's name up each time: a name never changes, and a command over the network costs far more. */
+/** Looks up the account's name each time: it never changes, and the command costs far more. */
 export function openSshHosts(pool: Pool, targets: readonly SshTarget[]): SshHosts {
   return {
     configured: targets.length > 0,

@@ -1,19 +1,19 @@
-/** One command on one connection: its input, its bounded output, its end. */
+/** Runs one command on a connection, with its input, limited output and exit. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientChannel } from 'ssh2';
 import { KIB, SECOND } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 import type { SshConnection } from './connections.ts';
 
-/** Bytes kept of each of the two outputs. What comes after is read and dropped, so that the command can end. */
+/** Maximum bytes of each output. Further bytes are read and dropped, so that the command can end. */
 export const OUTPUT_MAX_BYTES = 256 * KIB;
-/** The same as JSON, where an odd byte takes six characters: both outputs must fit into one answer. */
+/** Maximum size of both outputs as JSON, where one byte may take six characters: both must fit into one response. */
 const OUTPUT_MAX_JSON = 448 * KIB;
-/** Between a polite signal and one that cannot be ignored, milliseconds. */
+/** Time between the first signal and SIGKILL. Milliseconds. */
 const KILL_AFTER_MS = SECOND;
 
 export interface RemoteEnd {
-  /** Null: a signal ended it. */
+  /** Null: ended by a signal. */
   readonly exitCode: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -22,14 +22,14 @@ export interface RemoteRun {
   readonly line: string;
   readonly input: string;
   readonly timeoutMs: number;
-  /** The call is over: the command is killed. */
+  /** Kills the command when aborted. */
   readonly signal: AbortSignal;
 }
 
 /**
  * Runs the line and waits for its end.
  *
- * @throws HostError when it was killed or the connection broke; the connection is not to be used again then
+ * @throws HostError when it was killed or the connection broke; then the connection must not be reused
  */
 export async function runRemote({ client }: SshConnection, run: RemoteRun): Promise<RemoteEnd> {
   const late = AbortSignal.timeout(run.timeoutMs);
@@ -76,18 +76,18 @@ async function follow(channel: ClientChannel, input: string): Promise<RemoteEnd>
   channel.stderr.on('data', (part: Buffer) => stderr.add(part));
   // The command may end without reading its input.
   channel.on('error', () => undefined);
-  // Not `exit`: of a command that ends at once it comes in the packet that opens the channel, before anybody listens.
+  // Not `exit`: for a short command it arrives in the packet that opens the channel, before a listener can exist.
   channel.once('close', (code: number | null | undefined) => {
     exitCode = code ?? null;
     resolve();
   });
-  // Never ended: the line takes as many bytes as there are, and signals are possible only while it is open.
+  // Do not end the channel's input: the line reads a fixed number of bytes, and signals need an open input.
   if (input !== '') channel.write(input);
   await closed;
   return { exitCode, stdout: stdout.text(), stderr: stderr.text() };
 }
 
-/** Asks, then insists, then shuts the channel; whoever called closes the connection. */
+/** Sends a signal, then SIGKILL, then closes the channel; the caller closes the connection. */
 async function kill(channel: ClientChannel): Promise<void> {
   if (channel.closed) return;
   const gone = new AbortController();
@@ -101,11 +101,11 @@ async function kill(channel: ClientChannel): Promise<void> {
     channel.signal('KILL');
     channel.close();
   } catch {
-    // It is closed already.
+    // The channel is closed already.
   }
 }
 
-/** The beginning of an output, as text. */
+/** Returns the beginning of an output as text. */
 class Output {
   readonly #parts: Buffer[] = [];
   #bytes = 0;
@@ -113,7 +113,7 @@ class Output {
 
   add(part: Buffer): void {
     const kept = part.subarray(0, OUTPUT_MAX_BYTES - this.#bytes);
-    // A copy: a slice would keep the whole packet.
+    // Copy the bytes: a slice would keep the whole packet in memory.
     if (kept.length > 0) this.#parts.push(Buffer.from(kept));
     this.#bytes += kept.length;
     if (kept.length < part.length) this.#isCut = true;

@@ -1,4 +1,4 @@
-/** `host.ssh`: commands on hosts the operator configured, checked by the account's SSH hooks on both ways. */
+/** `host.ssh`: runs commands on the operator's hosts. The account's SSH hooks check command and result. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
 import { SECOND } from '../../../sdk/contract/limits.ts';
@@ -12,7 +12,7 @@ import type { SshGuards } from './guards.ts';
 import type { SshHosts, SshTarget } from './hosts.ts';
 import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 
-/** What a command may take when its caller does not say, milliseconds. */
+/** Default time limit of a command. Milliseconds. */
 const DEFAULT_TIMEOUT_MS = 60 * SECOND;
 
 export interface SshDeps {
@@ -23,7 +23,7 @@ export interface SshDeps {
 }
 export type SshCalls = Pick<HostHandlers, 'ssh.hosts' | 'ssh.run'>;
 
-/** The handlers of the two rows. */
+/** Creates the handlers of the two rows. */
 export function sshCalls(deps: SshDeps): SshCalls {
   return {
     'ssh.hosts': async ({ plugin }) => (await deps.hosts.of(plugin.accountId)).map(({ id, name }) => ({ id, name })),
@@ -67,15 +67,15 @@ async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): 
   return { exitCode: end.exitCode, ...read(outputContext, shown.context) };
 }
 
-/** One sentence for hosts that are not there and for those of others. */
+/** The same error for unknown hosts and for those of others. */
 async function targetOf(hosts: SshHosts, { plugin }: HostScope, hostId: string): Promise<SshTarget> {
   if (!hosts.configured) throw new HostError('no SSH host is configured: the operator names them with SSH_HOSTS_FILE');
   const target = (await hosts.of(plugin.accountId)).find(({ id }) => id === hostId);
-  if (!target) throw new HostError('there is no such SSH host for this account; host.ssh.hosts() lists them');
+  if (!target) throw new HostError('no SSH host of this account has this id; host.ssh.hosts() lists them');
   return target;
 }
 
-/** Only a connection whose command ended by itself is used again. */
+/** Only a connection whose command exited normally is used again. */
 async function runOn(deps: SshDeps, scope: HostScope, target: SshTarget, run: RemoteRun): Promise<RemoteEnd> {
   const { connections } = deps;
   const connection = await connections.take(scope.plugin.installationId, target, scope.signal);
@@ -91,7 +91,7 @@ async function runOn(deps: SshDeps, scope: HostScope, target: SshTarget, run: Re
 
 type Traces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', ChainState['trace']>>;
 
-/** The command itself stays out: what a guard took from it or its output must not come back in a log. */
+/** Logs the exit without the command and its output, from which a hook may have removed secrets. */
 function tell(
   logs: LogSink,
   { plugin, session, invocationId }: HostScope,
@@ -102,7 +102,7 @@ function tell(
   logs.system(plugin, 'info', message, { sessionId: session?.id ?? null, invocationId, data });
 }
 
-/** A chain's fields, as its row types them: every patch was checked against that. */
+/** Returns the chain's fields with their types; every patch was validated against the row. */
 function read<Schema extends z.ZodType>(schema: Schema, fields: unknown): z.output<Schema> {
   const checked = schema.safeParse(fields);
   if (checked.success) return checked.data;

@@ -1,59 +1,60 @@
 /**
- * Paths below a directory that is held open, walked one name at a time. Each step opens the next directory by its name in
- * the open one before (`/proc/self/fd/<n>/<name>`, as openat would) and follows no link, so a link that is put in the way
- * between a look and an open leads nowhere: there is no look.
+ * Opens paths below an open directory one name at a time, as openat would: each step opens `/proc/self/fd/<n>/<name>`
+ * and follows no link. So a link that appears between a check and an open cannot lead outside.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rmdir } from 'node:fs/promises';
 import { HostError } from '../host-call.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
-/** Directories inside each other at most: also how many a walk holds open. */
+/** Maximum depth of directories, and of those that a walk holds open. */
 export const DEPTH_MAX = 32;
-/** What file systems take, bytes. */
+/** Maximum length of a name on common file systems. Bytes. */
 const NAME_MAX_BYTES = 255;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: names with control characters are what is refused
 const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
 
 /**
- * The names of a path.
+ * Splits a path into names.
  *
- * @throws HostError for a path that is absolute, goes up, is too deep, or has a name that no file should have
+ * @throws HostError for a path that is absolute, goes up, is too deep, or has an invalid name
  */
 export function namesOf(path: string): string[] {
   const names = path.normalize('NFC').split('/');
   if (path.startsWith('/')) throw new HostError('a path is relative to the workspace: leave out the first slash');
   if (names.length > DEPTH_MAX) throw new HostError(`a path has ${DEPTH_MAX} names at most`);
   for (const name of names) {
-    if (name === '' || name === '.' || name === '..') throw new HostError('a path holds no empty name, no . and no ..');
+    if (name === '' || name === '.' || name === '..')
+      throw new HostError('a path must not contain an empty name, . or ..');
     if (FORBIDDEN.test(name) || !name.isWellFormed())
-      throw new HostError('a name holds no backslash, no control character and no half surrogate pair');
+      throw new HostError('a name must not contain a backslash, a control character or a lone surrogate');
     if (Buffer.byteLength(name) > NAME_MAX_BYTES) throw new HostError(`a name has ${NAME_MAX_BYTES} bytes at most`);
   }
   return names;
 }
 
-/** A name in an open directory, as a path for one system call. The last name of it must be opened with `O_NOFOLLOW`. */
+/** The path of a name in an open directory, for one system call. Open it with `O_NOFOLLOW`. */
 export const within = (directory: FileHandle, name: string): string => `/proc/self/fd/${directory.fd}/${name}`;
 
 /** The path of an open directory, for reading its names. */
 export const listable = (directory: FileHandle): string => `/proc/self/fd/${directory.fd}`;
 
-/** Opens a directory that exists, by a path nobody else can change. */
+/** Opens an existing directory by a path that no plugin or agent can change. */
 export const openRoot = (path: string): Promise<FileHandle> => open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 
 /** Opens a directory in an open one. @throws ENOENT, ENOTDIR (a file, or a link) */
 export const openDirectory = (directory: FileHandle, name: string): Promise<FileHandle> =>
   open(within(directory, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 
-/** Opens whatever has this name, waiting for nobody, so that its kind can be asked. @throws ENOENT, ELOOP (a link) */
+/** Opens a file of any kind without blocking, so that its kind can be checked. @throws ENOENT, ELOOP (a link) */
 export const openEntry = (directory: FileHandle, name: string): Promise<FileHandle> =>
   open(within(directory, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 
 /**
- * Walks from a root to the directory of these names and works there. Every directory on the way stays open while it does.
+ * Walks from a root along the names and runs work in the last directory. All directories on the way stay open
+ * meanwhile.
  *
- * @param make directories that are missing, each made durable
+ * @param make creates missing directories durably
  */
 export async function inDirectory<T>(
   root: FileHandle,
@@ -87,7 +88,7 @@ async function makeDirectory(above: FileHandle, name: string): Promise<void> {
   await above.sync();
 }
 
-/** Removes the directories of a trail that are empty, from its end. `names`: what the trail walked along. */
+/** Removes the empty directories at the end of a trail. `names`: those of the trail. */
 export async function prune(trail: readonly FileHandle[], names: readonly string[]): Promise<void> {
   for (let depth = trail.length - 1; depth > 0; depth -= 1) {
     const [above, name] = [trail[depth - 1], names[depth - 1]];
@@ -100,5 +101,5 @@ export async function prune(trail: readonly FileHandle[], names: readonly string
   }
 }
 
-/** The name of a system error. */
+/** The code of a system error. */
 export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;

@@ -1,4 +1,4 @@
-/** What lies in a workspace: listed and measured, regular files only, through directories that are held open. */
+/** Lists and measures the regular files of a workspace through open directories. */
 import { type FileHandle, lstat, opendir } from 'node:fs/promises';
 import { codeOf, DEPTH_MAX, listable, openDirectory, within } from './anchored-paths.ts';
 
@@ -9,17 +9,17 @@ export interface TreeFile {
 }
 export interface Usage {
   readonly bytes: number;
-  /** Files and directories, and whatever else somebody put there. */
+  /** Files, directories and everything else with a name. */
   readonly entries: number;
 }
 interface Visitor {
-  /** False ends the walk. */
+  /** Return false to stop. */
   file(path: string, found: { readonly size: number; readonly mtime: Date }): boolean;
-  /** Anything with a name. False ends the walk. */
+  /** Called for every name. Return false to stop. */
   entry(): boolean;
 }
 
-/** The files below a directory, sorted by path; null: there are more than `max`, or more than as many names by far. */
+/** Lists the files below a directory, sorted by path; null: more than `max` files, or far too many names. */
 export async function listTree(directory: FileHandle, prefix: string, max: number): Promise<TreeFile[] | null> {
   const files: TreeFile[] = [];
   let names = 0;
@@ -30,7 +30,7 @@ export async function listTree(directory: FileHandle, prefix: string, max: numbe
   return complete ? files.sort((a, b) => (a.path < b.path ? -1 : 1)) : null;
 }
 
-/** What a workspace holds. It stops counting beyond `maxEntries`. */
+/** Measures a workspace. Stops at `maxEntries`. */
 export async function measureTree(root: FileHandle, maxEntries: number): Promise<Usage> {
   let [bytes, entries] = [0, 0];
   await walk(root, '', 0, {
@@ -44,7 +44,7 @@ export async function measureTree(root: FileHandle, maxEntries: number): Promise
 }
 
 async function walk(directory: FileHandle, prefix: string, depth: number, visitor: Visitor): Promise<boolean> {
-  // opendir closes by itself when the loop ends, however it ends.
+  // opendir closes the directory when the loop ends for any reason.
   for await (const found of await opendir(listable(directory))) {
     if (!visitor.entry()) return false;
     const path = `${prefix}${found.name}`;
@@ -65,7 +65,7 @@ async function walk(directory: FileHandle, prefix: string, depth: number, visito
   return true;
 }
 
-/** Between its name being read and its being opened it may have gone, or become something else. */
+/** The file may be removed or replaced between reading its name and opening it. */
 async function unlessGone<T>(work: () => Promise<T>): Promise<T | null> {
   try {
     return await work();

@@ -1,11 +1,11 @@
-/** `host.workspace`: the files of the account, never anything outside. */
+/** `host.workspace`: the files of the account's workspace. */
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostError, type HostHandlers } from '../host-call.ts';
 import type { Workspaces } from './workspaces.ts';
 
 type Calls = 'workspace.list' | 'workspace.read' | 'workspace.readText' | 'workspace.write' | 'workspace.remove';
 
-/** What is written can be read: one bound for both. */
+/** The same limit for reading and writing. */
 const FILE_BYTES = hostCalls['workspace.read'].maxBytes;
 
 export const workspaceCalls = (workspaces: Workspaces): Pick<HostHandlers, Calls> => ({
@@ -16,12 +16,12 @@ export const workspaceCalls = (workspaces: Workspaces): Pick<HostHandlers, Calls
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     } catch {
-      throw new HostError('the file is no UTF-8 text: use read');
+      throw new HostError('the file is not UTF-8 text; use read');
     }
   },
   'workspace.write': async ({ plugin, signal }, { path, content }) => {
     if (typeof content === 'string' && !content.isWellFormed())
-      throw new HostError('the text holds half a surrogate pair');
+      throw new HostError('the text contains a lone surrogate');
     const bytes = typeof content === 'string' ? Buffer.from(content) : content;
     if (bytes.byteLength > FILE_BYTES) throw new HostError(`a file has ${FILE_BYTES} bytes at most`);
     await workspaces.write(plugin.accountId, path, bytes, signal);

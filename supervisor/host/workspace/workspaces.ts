@@ -1,4 +1,7 @@
-/** One directory for each account, below `DATA_DIR/workspaces`. Agents and operators may write there too: nothing in it is trusted. */
+/**
+ * One workspace directory per account, below `DATA_DIR/workspaces`. Agents and operators may write there too, so
+ * nothing in it is trusted.
+ */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
@@ -8,18 +11,20 @@ import { HostError } from '../host-call.ts';
 import { codeOf, inDirectory, namesOf, openEntry, openRoot, prune, within } from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
-/** Files one `list` answers at most. */
+/** Maximum number of files in one list. */
 const LIST_FILES = 5_000;
-/** How long a count of what a workspace holds is believed, with our own writes added to it. Milliseconds. */
+/** Time for which a measured size is reused, with Bulkhead's own writes added. Milliseconds. */
 const USAGE_BELIEVED_MS = 10_000;
-/** A temporary file older than this was left by a process that was killed: a write ends within its row's time. Milliseconds. */
+/**
+ * Older temporary files were left by a killed process, because a write ends within its row's time limit. Milliseconds.
+ */
 const LEFT_OVER_MS = 60_000;
 const SWEEP_EVERY_MS = 5 * 60_000;
 const ACCOUNT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 
 export interface WorkspaceQuota {
   readonly bytes: number;
-  /** Files and directories. */
+  /** Number of files and directories. */
   readonly files: number;
 }
 export const defaultQuota: WorkspaceQuota = { bytes: limits.workspaceBytes, files: limits.workspaceFiles };
@@ -32,18 +37,21 @@ export class Workspaces {
   readonly #staging: string;
   readonly #quota: WorkspaceQuota;
   readonly #usage = new Map<string, Known>();
-  /** The end of each account's last change: one after the other, so that two never see room for one. */
+  /**
+   * The last queued change of each account. Changes run one after the other, so that two cannot use the same free
+   * space.
+   */
   readonly #changes = new Map<string, Promise<unknown>>();
   #sweptAt = 0;
 
-  /** @param dataDir `DATA_DIR`: temporary files wait on the same file system, where no plugin sees them */
+  /** @param dataDir `DATA_DIR`: temporary files are on the same file system, where plugins cannot see them */
   constructor(dataDir: string, quota: WorkspaceQuota) {
     this.#root = join(dataDir, 'workspaces');
     this.#staging = join(dataDir, 'workspace-staging');
     this.#quota = quota;
   }
 
-  /** The files below a directory, or of the whole workspace. @throws HostError */
+  /** Lists the files below a directory or of the whole workspace. @throws HostError */
   async list(accountId: string, path: string | undefined): Promise<TreeFile[]> {
     const names = path === undefined || path === '.' ? [] : namesOf(path);
     return this.#at(accountId, names, false, async (trail) => {
@@ -54,15 +62,15 @@ export class Workspaces {
     });
   }
 
-  /** The bytes of a regular file. @throws HostError */
+  /** Reads a regular file. @throws HostError */
   async read(accountId: string, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const { directories, name } = split(path);
     return this.#at(accountId, directories, false, async (trail) => {
       const file = await openEntry(trail.at(-1) as FileHandle, name);
       try {
         const found = await file.stat();
-        if (!found.isFile()) throw new HostError('it is no regular file');
-        // A second name may lie outside the workspace.
+        if (!found.isFile()) throw new HostError('it is not a regular file');
+        // A hard link may lead to a file outside the workspace.
         if (found.nlink > 1) throw new HostError('the file has several names (hard links); copy it to read it');
         if (found.size > maxBytes) throw new HostError(`the file is larger than ${maxBytes} bytes`);
         signal.throwIfAborted();
@@ -73,7 +81,7 @@ export class Workspaces {
     });
   }
 
-  /** Writes a file at once: whoever reads it sees the old or the new bytes. Survives a power cut. @throws HostError */
+  /** Writes a file atomically and durably. @throws HostError */
   async write(accountId: string, path: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const { directories, name } = split(path);
     return this.#alone(accountId, async () => {
@@ -86,7 +94,7 @@ export class Workspaces {
     });
   }
 
-  /** Removes a file, and directories that it leaves empty. @throws HostError */
+  /** Removes a file and the directories it leaves empty. @throws HostError */
   async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
     const { directories, name } = split(path);
     return this.#alone(accountId, () =>
@@ -129,7 +137,7 @@ export class Workspaces {
     signal: AbortSignal,
   ): Promise<void> {
     const before = await lstat(within(directory, name)).catch(() => null);
-    if (before && !before.isFile()) throw new HostError('there is something at this path that is no regular file');
+    if (before && !before.isFile()) throw new HostError('the path exists and is not a regular file');
     await mkdir(this.#staging, { recursive: true, mode: 0o700 });
     const waiting = join(this.#staging, randomUUID());
     try {
@@ -141,13 +149,13 @@ export class Workspaces {
         await file.close();
       }
       signal.throwIfAborted();
-      // Replaces the name itself, whatever it is by now: what a link points to stays as it is.
+      // Replaces the name itself; the target of a link stays unchanged.
       await rename(waiting, within(directory, name));
     } finally {
       await rm(waiting, { force: true });
     }
     await directory.sync();
-    // Too many where directories were there before: a count that seems not to fit is taken again.
+    // Counts too much if some directories existed; if it then seems full, the workspace is measured again.
     this.#add(accountId, bytes.byteLength - (before?.size ?? 0), before ? 0 : entries);
   }
 
@@ -156,7 +164,7 @@ export class Workspaces {
     if (known) this.#usage.set(accountId, { ...known, bytes: known.bytes + bytes, entries: known.entries + entries });
   }
 
-  /** @throws HostError when the workspace would hold more than its quota. What a file replaces does not make room for it. */
+  /** @throws HostError when the workspace would exceed its quota. The replaced file's size is not subtracted. */
   async #room(accountId: string, bytes: number, entries: number): Promise<void> {
     const quota = this.#quota;
     let used = this.#usage.get(accountId);
@@ -172,14 +180,14 @@ export class Workspaces {
       );
   }
 
-  /** Works in a directory of the account; what the file system refuses is said in the plugin's terms. */
+  /** Runs work in a directory of the account and translates file system errors. */
   async #at<T>(
     accountId: string,
     names: readonly string[],
     make: boolean,
     work: (trail: readonly FileHandle[]) => Promise<T>,
   ): Promise<T> {
-    if (!ACCOUNT_ID.test(accountId)) throw new Error('this account id is no name of a directory');
+    if (!ACCOUNT_ID.test(accountId)) throw new Error('The account id is not a valid directory name.');
     const place = join(this.#root, accountId);
     await mkdir(place, { recursive: true, mode: 0o700 });
     const root = await openRoot(place);
@@ -192,7 +200,7 @@ export class Workspaces {
     }
   }
 
-  /** One change of an account's workspace after the other. */
+  /** Runs the changes of an account's workspace one after the other. */
   #alone<T>(accountId: string, work: () => Promise<T>): Promise<T> {
     const turn = (this.#changes.get(accountId) ?? Promise.resolve()).then(work, work);
     const end = turn.then(
@@ -225,11 +233,11 @@ async function readAtMost(file: FileHandle, maxBytes: number): Promise<Uint8Arra
 }
 
 const WORDS: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file or directory',
-  ENOTDIR: 'the path goes through something that is no directory',
-  ELOOP: 'the path goes through a link, which nobody follows here',
+  ENOENT: 'no such file or directory',
+  ENOTDIR: 'a part of the path is not a directory',
+  ELOOP: 'the path goes through a link, and links are not followed',
   EISDIR: 'it is a directory',
-  ENXIO: 'it is no regular file',
+  ENXIO: 'it is not a regular file',
   ENAMETOOLONG: 'the name is too long',
   EACCES: 'the server may not touch it',
   ENOSPC: 'the disk is full',

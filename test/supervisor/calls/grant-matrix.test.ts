@@ -57,7 +57,7 @@ async function declaredCells(t: Test, matrix: MatrixFixture, isForged: boolean):
     const [toTheirs, toNone] = [await ask('all', theirs), await ask('all', none)];
     t.equal(shape(toTheirs, bob), shape(toNone, nobody), `${member}: another account’s is as if there were none`);
     t.ok(holdsNothingOf(bob, toTheirs, about(bob)), `${member}: the answer holds nothing of another account`);
-    if (invocations) t.match(toTheirs, { ok: false, message: /only while a handler/ }, `${member}: no session`);
+    if (invocations) t.match(toTheirs, { ok: false, message: /only in a handler/ }, `${member}: no session`);
   }
 }
 

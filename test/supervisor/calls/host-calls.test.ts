@@ -92,7 +92,7 @@ t.test('the session is the handler’s own, and ends with it', async (t) => {
   });
   const [mine, other] = [await fixture.session(), await fixture.session()];
   t.same(await run(fixture, 'talker', {}, mine), { id: mine, texts: ['assistant:hello', 'notice:psst'] });
-  t.match(await run(fixture, 'talker', { late: true }, other), /only while a handler|is over/);
+  t.match(await run(fixture, 'talker', { late: true }, other), /only in a handler|is over/);
   const rows = await audit(fixture, made.installationId);
   t.match(
     rows.map((row) => [row.member, row.outcome, row.session_id]),

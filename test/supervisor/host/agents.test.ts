@@ -36,10 +36,10 @@ t.test('agents are the account’s; only their maker changes them', async (t) =>
   t.same(await two('list'), [made]);
   t.same(await bobs('list'), []);
   for (const other of [two, bobs]) {
-    t.match(await other('update', made.id, { name: 'Mine' }), /made no such agent/);
-    t.match(await other('remove', made.id), /made no such agent/);
+    t.match(await other('update', made.id, { name: 'Mine' }), /created no agent with this id/);
+    t.match(await other('remove', made.id), /created no agent with this id/);
   }
-  t.match(await bobs('send', made.id, 'hi'), /no such agent/);
+  t.match(await bobs('send', made.id, 'hi'), /no agent with this id/);
   t.same(await one('update', made.id, { model: 'm' }), { ...made, model: 'm' });
   t.match(await one('update', made.id, { name: 'a\0' }), /U\+0000/);
   t.match(await one('create', { name: '' }), /agent\.name/);
@@ -78,7 +78,7 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
     ['user', 'notice', 'user'],
   );
   t.equal(new Set(all.map(({ session_id }) => session_id)).size, 1, 'one session');
-  t.match(await one('send', 'nobody', 'hi'), /no such agent/);
+  t.match(await one('send', 'nobody', 'hi'), /no agent with this id/);
 });
 
 t.test('a hook that answers messages with messages comes to an end', async (t) => {
@@ -96,7 +96,7 @@ t.test('a hook that answers messages with messages comes to an end', async (t) =
   t.same((await messages(fixture)).map(({ text }) => text).sort(), ['x', 'x+', 'x++'].slice(0, AGENT_MESSAGE_DEPTH));
   await fixture.supervisor.logs.flush();
   const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'ended'`);
-  t.match(rows, [{ data: { why: /set off messages 3 times already/ } }]);
+  t.match(rows, [{ data: { why: /triggered further messages 3 times/ } }]);
 });
 
 /** An installation with an agent that has a chat, and another's and the account's own beside it. */

@@ -77,9 +77,9 @@ t.test('a redirect is judged like a first address', async (t) => {
   plugin.dns.set('inner.test', ['127.0.0.1']);
   const refused = {
     [`http://inner.test:${inside.port}/`]: /inner.test has an address that is not public/,
-    [`http://127.0.0.1:${inside.port}/`]: /no host but an IP address/,
-    [`http://2130706433:${inside.port}/`]: /no host but an IP address/,
-    [`http://[::ffff:7f00:1]:${inside.port}/`]: /no host but an IP address/,
+    [`http://127.0.0.1:${inside.port}/`]: /contains an IP address/,
+    [`http://2130706433:${inside.port}/`]: /contains an IP address/,
+    [`http://[::ffff:7f00:1]:${inside.port}/`]: /contains an IP address/,
     [`http://localhost:${inside.port}/`]: /localhost is not a granted host/,
     '//ungranted.test/': /ungranted.test is not a granted host/,
     'file:///etc/passwd': /only http: and https:/,
@@ -117,7 +117,7 @@ for (const [name, listener] of Object.entries(slow))
     const server = await serve(t, listener);
     const plugin = await reaching(t, server);
     const answer = plugin.fetch(`http://api.test:${server.port}/`, { timeoutMs: 300 });
-    await t.rejects(answer, { name: 'HostError', message: 'there was no whole answer within 300 ms' });
+    await t.rejects(answer, { name: 'HostError', message: 'no complete answer within 300 ms' });
     await isIdle(server);
   });
 
@@ -177,7 +177,7 @@ t.test('what speaks no HTTP, or hides names in it', async (t) => {
   const fetch = () => plugin.fetch(`http://api.test:${server.port}/`);
   answers.push('SSH-2.0-OpenSSH_9.9\r\n', '', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf');
   for (let left = answers.length; left > 0; left--)
-    await t.rejects(fetch(), { name: 'HostError', message: /^api\.test gave no answer that can be read/ });
+    await t.rejects(fetch(), { name: 'HostError', message: /^api\.test sent an invalid answer/ });
   answers.push('HTTP/1.1 200 OK\r\n__proto__: x\r\nconstructor: y\r\ncontent-length: 2\r\n\r\nok');
   const { headers, bodyText } = await fetch();
   t.equal(bodyText, 'ok');
@@ -214,7 +214,7 @@ t.test('an installation has so many requests under way, and no more', async (t) 
   const fetch = () => plugin.fetch(`http://api.test:${server.port}/`);
   const waiting = Array.from({ length: 16 }, fetch);
   const ended = Promise.allSettled(waiting);
-  await t.rejects(fetch(), { message: '16 requests are under way, wait for some' });
+  await t.rejects(fetch(), { message: '16 requests are running; wait until one has ended' });
   await eventually(async () => (await server.open()) === 16);
   plugin.child.abort();
   t.ok((await ended).every(({ status }) => status === 'rejected'));

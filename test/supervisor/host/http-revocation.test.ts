@@ -43,7 +43,7 @@ t.test('a plugin gets an answer with text and bytes, and a sentence for what it 
   const { ask, server, fixture, installationId } = await asking(t);
   t.equal(await ask('/now'), '200 here Uint8Array4');
   t.match(await ask('http://other.test/'), /^failed: host\.http\.fetch: other\.test is not a granted host/);
-  t.match(await ask('http://169.254.169.254/'), /^failed: host\.http\.fetch: the address names no host/);
+  t.match(await ask('http://169.254.169.254/'), /^failed: host\.http\.fetch: the address contains an IP/);
   await eventually(async () => (await server.open()) === 0);
   await fixture.supervisor.audit.flush();
   const { rows } = await fixture.pool.query('SELECT DISTINCT member, outcome FROM audit WHERE installation_id = $1', [

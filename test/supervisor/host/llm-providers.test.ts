@@ -33,7 +33,7 @@ async function run(slug: string, args: unknown = {}, account = 'ann') {
   // A first start may be late on a busy machine; the answer says so and asks to come again.
   const said = await eventually(async () => {
     const { body } = await fixture.call('POST', path, { arguments: args }, account);
-    return /cannot be asked right now/.test(body.content?.[0]?.json?.refused) || body.status === 503 ? null : body;
+    return /is unavailable now/.test(body.content?.[0]?.json?.refused) || body.status === 503 ? null : body;
   });
   return said.content?.[0]?.json ?? said;
 }
@@ -59,7 +59,7 @@ t.test(
     await fixture.install({ slug: 'far-asker', account: 'eve', capabilities: ['host.llm'], code: ASK });
     t.same(ids(await run('far', {}, 'eve')), ['main/big']);
     const stolen = await run('far-asker', { ...hello, model: 'maker__acme/m2' }, 'eve');
-    t.match(stolen.refused, /there is no model of that id/);
+    t.match(stolen.refused, /no model has this id/);
   },
 );
 

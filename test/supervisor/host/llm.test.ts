@@ -105,7 +105,7 @@ t.test('a busy model is asked again when it says so; a refused key is not tried 
   server.asked.length = 0;
   server.answers = [refuse(401, `Incorrect API key provided: ${KEY}`)];
   const refused = await run(fixture, 'asker', hello);
-  t.match(refused.refused, /main refuses the operator’s key \(401\)/);
+  t.match(refused.refused, /main rejected the operator’s key \(401\)/);
   t.notMatch(JSON.stringify(refused), KEY);
   t.equal(server.asked.length, 1);
   server.answers = [(response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()];
@@ -230,7 +230,7 @@ t.test('one installation asks for eight answers at once, no more', async (t) => 
   const outcomes: string[] = await run(fixture, 'crowd', hello);
   clearTimeout(release);
   t.equal(outcomes.filter((outcome) => outcome === 'ok').length, 8, outcomes.join('; '));
-  t.equal(outcomes.filter((outcome) => /more than 8 questions at once/.test(outcome)).length, 2);
+  t.equal(outcomes.filter((outcome) => /more than 8 calls at once/.test(outcome)).length, 2);
 });
 
 t.test('waiting for a model does not use up a hook’s time', async (t) => {

@@ -34,14 +34,14 @@ t.test('the same bytes have one id in an account, which is nobody else’s', asy
   t.same(await two({ get: first.id }), { text: 'hello', mediaType: 'text/plain' });
   const theirs = await bobs({ put: 'hello' });
   t.not(theirs.id, first.id);
-  for (const get of [first.id, 'x', 'a\0b']) t.match(await bobs({ get }), /no such media file/);
-  t.match(await bobs({ remove: first.id }), /no such media file/);
+  for (const get of [first.id, 'x', 'a\0b']) t.match(await bobs({ get }), /no media file has this id/);
+  t.match(await bobs({ remove: first.id }), /no media file has this id/);
 
   t.equal(await one({ remove: first.id }), 'removed');
   t.match(await one({ remove: first.id }), /of this installation/, 'what another holds is not removed');
   t.same(await one({ get: first.id }), { text: 'hello', mediaType: 'text/plain' });
   t.equal(await two({ remove: first.id }), 'removed');
-  t.match(await two({ get: first.id }), /no such media file/);
+  t.match(await two({ get: first.id }), /no media file has this id/);
 });
 
 t.test('runtimes get the bytes, and browsers only save them', async (t) => {
@@ -94,7 +94,7 @@ t.test('it goes with its installation, and its bytes with the next sweep', async
   await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
   await fixture.supervisor.fleet.retire(leaving.installationId);
   await removeInstallation(fixture.pool, fixture.supervisor.queues, leaving.installationId);
-  t.match(await as(fixture, 'two')({ get: alone.id }), /no such media file/);
+  t.match(await as(fixture, 'two')({ get: alone.id }), /no media file has this id/);
   t.match(await as(fixture, 'two')({ get: shared.id }), { text: 'shared' });
   t.equal(await upkeep.sweep(), 1);
   t.match(await as(fixture, 'two')({ get: shared.id }), { text: 'shared' });

@@ -82,7 +82,7 @@ t.test('an answer that breaks off is not free, one that never came is', async (t
   server.answers = [refuse(429, 'slow down', { 'retry-after-ms': '1' })];
   t.equal(
     await runCommand(fixture, 'asker'),
-    'host.llm.complete: main takes no more requests for now (429); try again later',
+    'host.llm.complete: main accepts no more requests for now (429); try again later',
     'said when it stays busy',
   );
   t.same((await readUsage(fixture.pool, installationId)).total, usage);

@@ -66,7 +66,7 @@ t.test('no path leads out', async (t) => {
   await t.rejects(workspaces.remove(ACCOUNT, 'way/secret.txt'), /no directory/);
   await t.rejects(workspaces.list(ACCOUNT, 'way'), /no directory/);
   await t.rejects(read('secret.txt'), /link/);
-  await t.rejects(write('secret.txt', 'x'), /no regular file/);
+  await t.rejects(write('secret.txt', 'x'), /not a regular file/);
   await t.rejects(read('second-name.txt'), /hard links/);
   await write('second-name.txt', 'replaced');
   t.same(await readdir(outside), ['secret.txt']);
@@ -81,10 +81,10 @@ t.test('what is no file is neither waited for nor replaced', async (t) => {
   const { workspaces, write, read, root } = await open(t);
   execFileSync('mkfifo', [join(root, 'pipe')]);
   await mkdir(join(root, 'directory'));
-  await t.rejects(read('pipe'), /no regular file/);
-  await t.rejects(write('pipe', 'x'), /no regular file/);
-  await t.rejects(read('directory'), /no regular file|directory/);
-  await t.rejects(write('directory', 'x'), /no regular file/);
+  await t.rejects(read('pipe'), /not a regular file/);
+  await t.rejects(write('pipe', 'x'), /not a regular file/);
+  await t.rejects(read('directory'), /not a regular file|directory/);
+  await t.rejects(write('directory', 'x'), /not a regular file/);
   await t.rejects(workspaces.remove(ACCOUNT, 'directory'), /is a directory/);
   await write('file', 'x');
   await t.rejects(write('file/below', 'x'), /no directory/);
@@ -191,7 +191,7 @@ t.test('a plugin reads and writes its account’s files', async (t) => {
     back: [0, 255, 128],
     text: 'grüß',
     names: ['bin/x', 'greeting.txt'],
-    notText: /no UTF-8 text/,
+    notText: /not UTF-8 text/,
     out: /no \.\./,
     large: /1048576 bytes at most/,
     largest: 'fine',

@@ -188,7 +188,7 @@ t.test('messages, removed agents and uninstalls at once leave no chat without it
   t.equal((await pool.query('SELECT 1 FROM agents')).rowCount, 0);
   const fine = [
     'id',
-    'host.agents.send: there is no such agent',
+    'host.agents.send: the account has no agent with this id',
     'host.agents.send: the session was deleted meanwhile',
   ];
   t.same(
