@@ -56,6 +56,8 @@ export const LOOKS: readonly Look[] = [
   { scheme: 'dark', size: 'phone' },
   { scheme: 'light', size: 'phone' },
 ];
+/** Each scheme and each size once: enough for a page that is built like others. */
+export const TWO_LOOKS = LOOKS.filter(({ scheme, size }) => (scheme === 'light') === (size === 'wide'));
 
 /** A page of its own, signed in by the link, with whatever it complains about. */
 export async function openConsole(browser: Browser, signInLink: string): Promise<OpenConsole> {
@@ -89,18 +91,13 @@ export async function look(page: Page, { scheme, size }: Look): Promise<void> {
   await page.setViewportSize(size === 'phone' ? SMALL : WIDE);
 }
 
-/**
- * What axe-core finds, one line each. The page's policy forbids scripts put into it; the driver's own evaluation is none.
- *
- * @param only rules to look at; absent: all that a page must keep
- */
-export async function violations(page: Page, only?: readonly string[]): Promise<string[]> {
+/** What axe-core finds, one line each. The page's policy forbids scripts put into it; the driver's own evaluation is none. */
+export async function violations(page: Page): Promise<string[]> {
   // It is large: once a page is enough.
   if (!(await page.evaluate<boolean>('typeof axe === "object"'))) await page.evaluate(axe.source);
   // Half-way between two states nothing has its colour.
   await page.evaluate('Promise.allSettled(document.getAnimations().map((one) => one.finished)).then(() => 0)');
-  const runOnly: RunOptions['runOnly'] = only ? { type: 'rule', values: [...only] } : { type: 'tag', values: RULES };
-  const options: RunOptions = { runOnly, resultTypes: ['violations'] };
+  const options: RunOptions = { runOnly: { type: 'tag', values: RULES }, resultTypes: ['violations'] };
   const found = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);
   return found.violations.map(
     ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, PIECE_CHARS)).join(' | ')}`,

@@ -1,5 +1,5 @@
 /**
- * A page in every look: axe finds nothing, and nothing is wider than the screen. `PICTURES=1` writes what it looks like
+ * A page in its looks: axe finds nothing, and nothing is wider than the screen. `PICTURES=1` writes what it looks like
  * to `screenshots/`.
  */
 import { mkdir } from 'node:fs/promises';
@@ -7,17 +7,15 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { root } from '../house/source-files.ts';
-import { LOOKS, look, scrollsSideways, violations } from './browser.ts';
+import { LOOKS, type Look, look, scrollsSideways, TWO_LOOKS, violations } from './browser.ts';
 
 const FOLDER = join(root, 'test', 'console', 'screenshots');
-/** What a change of colours can break; the rest of the page is the same in light and dark. */
-const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
 
 /** Looks at the page as it is, and leaves it light and wide. */
-export async function inspect(t: Test, page: Page, name: string): Promise<void> {
-  for (const one of LOOKS) {
+export async function inspect(t: Test, page: Page, name: string, looks: readonly Look[] = TWO_LOOKS): Promise<void> {
+  for (const one of process.env.PICTURES === '1' ? LOOKS : looks) {
     await look(page, one);
-    const found = await violations(page, one.scheme === 'light' ? undefined : COLOUR_RULES);
+    const found = await violations(page);
     t.same(found, [], `${name} ${one.scheme} ${one.size}: axe finds nothing`);
     t.notOk(await scrollsSideways(page), `${name} ${one.size}: fits`);
     if (process.env.PICTURES === '1') await takePicture(page, `${name}-${one.scheme}-${one.size}.png`);

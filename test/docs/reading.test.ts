@@ -6,7 +6,7 @@ import fastify from 'fastify';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { docsFiles } from '../../api/site/docs-files.ts';
-import { LOOKS, look, openConsole, scrollsSideways, startBrowser, violations } from '../console/browser.ts';
+import { LOOKS, look, openConsole, scrollsSideways, startBrowser, TWO_LOOKS, violations } from '../console/browser.ts';
 import { root } from '../house/source-files.ts';
 
 t.setTimeout(300_000);
@@ -14,7 +14,6 @@ t.setTimeout(300_000);
 const PAGES = ['', '/authoring', '/models'];
 
 /** Each colour scheme and each size once. */
-const TWO_LOOKS = LOOKS.filter(({ scheme, size }) => (scheme === 'light') === (size === 'wide'));
 
 t.test('the documentation site', async (t) => {
   await promisify(execFile)(process.execPath, [join(root, 'docs/build-site.ts')]);
