@@ -31,7 +31,7 @@ import { landingPage } from './site/landing-page.ts';
 import type { Metrics } from './telemetry/metrics.ts';
 
 /** Paths of the REST interface start with it. */
-export const API_PREFIX = '/api';
+const API_PREFIX = '/api';
 /** Maximum size of a body other than a package. Bytes. */
 const BODY_MAX_BYTES = MIB;
 /** Long enough for an upload of 256 MB over a slow line. Milliseconds. */

@@ -8,7 +8,7 @@ import type { SharedSettings } from '../service/settings/settings.ts';
 const SERVICE_START_MS = 60_000;
 const POLL_MS = 200;
 
-export interface Located {
+interface Located {
   readonly url: string;
   /** Ends what was started for this command only. */
   release(): Promise<void>;

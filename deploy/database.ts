@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type EmbeddedPostgres, startEmbedded } from '../db/postgres/embedded.ts';
 import { backoff, LONG_RUN_MS } from './backoff.ts';
 
-export interface KeptDatabase {
+interface KeptDatabase {
   readonly url: string;
   stop(): Promise<void>;
 }

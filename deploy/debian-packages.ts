@@ -14,7 +14,7 @@ const SCRIPT = fileURLToPath(new URL('fetch-debian.sh', import.meta.url));
 /** Where root keeps them. */
 export const PROJECT_FOLDER = fileURLToPath(new URL('../node_modules/.cache/debian', import.meta.url));
 
-export interface FetchOptions {
+interface FetchOptions {
   /** Receives progress, and one sentence for each package that cannot be had. */
   onNotice(sentence: string): void;
   /** Ends apt. */

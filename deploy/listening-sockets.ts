@@ -14,7 +14,7 @@ export interface HeldSocket {
   readonly fd: number;
   close(): void;
 }
-export type SocketName = 'service' | 'operations';
+type SocketName = 'service' | 'operations';
 
 interface Handle {
   readonly fd: number;

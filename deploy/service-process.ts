@@ -13,7 +13,7 @@ const LAST_LINES_MS = 1_000;
 /** Longest honest drain: calls under way and one chain of hooks; then it is ended by force, milliseconds. */
 const STOP_TIMEOUT_MS = 30_000;
 
-export interface ServiceOptions {
+interface ServiceOptions {
   /** For the user, such as `API`. */
   readonly name: string;
   /** Script that node runs. */

@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 
-export const signInFacts = z
+const signInFacts = z
   .object({
     sessionApiUrl: z.string().nullable().describe('Address of the session API.'),
     oidc: z

@@ -5,7 +5,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 
 /** Maximum size of a body: contract §7. */
-export const BODY_MAX_BYTES = 5 * MIB;
+const BODY_MAX_BYTES = 5 * MIB;
 /** Time limit of a body: enough for 5 MiB, and ends slow clients that would hold a connection. Milliseconds. */
 const BODY_WITHIN_MS = 30 * SECOND;
 

@@ -22,7 +22,7 @@ export interface WebhookDeps {
   /** Called at each step. A test may end the process there. */
   faultPoint?(step: string): void;
 }
-export interface Webhooks {
+interface Webhooks {
   readonly serve: RequestListener;
   /** Number of requests in memory, and bytes in the spool. */
   load(): { readonly waiting: number; readonly spoolBytes: number };

@@ -25,7 +25,7 @@ export interface Discovered {
   readonly providers: { name: string; models: { id: string; name: string }[] }[];
   readonly channel: { receive: boolean; send: boolean; handshake: boolean } | null;
 }
-export interface Prompts {
+interface Prompts {
   readonly commands: readonly Prompt[];
   readonly skills: readonly Prompt[];
 }

@@ -7,7 +7,7 @@ import { comparePathBytes, findClash, validatePath } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 
 /** A file in the body of a file-list publish. */
-export interface TextFile {
+interface TextFile {
   readonly path: string;
   readonly contentText: string;
 }

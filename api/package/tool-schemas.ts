@@ -8,7 +8,7 @@ import { type CostFault, findReferenceFault, PatternChecks } from './schema-cost
 import { collectSubschemas, type SchemaObject, type Subschema } from './schema-walk.ts';
 
 /** Maximum size of a schema, which is sent to the model with every request. Bytes of JSON. */
-export const SCHEMA_MAX_BYTES = 64 * KIB;
+const SCHEMA_MAX_BYTES = 64 * KIB;
 const MESSAGE_MAX_CHARS = 500;
 
 export interface SchemaFault extends CostFault {

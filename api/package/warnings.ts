@@ -9,7 +9,7 @@ const WARNINGS_MAX = 20;
 const WHOLE_HOST = /\bhost\b(?!\s*\.\s*[A-Za-z_$])/;
 const MEMBERS = [...Object.keys(capabilities), 'http'];
 
-export interface Warned {
+interface Warned {
   readonly manifest: Manifest;
   /** The bundle, without comments. */
   readonly code: string;

@@ -10,7 +10,7 @@ import type { Blobs } from '../../db/files/blobs.ts';
 const SCHEMAS = 'https://agent-plugins.org/schemas/1.0.0';
 const SKILL = /^skills\/[^/]+\/.+$/;
 
-export interface Addresses {
+interface Addresses {
   /** Address of the service for users. */
   readonly publicUrl: string;
   /** The MCP address of a session; null: the client starts `bulkhead mcp`, which creates a session. */

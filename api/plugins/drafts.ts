@@ -30,7 +30,7 @@ import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { withBuild } from './publishing.ts';
 
-export interface SavedDraft {
+interface SavedDraft {
   readonly draft: Version;
   /** Warnings about likely mistakes. */
   readonly warnings: readonly string[];

@@ -13,7 +13,7 @@ export interface Metrics {
   webhookAnswered(status: number, ms: number): void;
 }
 /** Values that are read at each scrape. */
-export interface Gauges {
+interface Gauges {
   readonly pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>;
   bundler(): { readonly busy: number; readonly waiting: number };
   intake(): { readonly waiting: number; readonly spoolBytes: number };

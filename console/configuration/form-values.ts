@@ -3,7 +3,7 @@ import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 
 export type Fields = components['schemas']['ConfigurationFields'];
-export type Values = Readonly<Record<string, string>>;
+type Values = Readonly<Record<string, string>>;
 export interface FormValues {
   readonly settings: Values;
   /** New values only: the service never returns stored secrets. */

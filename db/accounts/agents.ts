@@ -10,7 +10,7 @@ import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 import { deleteSessions, lockAccountSessions } from '../sessions/session-removal.ts';
 
-export type AgentRecord = z.infer<typeof agentRecord>;
+type AgentRecord = z.infer<typeof agentRecord>;
 interface AgentScope {
   readonly accountId: string;
   /** The installation that created the agent and may change it; null: the account itself. */

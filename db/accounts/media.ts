@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { BlobName } from '../files/blobs.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 
-export interface Media {
+interface Media {
   readonly id: string;
   readonly sha256: string;
   readonly mediaType: string;

@@ -12,7 +12,7 @@ interface UsageSum {
   /** In the operator's currency. */
   readonly cost: number;
 }
-export interface ModelUsage {
+interface ModelUsage {
   readonly total: UsageSum;
   readonly today: UsageSum;
   readonly models: readonly (UsageSum & { readonly model: string })[];

@@ -9,7 +9,7 @@ import { ZipFile } from 'yazl';
 import { syncPath } from '../files/data-dir.ts';
 import { BackupError } from './format.ts';
 
-export interface Written {
+interface Written {
   readonly bytes: number;
   readonly sha256: string;
 }

@@ -20,7 +20,7 @@ export interface Plugin {
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
-export interface NewPlugin {
+interface NewPlugin {
   readonly ownerId: string;
   readonly slug: string;
   readonly displayName: string;

@@ -18,7 +18,7 @@ const POLL_MS = 500;
 const RETRY_AFTER_S = 5;
 
 /** A failure is shown to the author, so its text comes from the plugin only. */
-export const introspection = z.discriminatedUnion('ok', [
+const introspection = z.discriminatedUnion('ok', [
   z.object({
     ok: z.literal(true),
     registrations,

@@ -69,7 +69,7 @@ export const queues = {
   },
 } as const satisfies Record<string, QueueRow>;
 type QueueName = keyof typeof queues;
-export type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>;
+type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>;
 
 interface SendOptions {
   /** The job starts this many seconds from now. */

@@ -178,7 +178,7 @@ export const estimatePercentiles = (buckets: readonly number[] | null) => ({
   p95Ms: estimatePercentile(buckets, 0.95),
 });
 
-export interface Handler {
+interface Handler {
   readonly kind: string;
   readonly name: string;
 }

@@ -12,7 +12,7 @@ const FRONTMATTER = /^---\n([\s\S]*?)\n---\n/;
 /** Longer than any fence inside the shown files. */
 const FENCE = '`'.repeat(5);
 
-export interface Recipe {
+interface Recipe {
   readonly title: string;
   readonly description: string;
   /** Markdown with links relative to the example's readme. */

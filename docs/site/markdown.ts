@@ -4,13 +4,13 @@ import MarkdownIt, { type Token } from 'markdown-it';
 import { highlightCode } from './code.ts';
 import { plainTables } from './tables.ts';
 
-export interface Heading {
+interface Heading {
   readonly level: number;
   readonly id: string;
   readonly text: string;
 }
 /** The text under one heading. */
-export interface Passage {
+interface Passage {
   readonly heading: Heading;
   readonly text: string;
 }
@@ -22,7 +22,7 @@ export interface Rendered {
   readonly targets: readonly string[];
 }
 /** Resolves a link or picture to an address; null if the site does not have it. */
-export type Resolve = (target: string) => string | null;
+type Resolve = (target: string) => string | null;
 
 /** Collected while a page is rendered. */
 interface Collected {

@@ -20,7 +20,7 @@ const ADDRESSES: Readonly<Record<string, string>> = {
   'sdk/REFERENCE.md': 'reference',
 };
 
-export interface Place {
+interface Place {
   readonly title: string;
   readonly description: string;
   /** Path from the project's root; null for an address of the service that is not a page of the site. */

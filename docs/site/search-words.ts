@@ -12,7 +12,7 @@ export interface Found {
 const words = (text: string): string[] => text.split(/[^\p{L}\p{N}_]+/u).filter((word) => word !== '');
 
 /** `systemPrompt` matches `systemPrompt`, `system` and `prompt`. */
-export function wordsAndTheirParts(text: string): string[] {
+function wordsAndTheirParts(text: string): string[] {
   return words(text).flatMap((word) => {
     const parts = word.split(/(?<=[a-z0-9])(?=[A-Z])|_/).filter((part) => part !== '');
     return parts.length > 1 ? [word, ...parts] : [word];

@@ -6,7 +6,7 @@ import { CommandError } from './failure.ts';
 
 export const DEFAULT_URL = 'http://localhost:4000';
 
-export interface Account {
+interface Account {
   readonly token: string;
   /** Name of the account, as the service returned it at login. */
   readonly name: string;

@@ -1,12 +1,12 @@
 /** The interface of a `bulkhead` command. Each file in `commands/` exports one; `command-list.ts` lists them. */
 import type { Context } from './context.ts';
 
-export interface Argument {
+interface Argument {
   /** `<required>`, `[optional]` or `[many...]`. */
   readonly name: string;
   readonly doc: string;
 }
-export interface Option {
+interface Option {
   /** As commander reads it: `-f, --follow`, `--policy <policy>`, `--no-list`. */
   readonly flags: string;
   readonly doc: string;

@@ -4,7 +4,7 @@ import { BulkheadError } from '../session/transport.ts';
 import type { Paint } from './output.ts';
 import type { Rest } from './rest.ts';
 
-export interface LogLine {
+interface LogLine {
   readonly id: string;
   readonly at: string;
   readonly level: 'debug' | 'info' | 'warn' | 'error';
@@ -13,7 +13,7 @@ export interface LogLine {
   readonly sessionId: string | null;
   readonly source: string;
 }
-export interface LogFilter {
+interface LogFilter {
   readonly installationId: string;
   readonly levels: readonly string[];
   readonly sessionId: string | undefined;

@@ -90,7 +90,7 @@ export class TestSession {
   }
 }
 
-export const toFullName = (slug: string, name: string): string => (name.includes('__') ? name : `${slug}__${name}`);
+const toFullName = (slug: string, name: string): string => (name.includes('__') ? name : `${slug}__${name}`);
 
 function createUnknownNameError(kind: string, name: string, known: readonly string[]): CommandError {
   const message = `There is no ${kind} “${name}”. Known: ${known.join(', ')}.`;

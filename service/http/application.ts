@@ -22,7 +22,7 @@ import { answerUnknownRoutes } from './unknown-routes.ts';
 /** The longest path parameter; a longer one is answered with 404. Characters. */
 const PARAM_MAX_CHARS = 500;
 
-export interface ApplicationOptions {
+interface ApplicationOptions {
   readonly logger: FastifyBaseLogger;
   readonly bodyMaxBytes: number;
   /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
@@ -68,7 +68,7 @@ export function createApplication(options: ApplicationOptions): FastifyInstance 
   return app;
 }
 
-export interface SignInOptions {
+interface SignInOptions {
   readonly signIn: SignIn;
   /** Requests per minute of one address without a valid token. */
   readonly anonymousPerMinute: number;

@@ -13,7 +13,7 @@ declare module 'fastify' {
 }
 
 /** What `AnonymousRateLimiter` does for requests without a valid token. */
-export interface AnonymousLimiter {
+interface AnonymousLimiter {
   /** @throws Problem `rate_limited` */
   consume(request: FastifyRequest, reply: FastifyReply): void;
   /** The token was valid: the request does not count. */

@@ -1,6 +1,6 @@
 /** Formats server-sent events. */
 
-export interface EventFields {
+interface EventFields {
   readonly id?: string;
   readonly type: string;
   readonly data: unknown;

@@ -44,7 +44,7 @@ export interface OpenApiDocument {
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
 }
 
-export interface DocumentOptions {
+interface DocumentOptions {
   readonly title: string;
   readonly description: string;
   /** Paths of the documented routes start with it. */

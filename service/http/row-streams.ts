@@ -29,7 +29,7 @@ export const eventStreamHeaders = {
   'content-type': 'text/event-stream',
 } as const;
 
-export interface StreamRequest {
+interface StreamRequest {
   readonly accountId: string;
   /** The key in notifications that wakes this stream. */
   readonly key: string;
@@ -41,7 +41,7 @@ export interface RowStreamOptions {
   readonly heartbeatMs?: number;
   readonly lifetimeMs?: number;
 }
-export interface RowStreamSource {
+interface RowStreamSource {
   /** Subscribes to notifications, once per process. `wake` receives a key, or null for every stream. */
   follow(wake: (key: string | null) => void): Promise<unknown>;
   /** Plural noun for error texts, such as `logs`. */

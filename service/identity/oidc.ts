@@ -33,7 +33,7 @@ export class IssuerUnavailableError extends Error {
   override readonly name = 'IssuerUnavailableError';
 }
 
-export interface IssuerKeys {
+interface IssuerKeys {
   readonly keys: JWTVerifyGetKey;
   /** The `iss` value of the issuer's tokens. May end with a slash that the setting does not have. */
   readonly issuer: string;

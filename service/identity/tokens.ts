@@ -40,7 +40,7 @@ export class InvalidTokenError extends Error {
   override readonly name = 'InvalidTokenError';
 }
 
-export interface Identity {
+interface Identity {
   /** The token's `sub`. */
   readonly subject: string;
   /** Milliseconds since 1970. */

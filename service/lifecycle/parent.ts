@@ -15,7 +15,7 @@ export const parentMessage = z.union([
     failed: z.string(),
   }),
 ]);
-export type ParentMessage = z.infer<typeof parentMessage>;
+type ParentMessage = z.infer<typeof parentMessage>;
 
 /**
  * Reports to the parent that this process is ready. Does nothing without a parent. Call `stopWithParent` before: from

@@ -11,7 +11,7 @@ export class SettingsError extends Error {
 
 const HIGHEST_PORT = 65_535;
 /** The unit of a number. */
-export type Unit = 'bytes' | 'megabytes' | 'seconds' | 'days' | 'a second' | 'a minute' | 'a day';
+type Unit = 'bytes' | 'megabytes' | 'seconds' | 'days' | 'a second' | 'a minute' | 'a day';
 
 /**
  * A whole number.
@@ -32,7 +32,7 @@ export function wholeNumber(min: number, max: number, fallback: number, doc: str
 }
 
 /** A TCP port. */
-export function port(fallback: number, doc: string) {
+function port(fallback: number, doc: string) {
   return wholeNumber(1, HIGHEST_PORT, fallback, doc);
 }
 
@@ -58,7 +58,7 @@ export function webAddress(doc: string) {
 }
 
 /** Addresses and networks (`10.0.0.0/8`), separated by commas. Default: none. */
-export function networks(doc: string) {
+function networks(doc: string) {
   return z
     .string()
     .transform((list) => list.split(',').map((one) => one.trim()))

@@ -10,9 +10,9 @@ const FRESH_MS = 5_000;
 /** A scrape that waits longer omits these metrics. Milliseconds. */
 const SCRAPE_TIMEOUT_MS = 2_000;
 /** Rows counted at most, to limit the cost of a query. */
-export const COUNT_MAX = 10_000;
+const COUNT_MAX = 10_000;
 
-export interface Backlog {
+interface Backlog {
   readonly name: string;
   readonly waiting: number;
   /** Age of the oldest one, seconds; 0 without any. */

@@ -1,7 +1,7 @@
 /** Carries ids through async calls, so that log lines contain them. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-export interface LogIds {
+interface LogIds {
   readonly requestId?: string;
   readonly invocationId?: string;
   readonly installationId?: string;

@@ -19,7 +19,7 @@ const SECRETS: readonly [RegExp, string][] = [
 ];
 
 /** Replaces secrets that can be recognized by their form. */
-export function redact(line: string): string {
+function redact(line: string): string {
   let clean = line;
   for (const [pattern, replacement] of SECRETS) clean = clean.replace(pattern, replacement);
   return clean;

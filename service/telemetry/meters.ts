@@ -1,7 +1,7 @@
 /** Creates metrics from a table that declares them. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-export interface MetricRow {
+interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram';
   /** One sentence, with the unit if the name does not contain it. */
   readonly help: string;
@@ -19,7 +19,7 @@ type Meter<Row extends MetricRow> = Row['type'] extends 'counter'
     : Histogram<Row['labels'][number]>;
 export type Meters<Table extends MetricTable> = { readonly [Name in keyof Table]: Meter<Table[Name]> };
 /** Functions that read a gauge's value at each scrape. */
-export type Readers<Table extends MetricTable> = {
+type Readers<Table extends MetricTable> = {
   readonly [Name in keyof Table as Table[Name]['type'] extends 'gauge' ? Name : never]?: (
     gauge: Gauge,
   ) => void | Promise<void>;
@@ -51,7 +51,7 @@ function open(registry: Registry, name: string, row: MetricRow, read?: (gauge: G
 }
 
 /** The label of every slug beyond the maximum. */
-export const OTHER_SLUG = 'other';
+const OTHER_SLUG = 'other';
 
 /** Limits the number of time series in a process, whatever the number of plugins. */
 export class SlugLabels {

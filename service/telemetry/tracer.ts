@@ -1,6 +1,6 @@
 /** The interfaces between traced code and the OpenTelemetry exporter. */
 
-export type Facts = Readonly<Record<string, string | number | boolean>>;
+type Facts = Readonly<Record<string, string | number | boolean>>;
 export interface SpanSettings {
   readonly kind?: 'server' | 'consumer' | 'internal';
   /** W3C traceparent of the parent span; absent: the current span; null: no parent. */

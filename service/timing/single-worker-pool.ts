@@ -3,7 +3,7 @@ import { Piscina } from 'piscina';
 
 const IDLE_MS = 30_000;
 
-export interface ThreadOptions {
+interface ThreadOptions {
   /** The function of the file that runs the tasks. */
   readonly name: string;
   /** Megabytes of JavaScript heap. */

@@ -5,7 +5,7 @@ const MINUTE_S = 60;
 /** Buckets kept by one limiter. Beyond it, the bucket unused for the longest time is dropped: its key starts with a full one. */
 const BUCKETS_MAX = 50_000;
 
-export interface Rate {
+interface Rate {
   /** Tokens that a full bucket holds. */
   readonly burst: number;
   readonly perSecond: number;

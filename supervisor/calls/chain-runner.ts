@@ -24,8 +24,7 @@ export interface ChainDeps {
   readonly metrics: Metrics;
   readonly now?: () => number;
 }
-export interface ChainRequest
-  extends Pick<HookRequest, 'hook' | 'session' | 'actor' | 'trigger' | 'context' | 'onLink'> {
+interface ChainRequest extends Pick<HookRequest, 'hook' | 'session' | 'actor' | 'trigger' | 'context' | 'onLink'> {
   /** The links, in order. */
   readonly links: readonly InstalledPlugin[];
   /** Installations that are paused or not configured. They are not called; their own logs say so. */

@@ -26,11 +26,11 @@ export const linkOutcomes = [
 export type LinkOutcome = (typeof linkOutcomes)[number];
 
 /** One installation in a chain. */
-export interface Link {
+interface Link {
   readonly installationId: string;
   readonly slug: string;
 }
-export interface TraceStep extends Link {
+interface TraceStep extends Link {
   readonly ms: number;
   readonly outcome: LinkOutcome;
   /** Why the link was not called, in the host's words. Set for the outcomes `*_unavailable` only. */

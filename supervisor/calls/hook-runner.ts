@@ -6,7 +6,7 @@ import type { ChainState } from './chain.ts';
 import { type ChainDeps, runChain } from './chain-runner.ts';
 import type { HookRequest } from './plugin-port.ts';
 
-export interface HookDeps extends ChainDeps {
+interface HookDeps extends ChainDeps {
   readonly pool: Pool;
   readonly pluginsCache: AccountPluginsCache;
 }

@@ -39,7 +39,7 @@ import type { PluginPort } from './plugin-port.ts';
 
 type HostCallTable = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
-export interface HostCallRouterDeps {
+interface HostCallRouterDeps {
   readonly pool: Pool;
   readonly keys: SecretKeys;
   readonly audit: AuditSink;
@@ -57,7 +57,7 @@ export interface HostCallRouterDeps {
   readonly storageBytes?: number;
   readonly http?: Partial<Exchange>;
 }
-export interface HostCallRequest {
+interface HostCallRequest {
   readonly member: string;
   readonly invocationId: string | null;
   readonly args: readonly unknown[];

@@ -9,7 +9,7 @@ import type { ChainDeps } from './chain-runner.ts';
 import { pickStack } from './plugin-call.ts';
 import type { SurfaceRequest } from './plugin-port.ts';
 
-export type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
+type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
 
 /** Formats the name of a plugin's tool, command or provider in a session. Unambiguous, because no name contains `__`. */
 export const formatFullName = (plugin: InstalledPlugin, name: string): string => `${plugin.slug}__${name}`;

@@ -6,7 +6,7 @@
 import type { ReadyChannelQueue } from '../../db/channels/delivery-queue.ts';
 import { within } from '../../service/timing/within.ts';
 
-export interface ChannelSchedulerOptions {
+interface ChannelSchedulerOptions {
   /** Channel queues worked on at once. */
   readonly concurrency: number;
   /** Of one installation. */

@@ -12,7 +12,7 @@ const JITTER = 0.2;
 /** From the uninstall to the removal at the latest, milliseconds: three attempts with their waits fit well. */
 export const LAST_WORD_MS = 5 * 60_000;
 
-export type EventVerdict =
+type EventVerdict =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: AttemptResult }
   | { readonly kind: 'dead'; readonly error: string };

@@ -16,7 +16,7 @@ import { requestOf } from './webhook-request.ts';
 
 const ROW = surfaces['channel.handshake'];
 
-export interface HandshakeDeps {
+interface HandshakeDeps {
   readonly services: Pick<SessionServices, 'pool' | 'invoker' | 'metrics' | 'logs'>;
   /** This supervisor's claims. */
   readonly lease: number;

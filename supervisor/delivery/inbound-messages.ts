@@ -9,7 +9,7 @@ import { recordSessionEvent } from '../calls/session-events.ts';
 import { runSessionHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 
-export type ChannelMessage = z.infer<typeof channelMessage>;
+type ChannelMessage = z.infer<typeof channelMessage>;
 
 /** The database holds no U+0000 and no half surrogate pair, which a plugin may well pass on. */
 const storable = (text: string): string => text.replaceAll('\0', '').toWellFormed();

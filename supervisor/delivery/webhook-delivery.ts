@@ -28,7 +28,7 @@ import {
   REFUSED_WAIT_S,
 } from './webhook-retry-policy.ts';
 
-export interface DeliveryDeps {
+interface DeliveryDeps {
   readonly services: SessionServices;
   readonly fleet: Pick<Fleet, 'refusalOf'>;
   /** This supervisor's claims. */

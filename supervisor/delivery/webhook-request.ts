@@ -1,7 +1,7 @@
 /** A vendor's request as plugins see it: contract §7. */
 import type { RawHeader } from '../../db/channels/deliveries.ts';
 
-export interface ReceivedRequest {
+interface ReceivedRequest {
   readonly id: string;
   readonly attempt: number;
   readonly channelId: string;

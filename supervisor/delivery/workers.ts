@@ -48,7 +48,7 @@ const CHANNEL_QUEUES_PER_INSTALLATION = 4;
 /** The grain of retries, and the backstop of a lost notice, milliseconds. */
 const CHANNEL_POLL_MS = 1_000;
 
-export interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
+interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
   readonly services: SessionServices;
   readonly blobs: Blobs;
   readonly fleet: Fleet;

@@ -12,7 +12,7 @@ export interface AgentMessageDeps {
   readonly queues: Queues;
   readonly otherPlugins: PluginPort;
 }
-export interface AgentMessage {
+interface AgentMessage {
   readonly fromAgentId: string;
   readonly text: string;
   readonly installationId: string;

@@ -18,7 +18,7 @@ type Calls = 'agents.list' | 'agents.create' | 'agents.update' | 'agents.remove'
 /** Maximum length of a chain of messages, in which an `agentMessage` hook sends the next message. */
 export const AGENT_MESSAGE_DEPTH = 3;
 /** Messages between an account's agents per minute: stops loops whose handlers have already answered. */
-export const AGENT_MESSAGES_PER_MINUTE = 120;
+const AGENT_MESSAGES_PER_MINUTE = 120;
 
 const FULL = `limit reached: an account has at most ${AGENTS_MAX} agents and ${AGENTS_BYTES} bytes of their texts`;
 const NOT_YOURS = 'this installation created no agent with this id';

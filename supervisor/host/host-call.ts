@@ -25,10 +25,7 @@ export interface HostScope {
   /** Requires more than the member's capability: the signal aborts when `isGranted` returns false, now or later. */
   needs(isHeld: (granted: readonly string[]) => boolean): void;
 }
-export type HostHandler<Name extends HostCallName> = (
-  scope: HostScope,
-  args: HostArgs<Name>,
-) => Promise<HostResult<Name>>;
+type HostHandler<Name extends HostCallName> = (scope: HostScope, args: HostArgs<Name>) => Promise<HostResult<Name>>;
 export type HostHandlers = { readonly [Name in HostCallName]: HostHandler<Name> };
 
 /** An error whose text the plugin may read. Any other error reaches it as "failed". */

@@ -6,13 +6,13 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { buildServer } from './server.ts';
 
-export interface ConnectionBounds {
+interface ConnectionBounds {
   readonly perAccount: number;
   readonly total: number;
   /** One without a request and without an open stream for so long is ended, milliseconds. */
   readonly idleMs: number;
 }
-export const connectionBounds: ConnectionBounds = { perAccount: 50, total: 2_000, idleMs: 30 * 60_000 };
+const connectionBounds: ConnectionBounds = { perAccount: 50, total: 2_000, idleMs: 30 * 60_000 };
 
 const SWEEP_EVERY_MS = 60_000;
 const FULL_RETRY_AFTER_S = 10;

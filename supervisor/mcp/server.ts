@@ -10,7 +10,7 @@ import { offerTools } from './tools.ts';
 const INSTRUCTIONS =
   'Tools, prompts and skills of the plugins this account has installed. Names are <plugin>__<name>. Lists change when the user installs, updates or pauses a plugin.';
 
-export interface McpServer {
+interface McpServer {
   readonly server: Server;
   close(): void;
 }

@@ -11,7 +11,7 @@ const ENTRY_BYTES = 500;
 /** Maximum length of an entry's explanation. Characters. */
 const DETAIL_MAX_CHARS = 500;
 
-export interface AuditedCall {
+interface AuditedCall {
   readonly installationId: string;
   readonly sessionId: string | null;
   readonly invocationId: string | null;

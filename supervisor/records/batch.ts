@@ -20,7 +20,7 @@ const REST_TIMES = 3;
 /** Delay after a failed write. Milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
-export interface BatchSettings<Row> {
+interface BatchSettings<Row> {
   /** Maximum bytes in memory. Further rows are dropped and counted, so an unavailable database costs no memory. */
   readonly maxBytes: number;
   sizeOf(row: Row): number;

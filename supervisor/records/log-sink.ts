@@ -17,7 +17,7 @@ const QUEUE_BYTES = 8 * MIB;
 const LINE_OVERHEAD_BYTES = 400;
 
 /** The source of lines that the host writes about a plugin. */
-export const SYSTEM_SOURCE = 'system';
+const SYSTEM_SOURCE = 'system';
 
 export interface LogCaps {
   readonly linesPerMinute: number;
@@ -32,14 +32,14 @@ export const defaultLogCaps: LogCaps = {
 /** The bundle that stack traces refer to. */
 type CodeOf = Partial<Pick<InstalledPlugin, 'slug' | 'sourceMapSha256'>>;
 /** The installation of a line. */
-export interface LogOrigin {
+interface LogOrigin {
   readonly plugin: Pick<InstalledPlugin, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
   readonly sessionId: string | null;
   readonly invocationId: string | null;
   /** The handler, such as `middleware.systemPrompt`. */
   readonly source: string;
 }
-export interface NewLine {
+interface NewLine {
   readonly level: LogLevel;
   readonly message: string;
   readonly data?: unknown;

@@ -10,12 +10,12 @@ import { supervisorMetrics } from './metric-table.ts';
 import type { CallOutcome, Rollups } from './rollups.ts';
 
 /** The installation that is counted. */
-export interface Doer {
+interface Doer {
   readonly installationId: string;
   readonly slug: string;
 }
 /** The called handler. Names chosen by authors (tools, commands, providers) appear in rollups only. */
-export interface CallTarget {
+interface CallTarget {
   readonly kind: string;
   readonly name: string;
 }
@@ -41,7 +41,7 @@ export interface Metrics {
   modelAnswered(slug: string, provider: string, usage: ModelUsage, cost: number): void;
   sessionAnswered(method: string, route: string | undefined, status: number, ms: number): void;
 }
-export interface ModelUsage {
+interface ModelUsage {
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
@@ -53,7 +53,7 @@ export interface Gauges {
   auditQueue(): number;
   sandbox(): { readonly state: string; readonly limiter: string };
 }
-export interface MetricsDeps {
+interface MetricsDeps {
   /** Supplies its queue length, and counts the pool's use. */
   readonly pool: Pool;
   readonly gauges: Gauges;

@@ -8,7 +8,7 @@ import { type Sandbox, tryOut } from '../jail/sandbox.ts';
 const PROVEN_MS = 30_000;
 const FAILED_MS = 2_000;
 
-export interface HealthDeps extends Pick<OperationsDeps, 'pool' | 'metrics' | 'isStopping'> {
+interface HealthDeps extends Pick<OperationsDeps, 'pool' | 'metrics' | 'isStopping'> {
   readonly listener: Pick<Listener, 'isConnected'>;
   readonly sandbox: Pick<Sandbox, 'state' | 'missing' | 'limiter' | 'runAs' | 'jail'>;
 }

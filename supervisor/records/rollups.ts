@@ -5,7 +5,7 @@ import { createEmptyHistogram, findBucket } from '../../db/records/duration-hist
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 
 /** Interval of writes, which is the maximum loss in a crash. Milliseconds. */
-export const FLUSH_MS = 10_000;
+const FLUSH_MS = 10_000;
 /** Sums held while the database is unavailable; beyond it, new ones are not counted. About 10 MiB. */
 const HELD_MAX = 20_000;
 /** Rows of one statement. */

@@ -12,7 +12,7 @@ const TASK_MS = 5_000;
 const THREAD_HEAP_MB = 256;
 
 /** The bundle that a line's stack frames refer to. */
-export interface LineCode {
+interface LineCode {
   readonly sourceMapSha256: string;
   /** The bundle's file name in stack traces. */
   readonly sourceName: string;

@@ -13,7 +13,7 @@ import type { SessionServices } from './session-services.ts';
 const MESSAGES_MAX = 10_000;
 const HOOK = 'compaction.summarize';
 
-export interface CompactionRequest {
+interface CompactionRequest {
   readonly messages?: readonly z.infer<typeof transcriptMessage>[] | undefined;
   readonly focus: string | null;
   readonly trigger: z.infer<typeof trigger>;

@@ -7,7 +7,7 @@ import type { ChainState, Fields } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import type { SessionServices } from './session-services.ts';
 
-export interface HookAnswer {
+interface HookAnswer {
   readonly action: 'continue' | 'cancel';
   readonly context: Fields;
   readonly reason: string | null;

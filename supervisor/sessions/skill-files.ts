@@ -20,7 +20,7 @@ export interface Skill {
   readonly text: PromptText;
 }
 /** One file of a skill. Without content it is larger than an answer may be. */
-export interface SkillFile {
+interface SkillFile {
   readonly path: string;
   /** Told from the bytes. */
   readonly mediaType: string;

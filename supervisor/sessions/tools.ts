@@ -8,7 +8,7 @@ import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
 
-export interface ToolItem {
+interface ToolItem {
   readonly name: string;
   readonly description: string;
   readonly parameters: unknown;

@@ -3,12 +3,12 @@ import type { Agent, fetch } from 'undici';
 import { MIB } from '../../../sdk/contract/limits.ts';
 
 /** Maximum decoded size of a response. Text has a much lower limit; this one stops everything else. Bytes. */
-export const RESPONSE_MAX_BYTES = 16 * MIB;
+const RESPONSE_MAX_BYTES = 16 * MIB;
 const CONNECTIONS_PER_ENDPOINT = 64;
 /** Longest silence; the row's own limit ends most calls earlier. Milliseconds. */
 const SILENCE_MS = 120_000;
 
-export interface EndpointFetch {
+interface EndpointFetch {
   readonly fetch: typeof globalThis.fetch;
   /** Closes every connection. */
   close(): Promise<void>;

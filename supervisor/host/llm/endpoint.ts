@@ -23,7 +23,7 @@ const RETRIES = 3;
 // Otherwise, the library prints warnings about requests.
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
-export interface Question {
+interface Question {
   readonly provider: ModelProvider;
   /** The endpoint's name of the model. */
   readonly modelId: string;

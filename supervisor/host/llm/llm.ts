@@ -9,7 +9,7 @@ import { type OfferedModel, type PluginProviderDeps, PluginProviders } from './p
 import { Spending, type SpendingDeps } from './spending.ts';
 
 /** Maximum concurrent calls of one installation: each holds a connection and an answer. */
-export const COMPLETIONS_AT_ONCE = 8;
+const COMPLETIONS_AT_ONCE = 8;
 /** Maximum number of models in one list. */
 const LISTED_MAX = 1_000;
 /** Maximum length of an id in the protocol. Characters. */
@@ -17,7 +17,7 @@ const ID_MAX_CHARS = 200;
 const NONE =
   'no model is configured: set MODELS_FILE to a file of model endpoints (docs/models.md), or install a plugin that provides one';
 
-export interface LlmDeps extends PluginProviderDeps, SpendingDeps {
+interface LlmDeps extends PluginProviderDeps, SpendingDeps {
   readonly models: readonly ModelProvider[];
 }
 export interface Llm {

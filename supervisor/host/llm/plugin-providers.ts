@@ -9,7 +9,7 @@ import { HostError } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 
 /** Maximum depth of providers that call models of other providers. */
-export const PROVIDERS_DEEP_MAX = 3;
+const PROVIDERS_DEEP_MAX = 3;
 
 export interface OfferedModel {
   /** `<slug>__<provider>/<model>` */

@@ -10,7 +10,7 @@ import type { ModelAnswer } from './model.ts';
 
 type Usage = ModelAnswer['usage'];
 /** One call of a configured model. */
-export interface Charge {
+interface Charge {
   readonly plugin: InstalledPlugin;
   readonly provider: ModelProvider;
   readonly model: ConfiguredModel;

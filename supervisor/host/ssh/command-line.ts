@@ -1,7 +1,7 @@
 /** Builds the command line for an SSH host from a command, its folder, variables and input. */
 import { HostError } from '../host-call.ts';
 
-export interface RemoteCommand {
+interface RemoteCommand {
   readonly command: string;
   readonly cwd: string | null;
   readonly env: Readonly<Record<string, string>>;

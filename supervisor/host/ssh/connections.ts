@@ -16,7 +16,7 @@ export interface ConnectionBounds {
   /** An unused connection is closed after this time. Milliseconds. */
   readonly idleMs: number;
 }
-export const connectionBounds: ConnectionBounds = { total: 100, perInstallation: 4, idleMs: 30 * SECOND };
+const connectionBounds: ConnectionBounds = { total: 100, perInstallation: 4, idleMs: 30 * SECOND };
 
 const CONNECT_MS = 10 * SECOND;
 const KEEPALIVE_MS = 15 * SECOND;

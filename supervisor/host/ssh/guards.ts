@@ -5,12 +5,12 @@ import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
 import { HostError, type HostScope } from '../host-call.ts';
 
-export type SshHook = Extract<HookName, `middleware.ssh${string}`>;
+type SshHook = Extract<HookName, `middleware.ssh${string}`>;
 const SSH_HOOK = /^middleware\.ssh/;
 /** Maximum depth of SSH commands that SSH hooks run. */
-export const NESTED_MAX = 3;
+const NESTED_MAX = 3;
 
-export interface GuardDeps {
+interface GuardDeps {
   readonly invocations: Invocations;
   readonly otherPlugins: PluginPort;
 }

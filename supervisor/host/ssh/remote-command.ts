@@ -6,7 +6,7 @@ import { HostError } from '../host-call.ts';
 import type { SshConnection } from './connections.ts';
 
 /** Maximum bytes of each output. Further bytes are read and dropped, so that the command can end. */
-export const OUTPUT_MAX_BYTES = 256 * KIB;
+const OUTPUT_MAX_BYTES = 256 * KIB;
 /** Maximum size of both outputs as JSON, where one byte may take six characters: both must fit into one response. */
 const OUTPUT_MAX_JSON = 448 * KIB;
 /** Time between the first signal and SIGKILL. Milliseconds. */

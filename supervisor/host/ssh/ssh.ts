@@ -15,7 +15,7 @@ import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 /** Default time limit of a command. Milliseconds. */
 const DEFAULT_TIMEOUT_MS = 60 * SECOND;
 
-export interface SshDeps {
+interface SshDeps {
   readonly hosts: SshHosts;
   readonly connections: SshConnections;
   readonly guards: SshGuards;
