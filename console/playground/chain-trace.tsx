@@ -14,7 +14,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
   return (
     <Stack gap="sm" role="status">
       {answer.action === 'cancel' ? (
-        <Alert color="yellow" title={`${answer.cancelledBy} stopped it`} className="foreign">
+        <Alert color="yellow" title={`${answer.cancelledBy} cancelled the operation`} className="foreign">
           {escapeText(answer.reason ?? '')}
         </Alert>
       ) : null}

@@ -1,4 +1,5 @@
 /** Runs the hooks of one agent's conversation, for all adapters. */
+import { describeCancel } from '../contract/errors.ts';
 import type { Session, ToolResult } from '../session/session.ts';
 
 /** A plugin cancelled the operation. `message` is safe to show to users. */
@@ -9,7 +10,7 @@ export class VetoError extends Error {
   readonly reason: string;
 
   constructor(plugin: string | null, reason: string | null) {
-    super(`${plugin ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`);
+    super(describeCancel(plugin, reason));
     this.plugin = plugin ?? '';
     this.reason = reason ?? '';
   }

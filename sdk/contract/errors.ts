@@ -38,6 +38,10 @@ export const problems = {
 } as const satisfies Record<string, { status: number; title: string }>;
 export type ProblemCode = keyof typeof problems;
 
+/** The sentence for users: which plugin cancelled what they did, and why. */
+export const describeCancel = (slug: string | null, reason: string | null): string =>
+  `${slug ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`;
+
 /** The place of one fault in a request or a package. `line` and `column` start at 1. */
 export interface ProblemLocation {
   readonly path?: string | undefined;

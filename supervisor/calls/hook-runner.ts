@@ -1,6 +1,7 @@
 /** Runs a hook over the plugins of an account and records a cancel in the session's transcript. */
 import type { Pool } from 'pg';
 import { appendMessages } from '../../db/sessions/sessions.ts';
+import { describeCancel } from '../../sdk/contract/errors.ts';
 import { type AccountPluginsCache, idleOf, linksOf } from '../children/account-plugins-cache.ts';
 import type { ChainState } from './chain.ts';
 import { type ChainDeps, runChain } from './chain-runner.ts';
@@ -31,6 +32,6 @@ async function recordCancel(
   { reason, by }: NonNullable<ChainState['cancelled']>,
 ): Promise<void> {
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
-  const text = `${by.slug} stopped it: ${reason.replaceAll('\0', '').toWellFormed()}`;
+  const text = describeCancel(by.slug, reason.replaceAll('\0', '').toWellFormed());
   await appendMessages(pool, sessionId, [{ id: noticeId, role: 'notice', text, data }]);
 }

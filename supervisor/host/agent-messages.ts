@@ -4,6 +4,7 @@ import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
+import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 
@@ -57,7 +58,7 @@ export async function sendAgentMessage(
     context: sent,
     trigger: 'agent',
   });
-  if (cancelled) return { cancelled: `${cancelled.by.slug} stopped it: ${cancelled.reason}` };
+  if (cancelled) return { cancelled: describeCancel(cancelled.by.slug, cancelled.reason) };
   const data = { kind: 'agent_message', fromAgentId, installationId, plugin };
   const message = context.message as typeof sent.message;
   // A hook may return text that PostgreSQL cannot store.

@@ -1,7 +1,7 @@
 /** Starts, clears and deletes sessions, and records the event for the account's plugins in the same transaction. */
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { clearSession, countMessages, createSession, deleteSession, type Session } from '../../db/sessions/sessions.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
@@ -36,8 +36,7 @@ export async function clearTranscript(
     { ...fields, messageCount },
     'user',
   );
-  if (verdict.action === 'cancel')
-    throw new Problem('cancelled', `${verdict.cancelledBy} stopped it: ${verdict.reason}`);
+  if (verdict.action === 'cancel') throw new Problem('cancelled', describeCancel(verdict.cancelledBy, verdict.reason));
   const { plugins } = await services.pluginsCache.get(session.accountId);
   const cleared = await inTransaction(services.pool, async (tx) => {
     const removed = await clearSession(tx, session.id);

@@ -5,7 +5,7 @@ import { insertReply } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { runSessionHook } from './hooks.ts';
@@ -36,8 +36,7 @@ async function send(
 ): Promise<void> {
   const context = { message: { id, text, attachments }, target: address.conversationKey };
   const answer = await runSessionHook(services, session, 'middleware.outboundMessage', context, 'agent');
-  if (answer.action === 'cancel')
-    throw new Problem('cancelled', `${answer.cancelledBy} stopped it: ${answer.reason ?? ''}`);
+  if (answer.action === 'cancel') throw new Problem('cancelled', describeCancel(answer.cancelledBy, answer.reason));
   services.faultPoint('reply.guarded');
   const { message } = answer.context as typeof context;
   const said = { ...message, text: message.text.replaceAll('\0', '').toWellFormed() };

@@ -141,7 +141,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByText('changed', { exact: true }).waitFor();
     await page.getByRole('textbox', { name: 'Message', exact: true }).fill('a forbidden thing');
     await page.getByRole('button', { name: 'Send' }).click();
-    await page.getByText('front-desk stopped it', { exact: true }).waitFor();
+    await page.getByText('front-desk cancelled the operation', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Run the hook' }).click();
     await page.getByText('No running plugin has this hook').waitFor();
     await page.getByRole('button', { name: 'Call the tool' }).click();

@@ -1,4 +1,3 @@
-/** Runs the hooks of one agent's conversation, for all adapters. */
 import type { Session, ToolResult } from '../session/session.js';
 /** A plugin cancelled the operation. `message` is safe to show to users. */
 export declare class VetoError extends Error {

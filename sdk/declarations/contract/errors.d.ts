@@ -142,6 +142,8 @@ export declare const problems: {
     };
 };
 export type ProblemCode = keyof typeof problems;
+/** The sentence for users: which plugin cancelled what they did, and why. */
+export declare const describeCancel: (slug: string | null, reason: string | null) => string;
 /** The place of one fault in a request or a package. `line` and `column` start at 1. */
 export interface ProblemLocation {
     readonly path?: string | undefined;

@@ -1,4 +1,5 @@
 /** Runs the account's SSH hooks for a plugin's command, the same chains as for agents' commands. */
+import { describeCancel } from '../../../sdk/contract/errors.ts';
 import type { HookName } from '../../../sdk/contract/protocol.ts';
 import type { ChainState, Fields } from '../../calls/chain.ts';
 import type { Invocations } from '../../calls/invocations.ts';
@@ -49,7 +50,7 @@ export class SshGuards {
       },
     });
     if (!state.cancelled) return state;
-    throw new HostError(`${state.cancelled.by.slug} stopped it: ${state.cancelled.reason}`);
+    throw new HostError(describeCancel(state.cancelled.by.slug, state.cancelled.reason));
   }
 
   #isInHook(scope: HostScope): boolean {

@@ -49,7 +49,7 @@ t.test('the first cancel ends the chain and is written to the transcript', async
   const passed = await send('hi');
   t.match(passed.body, { action: 'continue', context: { message: { id: 'm', text: 'hi!', from: 'bob' } } });
   const transcript = await fixture.call('GET', `/sessions/${session}/messages`);
-  t.match(transcript.body.items, [{ role: 'notice', text: 'guard stopped it: no spam here' }]);
+  t.match(transcript.body.items, [{ role: 'notice', text: 'guard cancelled the operation: no spam here' }]);
 });
 
 t.test('a throwing link is skipped, with a line in its log', async (t) => {

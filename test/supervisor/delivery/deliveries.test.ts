@@ -126,7 +126,7 @@ t.test('messages go through inboundMessage into a session of their conversation,
   const transcript = (await fixture.call('GET', `/sessions/${items[1].id}/messages`)).body.items;
   t.match(transcript, [
     { id: `${ids[0]}:0`, role: 'user', text: 'hello!', data: { from: 'vendor', conversationKey: 'k1' } },
-    { role: 'notice', text: /guard stopped it: no/ },
+    { role: 'notice', text: /guard cancelled the operation: no/ },
     { id: `${ids[2]}:0`, role: 'user', text: 'hello!' },
     { role: 'notice' },
   ]);

@@ -63,7 +63,7 @@ t.test('a veto keeps the session', async (t) => {
   const session = await fixture.session();
   await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'x' }] });
   const refused = await fixture.call('POST', `/sessions/${session}/clear`, {});
-  t.match(refused, { status: 409, body: { code: 'cancelled', detail: /keeper stopped it: keep it: 1/ } });
+  t.match(refused, { status: 409, body: { code: 'cancelled', detail: /keeper cancelled the operation: keep it: 1/ } });
   const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
   t.match(items, [{ text: 'x' }, { role: 'notice' }]);
 });

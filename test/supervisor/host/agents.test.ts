@@ -70,7 +70,7 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
       data: { kind: 'agent_message', fromAgentId: 'agent-1', plugin: 'one' },
     },
   ]);
-  t.match(await one('send', id, 'bad'), /guard stopped it: not this/);
+  t.match(await one('send', id, 'bad'), /guard cancelled the operation: not this/);
   await one('send', id, 'again');
   const all = await messages(fixture);
   t.match(

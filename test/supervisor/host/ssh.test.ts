@@ -161,12 +161,12 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
       `middleware.sshCommand = ({ command, cancel }) => { if (command.includes('rm')) cancel('no rm'); };
       middleware.sshCommandInput = ({ data, cancel }) => { if (data.includes('yes')) cancel('no yes'); };`,
     );
-    t.match(await run('rm -rf /'), /guard stopped it: no rm/);
-    t.match(await run('cat', { input: 'yes\n' }), /guard stopped it: no yes/);
+    t.match(await run('rm -rf /'), /guard cancelled the operation: no rm/);
+    t.match(await run('cat', { input: 'yes\n' }), /guard cancelled the operation: no yes/);
     t.equal(sshd.total(), 0);
     t.equal((await run('echo fine')).stdout, 'fine\n');
     const transcript = await fixture.call('GET', `/sessions/${session}/messages`);
-    t.match(JSON.stringify(transcript.body), /guard stopped it: no rm/);
+    t.match(JSON.stringify(transcript.body), /guard cancelled the operation: no rm/);
   });
   await t.test('that fail stop it too', async (t) => {
     const { fixture, run, sshd } = await bench(t);
