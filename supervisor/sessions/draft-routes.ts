@@ -10,8 +10,8 @@ import { callerOf } from '../../service/http/authentication.ts';
 import { parseInput } from '../../service/http/errors.ts';
 import { idParams, jsonBody } from '../../service/http/schemas.ts';
 import { pickStack } from '../calls/plugin-call.ts';
+import { requireOwnDraft } from '../children/own-draft.ts';
 import { eventCall } from '../delivery/event-call.ts';
-import { requireOwnDraft } from './own-draft.ts';
 import type { SessionServices } from './session-services.ts';
 
 const names = Object.keys(events) as [EventName, ...EventName[]];

@@ -4,8 +4,8 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { Problem } from '../../../sdk/contract/errors.ts';
 import type { AuditSink } from '../../records/audit-sink.ts';
 import type { LogSink } from '../../records/log-sink.ts';
-import { requireOwnDraft } from '../../sessions/own-draft.ts';
 import type { Fleet } from '../fleet.ts';
+import { requireOwnDraft } from '../own-draft.ts';
 import { Inspection, type InspectionEvent } from './inspection.ts';
 
 /** At once in one supervisor: each keeps a child from being stopped. */

@@ -1,5 +1,4 @@
-/** What an author may do with a draft and with nothing else: it has to be theirs, and follow the draft. */
-
+/** Which draft its author may test and debug: their own installation of their own plugin, with the policy Draft. */
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { findInstallation } from '../../db/installations/installations.ts';
