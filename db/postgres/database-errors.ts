@@ -15,8 +15,8 @@ const UNAVAILABLE_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed)|timeout exceeded when trying to connect/;
 const BUSY: readonly string[] = ['40001', '40P01', '55P03', '57014'];
 const UNSTORABLE_TEXT: readonly string[] = ['22021', '22P05'];
-/** Data exception and integrity constraint violation: the same row fails again. */
-const REJECTED_ROW = /^2[23]/;
+/** Data exception, integrity constraint violation and program limit exceeded: the same row fails again. */
+const REJECTED_ROW = /^(22|23|54)/;
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 
 /** Null: not an error of the database, or one that the statement itself caused. */

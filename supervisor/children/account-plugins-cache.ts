@@ -53,11 +53,6 @@ export class AccountPluginsCache {
     return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
   }
 
-  /** Accounts that are loaded: what a notice may concern. */
-  has(accountId: string): boolean {
-    return this.#byAccount.has(accountId) || this.#loading.has(accountId);
-  }
-
   /** The account changed: the next call reads again, also where a reading is under way with older news. */
   drop(accountId: string): void {
     this.#byAccount.delete(accountId);

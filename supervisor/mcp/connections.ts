@@ -40,10 +40,6 @@ export class McpConnections {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
   }
 
-  get size(): number {
-    return this.#open.size;
-  }
-
   /** The connection a client names, of this account and session; undefined: there is none, any more. */
   find(id: string, { id: sessionId, accountId }: Session): Connection | undefined {
     const found = this.#open.get(id);

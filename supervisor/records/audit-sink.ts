@@ -24,10 +24,8 @@ interface AuditedCall {
 
 export class AuditSink {
   readonly #batch: Batch<AuditEntry>;
-  readonly #now: () => number;
 
-  constructor(pool: Pool, options: { now?: () => number; onError(error: Error): void }) {
-    this.#now = options.now ?? Date.now;
+  constructor(pool: Pool, options: { onError(error: Error): void }) {
     this.#batch = new Batch<AuditEntry>({
       maxBytes: QUEUE_BYTES,
       sizeOf: () => ENTRY_BYTES,
@@ -43,7 +41,7 @@ export class AuditSink {
 
   /** Adds one call. */
   write(call: AuditedCall): void {
-    const now = this.#now();
+    const now = Date.now();
     this.#batch.add({
       id: orderedId(now),
       at: new Date(now).toISOString(),

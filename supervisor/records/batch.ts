@@ -2,6 +2,7 @@
  * Collects rows in memory and writes them in batches, without making callers wait. Memory is limited: an owner may use
  * at most as much as is still free, so one that floods gets half of it and others always find some.
  */
+import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 
 /** Maximum delay of a row. Milliseconds. */
@@ -40,7 +41,6 @@ export class Batch<Row> {
   /** Writes nothing before the timer, whatever the size. */
   #resting = false;
   #writing: Promise<void> | null = null;
-  #dropped = 0;
   /** A caller of `flush` waits until everything is written. */
   #hurried = false;
 
@@ -52,22 +52,12 @@ export class Batch<Row> {
     return this.#rows.length;
   }
 
-  /** Rows dropped since the last call because the buffer was full. */
-  takeDropped(): number {
-    const dropped = this.#dropped;
-    this.#dropped = 0;
-    return dropped;
-  }
-
   /** Adds a row. False: the buffer is full. */
   add(row: Row): boolean {
     const size = this.#settings.sizeOf(row);
     const owner = this.#settings.ownerOf(row);
     const held = this.#held.get(owner) ?? 0;
-    if (held + size > this.#settings.maxBytes - this.#bytes) {
-      this.#dropped += 1;
-      return false;
-    }
+    if (held + size > this.#settings.maxBytes - this.#bytes) return false;
     this.#rows.push(row);
     this.#bytes += size;
     this.#held.set(owner, held + size);
@@ -131,7 +121,7 @@ export class Batch<Row> {
       await this.#settings.write(rows);
     } catch (error) {
       this.#settings.onError(error as Error);
-      if (!isRefusal(error)) return false;
+      if (!isRejectedRow(error)) return false;
       await this.#writeEach(rows);
     }
     this.#rows.splice(0, rows.length);
@@ -150,16 +140,6 @@ export class Batch<Row> {
 
   /** If PostgreSQL rejects a row, tries each row alone and drops the bad one. */
   async #writeEach(rows: readonly Row[]): Promise<void> {
-    for (const row of rows) {
-      try {
-        await this.#settings.write([row]);
-      } catch {
-        this.#dropped += 1;
-      }
-    }
+    for (const row of rows) await this.#settings.write([row]).catch(() => undefined);
   }
 }
-
-/** SQLSTATE classes 22 (bad data) and 54 (too deep, too large): a retry fails as well. */
-const isRefusal = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && /^(22|54)/.test(String(error.code));
