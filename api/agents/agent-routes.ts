@@ -27,7 +27,7 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-const unknownAgent = () => new Problem('not_found', 'You have no such agent.');
+const unknownAgent = () => new Problem('not_found', 'You have no agent with this id.');
 
 export function agentRoutes({ pool, queues }: Services): FastifyPluginAsyncZod {
   return async (app) => {

@@ -31,7 +31,7 @@ export function connectChannel(
 ): Promise<Channel> {
   return inTransaction(services.pool, async (tx) => {
     const installation = await lockInstallation(tx, caller.id, installationId);
-    if (!installation) throw new Problem('not_found', 'You have no such installation.');
+    if (!installation) throw new Problem('not_found', 'You have no installation with this id.');
     const version = installation.currentVersionId ? await findVersion(tx, installation.currentVersionId) : null;
     if ((version?.discovered as Discovered | undefined)?.channel?.receive !== true)
       throw new Problem('no_channel', `“${installation.slug}” receives no webhooks: it registers no channel.receive.`);
@@ -75,4 +75,4 @@ export async function disconnectChannel(
   if (!gone) throw unknownChannel();
 }
 
-const unknownChannel = () => new Problem('not_found', 'The installation has no such channel.');
+const unknownChannel = () => new Problem('not_found', 'The installation has no channel with this id.');

@@ -18,7 +18,7 @@ export async function requireDelivery(
   deliveryId: string,
 ): Promise<Delivery & { readonly body: Buffer }> {
   const delivery = await findDelivery(pool, installationId, deliveryId, BODY_SHOWN_BYTES);
-  if (!delivery) throw new Problem('not_found', 'The installation has no such delivery.');
+  if (!delivery) throw new Problem('not_found', 'The installation has no delivery with this id.');
   return delivery;
 }
 
@@ -61,6 +61,6 @@ export async function replayInstallationEvent(
   await requireInstallation(services, caller, installationId);
   const { pool, queues } = services;
   const event = await inTransaction(pool, (tx) => replayEvent(tx, queues, installationId, eventId));
-  if (!event) throw new Problem('not_found', 'The installation has no such event.');
+  if (!event) throw new Problem('not_found', 'The installation has no event with this id.');
   return event;
 }

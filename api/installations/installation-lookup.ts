@@ -56,4 +56,4 @@ export function findReadableInstallation(
 }
 
 const findOwn = ({ pool }: Pick<Services, 'pool'>, caller: Caller, id: string) => findInstallation(pool, caller.id, id);
-const unknownInstallation = () => new Problem('not_found', 'You have no such installation.');
+const unknownInstallation = () => new Problem('not_found', 'You have no installation with this id.');

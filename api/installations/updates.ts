@@ -113,7 +113,7 @@ async function withPlugin(
     const known = await findInstallation(tx, caller.id, installationId);
     const plugin = known ? await lockPlugin(tx, known.pluginId, 'shared') : null;
     const installation = await lockInstallation(tx, caller.id, installationId);
-    if (!installation || !plugin) throw new Problem('not_found', 'You have no such installation.');
+    if (!installation || !plugin) throw new Problem('not_found', 'You have no installation with this id.');
     await change(tx, installation, plugin);
     await notifyInstallationChanged(tx, installationId);
   });

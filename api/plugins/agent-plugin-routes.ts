@@ -47,7 +47,8 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
         const caller = callerOf(request);
         const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller, 'read');
         const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
-        if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
+        if (version?.pluginId !== plugin.id)
+          throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
         const sessionMcpUrl = await mcpUrlOf(services, caller.id, request.query.sessionId, addresses);
         const named = { slug: plugin.slug, description: plugin.description, author: plugin.ownerName };
         const files = await listFiles(services.pool, version.id);
@@ -72,6 +73,6 @@ async function mcpUrlOf(
   if (sessionId === undefined) return null;
   const session = await findSession(pool, sessionId);
   if (session?.accountId !== accountId || sessionApiUrl === null)
-    throw new Problem('not_found', 'You have no such session.');
+    throw new Problem('not_found', 'You have no session with this id.');
   return `${sessionApiUrl}/sessions/${encodeURIComponent(session.id)}/mcp`;
 }

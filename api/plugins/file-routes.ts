@@ -33,7 +33,8 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
           'read',
         );
         const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
-        if (version?.pluginId !== plugin.id) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
+        if (version?.pluginId !== plugin.id)
+          throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
         return {
           items: await readVersionFiles(services.blobs, await listFiles(services.pool, version.id)),
           nextCursor: null,

@@ -59,7 +59,7 @@ export async function yankVersion(
     const plugin = requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller);
     const versions = await listVersions(tx, plugin.id);
     const version = versions.find(({ id, status }) => id === versionId && status !== 'draft');
-    if (!version) throw new Problem('not_found', `“${plugin.slug}” has no such version.`);
+    if (!version) throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
     if (version.status === 'yanked') return version;
     if (versions.filter(({ status }) => status === 'published').length === 1) {
       throw new Problem('last_version', `${version.semVer} is the last version; publish another before you yank it.`);

@@ -1,21 +1,21 @@
 /**
- * Which channel queues are worked on: each by one worker, at most so many of one installation at once, in turns, so that a busy
- * channel starves nobody.
+ * Decides which channel queues are worked on. Each has at most one worker, an installation has a limited number, and
+ * queues take turns, so that a busy channel cannot starve others.
  */
 
 import type { ReadyChannelQueue } from '../../db/channels/delivery-queue.ts';
 import { within } from '../../service/timing/within.ts';
 
 interface ChannelSchedulerOptions {
-  /** Channel queues worked on at once. */
+  /** Maximum number of channel queues worked on at once. */
   readonly concurrency: number;
-  /** Of one installation. */
+  /** Maximum per installation. */
   readonly perInstallation: number;
-  /** How often all channel queues are looked at: the grain of retries and the backstop of a lost notice, milliseconds. */
+  /** Interval of polling all channel queues: resolution of retries, and cover for lost notifications. Milliseconds. */
   readonly pollMs: number;
-  /** Channel queues whose head may be attempted now; null: of all channels. */
+  /** Finds the channel queues whose head may be attempted now; null: of all channels. */
   find(channelIds: readonly string[] | null): Promise<readonly ReadyChannelQueue[]>;
-  /** Attempts the head of a channel queue. Answers whether the next one may follow at once. */
+  /** Attempts the head of a channel queue. True: the next delivery may follow at once. */
   work(queue: ReadyChannelQueue): Promise<boolean>;
   onError(error: Error): void;
 }
@@ -24,12 +24,12 @@ const keyOf = ({ channelId, direction }: ReadyChannelQueue): string => `${direct
 
 export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;
-  /** In the order they get their turn. */
+  /** In the order of their turns. */
   readonly #waiting = new Map<string, ReadyChannelQueue>();
   readonly #running = new Map<string, { readonly queue: ReadyChannelQueue; readonly done: Promise<void> }>();
-  /** Found ready again while they were worked on. */
+  /** Queues that became ready again while a worker was busy with them. */
   readonly #again = new Set<string>();
-  /** Channels to look at; null: all. */
+  /** Channels to poll; null: all. */
   #wanted: Set<string> | null = new Set();
   #finding: Promise<void> | null = null;
   readonly #timer: NodeJS.Timeout;
@@ -41,14 +41,14 @@ export class ChannelScheduler {
     this.wake(null);
   }
 
-  /** Look at a channel, or at all of them: something may be ready. */
+  /** Polls one channel, or all of them. */
   wake(channelId: string | null): void {
     if (channelId === null) this.#wanted = null;
     else this.#wanted?.add(channelId);
     this.#findReady();
   }
 
-  /** Takes no more and waits for what runs, at most `graceMs`. */
+  /** Starts no more work and waits for running attempts, at most `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);
@@ -103,7 +103,7 @@ export class ChannelScheduler {
     }
     this.#running.delete(key);
     if (this.#stopping) return;
-    // To the end of the row: others have waited longer.
+    // Move it to the end, because others have waited longer.
     if (this.#again.delete(key) || more) this.#waiting.set(key, queue);
     this.#start();
   }

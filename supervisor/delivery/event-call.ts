@@ -1,16 +1,16 @@
-/** How a plugin is told of an event. */
+/** Calls a plugin's event handler. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
 import { type EventName, type eventEnvelope, events } from '../../sdk/contract/protocol.ts';
 import type { PluginCall } from '../calls/plugin-call.ts';
 
-/** What the handler reads, its data as it was checked when the event was made. */
+/** Builds the handler's argument. Its data was validated when the event was recorded. */
 type Envelope = Omit<z.infer<typeof eventEnvelope>, 'type' | 'data'> & {
   readonly type: EventName;
   readonly data: object;
 };
 
-/** One attempt, whose time begins now. */
+/** Makes one attempt. Its deadline starts now. */
 export function eventCall(envelope: Envelope): PluginCall {
   return {
     target: { kind: 'event', name: envelope.type },

@@ -1,4 +1,4 @@
-/** One attempt at one event: claimed by its row, delivered to the child, judged, written down. */
+/** Makes one attempt at one event: claims its row, calls the child, and records the result. */
 
 import type { Pool } from 'pg';
 import {
@@ -35,18 +35,18 @@ export interface EventDeps {
   readonly fleet: Pick<Fleet, 'refusalOf'>;
   readonly logs: LogSink;
   readonly metrics: Metrics;
-  /** This supervisor's claims. */
+  /** The supervisor's lease, which holds the claims. */
   readonly lease: number;
   readonly writes: Pick<RetryingWriter, 'write'>;
-  /** The events this supervisor is at. */
+  /** Ids of the events that this supervisor is working on. */
   readonly atWork: Set<string>;
-  /** Told at each step; a test's may end the process there. */
+  /** Called at each step. A test may end the process there. */
   faultPoint(step: string): void;
 }
 
-/** Works on one job of the `events` queue. */
+/** Handles one job of the `events` queue. */
 export async function deliverEvent(deps: EventDeps, eventId: string): Promise<void> {
-  // A job that was doubled: the claim alone cannot tell, as it is ours.
+  // A duplicated job. The claim does not detect it, because it is this supervisor's own.
   if (deps.atWork.has(eventId)) return;
   deps.atWork.add(eventId);
   try {
@@ -84,7 +84,7 @@ const holdReason = ({ status }: InstalledPlugin): string | null =>
 
 async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: string): Promise<void> {
   await holdEvent(pool, event.id, why);
-  // Made ready since we looked: that release saw nothing to release.
+  // The installation became ready after the check, when the event was not held yet.
   await releaseHeldEvents(pool, queues, event.installationId);
 }
 
@@ -128,7 +128,7 @@ async function finish(
   await deps.writes.write(() => finishEvent(deps.pool, event.id, state, error));
   deps.faultPoint('event.finished');
   if (event.type !== 'pluginUninstalled') return;
-  // The removal waits for this; it need not wait for its next look.
+  // The removal of the installation waits for this event.
   const { installationId } = event;
   await deps.queues.send(deps.pool, 'uninstall', { installationId }, { group: installationId });
 }

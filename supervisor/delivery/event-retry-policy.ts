@@ -1,15 +1,15 @@
-/** When an event is tried again, and when no more. Pure. */
+/** Decides when an event is attempted again, and when it is dead. Pure. */
 import type { AttemptResult } from '../../db/jobs/interruptions.ts';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import { type Attempted, isInterrupted } from './webhook-retry-policy.ts';
 
-/** First wait, doubled each time, seconds. */
+/** First delay, doubled each time. Seconds. */
 const BACKOFF_FIRST_S = 5;
 const BACKOFF_MAX_S = 600;
-/** So that what failed together is not tried together: ± this share. */
+/** Random share added to or subtracted from a delay, so that failed events are not all retried at once. */
 const JITTER = 0.2;
-/** From the uninstall to the removal at the latest, milliseconds: three attempts with their waits fit well. */
+/** Maximum time from uninstall to removal: enough for three attempts with their delays. Milliseconds. */
 export const LAST_WORD_MS = 5 * 60_000;
 
 type EventVerdict =
@@ -18,9 +18,9 @@ type EventVerdict =
   | { readonly kind: 'dead'; readonly error: string };
 
 /**
- * What follows from an attempt.
+ * Decides what follows an attempt.
  *
- * @param attempted its attempts, this one among them, and how many of those were cut short
+ * @param attempted number of attempts including this one, and how many were interrupted
  * @param chance a number from 0 to 1
  */
 export function judgeAttempt(
@@ -29,7 +29,7 @@ export function judgeAttempt(
   result: LinkResult,
   chance: number,
 ): EventVerdict {
-  // An event tells of what has happened: there is nothing to veto, so a cancel is an answer.
+  // Events cannot be cancelled, so a cancel counts as success.
   if (result.kind === 'answered' || result.kind === 'cancelled') return { kind: 'delivered' };
   const error = `${result.kind}: ${result.message}`;
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };

@@ -1,4 +1,7 @@
-/** A vendor's check of its address, answered by the plugin while the vendor waits. One that fails is queued as usual. */
+/**
+ * Answers handshakes: a vendor's check of its webhook address, while the vendor waits. If it fails, the request is
+ * queued as usual.
+ */
 
 import { randomUUIDv7 } from 'node:crypto';
 import {
@@ -18,11 +21,11 @@ const ROW = surfaces['channel.handshake'];
 
 interface HandshakeDeps {
   readonly services: Pick<SessionServices, 'pool' | 'invoker' | 'metrics' | 'logs'>;
-  /** This supervisor's claims. */
+  /** The supervisor's lease, which holds the claims. */
   readonly lease: number;
 }
 
-/** Answers one that is asked for, unless another supervisor is faster. */
+/** Answers a requested handshake, unless another supervisor claims it first. */
 export async function answerAsked({ services, lease }: HandshakeDeps, id: string): Promise<void> {
   const asked = await claimHandshake(services.pool, id, lease);
   if (!asked) return;

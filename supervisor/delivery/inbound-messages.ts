@@ -1,4 +1,4 @@
-/** What `channel.receive` made of a webhook request: messages, each through `inboundMessage` into its session. */
+/** Adds the messages that `channel.receive` returned to their sessions, through the hook `inboundMessage`. */
 import type { z } from 'zod';
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -11,13 +11,10 @@ import type { SessionServices } from '../sessions/session-services.ts';
 
 type ChannelMessage = z.infer<typeof channelMessage>;
 
-/** The database holds no U+0000 and no half surrogate pair, which a plugin may well pass on. */
+/** PostgreSQL cannot store U+0000 and lone surrogates, which a plugin may pass on. */
 const storable = (text: string): string => text.replaceAll('\0', '').toWellFormed();
 
-/**
- * Adds a delivery's messages to their sessions. May be repeated: each is known by its delivery and place, and is in the
- * transcript once, whatever happened on the way.
- */
+/** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
 export async function takeMessages(
   services: SessionServices,
   delivery: ClaimedDelivery,
@@ -52,7 +49,7 @@ async function takeMessage(
   await appendMessages(services.pool, session.id, [{ id, role: 'user', text: storable(message.text), data }]);
 }
 
-/** The conversation's session, started if it has none. Null: the channel is gone. */
+/** Finds the conversation's session or creates one. Null: the channel was deleted. */
 async function conversation(
   services: SessionServices,
   { accountId, channelId }: ClaimedDelivery,
@@ -66,9 +63,9 @@ async function conversation(
     if (!agent) return null;
     const made = { accountId, agentId: agent.id, agentName: agent.name, channelId };
     const session = await createSession(tx, made);
-    // One channel queue at a time starts conversations; should it have one all the same, this session is rolled back.
+    // Only the channel queue's worker creates conversations. If one exists nevertheless, this session is rolled back.
     if (!(await bindConversation(tx, { channelId, key, sessionId: session.id })))
-      throw new Error('a conversation twice');
+      throw new Error('The conversation has a session already.');
     const data = { sessionId: session.id, agentId: session.agentId, channelId };
     await recordSessionEvent(tx, services.queues, plugins, 'sessionStarted', data);
     return session;

@@ -1,4 +1,4 @@
-/** One attempt at the head of a channel queue: claimed by its row, handed to the plugin, judged, written down. */
+/** Makes one attempt at the head of a channel queue: claims its row, calls the plugin, and records the result. */
 
 import { randomUUIDv7 } from 'node:crypto';
 import {
@@ -31,15 +31,15 @@ import {
 interface DeliveryDeps {
   readonly services: SessionServices;
   readonly fleet: Pick<Fleet, 'refusalOf'>;
-  /** This supervisor's claims. */
+  /** The supervisor's lease, which holds the claims. */
   readonly lease: number;
   readonly writes: Pick<RetryingWriter, 'write'>;
-  /** Told at each step; a test's may end the process there. */
+  /** Called at each step. A test may end the process there. */
   faultPoint(step: string): void;
   onError(error: Error): void;
 }
 
-/** Works on the head of a channel queue. Answers whether the next delivery may follow at once. */
+/** Works on the head of a channel queue. True: the next delivery may follow at once. */
 export async function deliverHead(deps: DeliveryDeps, queue: ChannelQueue): Promise<boolean> {
   const { pool } = deps.services;
   const delivery = await claimNextDelivery(pool, queue, deps.lease);
@@ -67,7 +67,7 @@ async function deliver(deps: DeliveryDeps, queue: ChannelQueue, delivery: Claime
   return attempt(deps, delivery, plugin);
 }
 
-/** As it serves now; one that does not run is read from its row, which says why. */
+/** The running installation; if it does not run, its row, which contains the reason. */
 async function currentEntry(
   { pluginsCache, pool }: SessionServices,
   delivery: ClaimedDelivery,
@@ -78,7 +78,7 @@ async function currentEntry(
   return serving ?? loadInstalledPlugin(pool, installationId);
 }
 
-/** Why a delivery has to wait for a change of its installation; null: it may be attempted. */
+/** Why a delivery must wait for a change of its installation; null: it may be attempted. */
 function holdReason(
   { status, blockedReason, registrations }: InstalledPlugin,
   { direction }: ChannelQueue,
@@ -91,7 +91,7 @@ function holdReason(
 
 async function hold({ services, lease }: DeliveryDeps, delivery: ClaimedDelivery, why: string): Promise<false> {
   await postponeDelivery(services.pool, delivery.id, lease, { afterSeconds: null, error: why, as: 'nothing' });
-  // Made ready since we looked: that release saw nothing to release.
+  // The installation became ready after the check, when the delivery was not held yet.
   await releaseHeldDeliveries(services.pool, delivery.installationId);
   return false;
 }
@@ -118,7 +118,7 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
   return settle(deps, delivery, verdict);
 }
 
-/** Writes down what came of an attempt. Answers whether the next one may follow at once. */
+/** Records the result of an attempt. True: the next delivery may follow at once. */
 function settle(
   { services: { pool }, lease, writes }: DeliveryDeps,
   { id }: ClaimedDelivery,
@@ -131,11 +131,14 @@ function settle(
   });
 }
 
-/** What a step is called outside: a webhook request's way in, or a reply's way out. */
+/** Name of a step for tests and traces: inbound webhook request or outbound reply. */
 const stepOf = ({ direction }: ClaimedDelivery, step: string): string =>
   `${direction === 'in' ? 'delivery' : 'reply'}.${step}`;
 
-/** Keeps what it returned. What cannot be kept must not hold up the channel for ever: it counts as a failed attempt. */
+/**
+ * Stores the handler's result. A result that cannot be stored counts as a failed attempt, so that it does not block the
+ * channel.
+ */
 async function take(
   { services, writes, onError }: DeliveryDeps,
   delivery: ClaimedDelivery,
@@ -146,14 +149,14 @@ async function take(
     return result;
   } catch (error) {
     const fault = classifyDatabaseError(error);
-    // The supervisor stops: whoever comes next does it again.
+    // The supervisor is stopping: the next one repeats the attempt.
     if (fault === 'unavailable' || fault === 'busy') throw error;
     onError(error as Error);
-    return { kind: 'error', message: 'its messages could not be kept' };
+    return { kind: 'error', message: 'its messages could not be stored' };
   }
 }
 
-/** Calls the handler, and checks its answer: one of the wrong shape is the plugin's error. */
+/** Calls the handler and validates its result: a malformed one is the plugin's error. */
 async function call(
   { invoker, metrics }: SessionServices,
   delivery: ClaimedDelivery,
@@ -180,5 +183,5 @@ type Answer = NonNullable<ReturnType<(typeof surfaces)['channel.receive']['resul
 const messagesOf = ({ answer }: { answer: unknown }): Answer['messages'] =>
   (answer as Answer | undefined)?.messages ?? [];
 
-/** A reply is kept as the JSON that `channel.send` gets. */
+/** Replies are stored as the JSON that `channel.send` receives. */
 const replyOf = ({ body }: ClaimedDelivery): unknown => JSON.parse(Buffer.from(body).toString('utf8'));

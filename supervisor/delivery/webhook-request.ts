@@ -1,4 +1,4 @@
-/** A vendor's request as plugins see it: contract §7. */
+/** Builds the webhook request that plugins receive: contract §7. */
 import type { RawHeader } from '../../db/channels/deliveries.ts';
 
 interface ReceivedRequest {
@@ -13,13 +13,16 @@ interface ReceivedRequest {
   readonly body: Uint8Array;
 }
 
-/** What `channel.receive` and `channel.handshake` get. `bodyText` is made in the child: the body travels once. */
+/**
+ * The argument of `channel.receive` and `channel.handshake`. The child decodes `bodyText`, so that the body is sent
+ * once.
+ */
 export function requestOf(delivery: ReceivedRequest): Record<string, unknown> {
   const headers: Record<string, string> = {};
   for (const [name, value] of delivery.headers) {
     const key = name.toLowerCase();
     const before = Object.hasOwn(headers, key) ? headers[key] : undefined;
-    // An own key also where it is named `__proto__`.
+    // Defines an own property even for the name `__proto__`.
     const joined = before === undefined ? value : `${before}, ${value}`;
     Object.defineProperty(headers, key, { value: joined, enumerable: true, configurable: true, writable: true });
   }

@@ -1,17 +1,20 @@
-/** When a delivery is tried again, and when no more. Pure. */
+/** Decides when a delivery is attempted again, and when it is dead. Pure. */
 
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { type AttemptResult, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
 import type { LinkResult } from '../calls/chain.ts';
 
-/** Waits after the failed attempts 1 to 5, seconds; the sixth failure is the last. A channel queue is held for 78 minutes at most. */
+/**
+ * Delays after the failed attempts 1 to 5; the sixth failure is the last. A delivery blocks its channel queue for at
+ * most 78 minutes. Seconds.
+ */
 const WAITS_S = [5, 15, 60, 600, 3_600] as const;
 export const DELIVERY_ATTEMPTS = WAITS_S.length + 1;
-/** So that what failed together is not tried together: ± this share. */
+/** Random share added to or subtracted from a delay, so that failed deliveries are not all retried at once. */
 const JITTER = 0.2;
-/** Before a plugin that could not be asked just now is asked again, seconds. */
+/** Delay when the plugin was temporarily unavailable. Seconds. */
 export const TRANSIENT_WAIT_S = 2;
-/** Before another look at a plugin that does not run on this machine, seconds; another supervisor may run it. */
+/** Delay when the plugin does not run on this machine; another supervisor may run it. Seconds. */
 export const REFUSED_WAIT_S = 60;
 
 export type DeliveryVerdict =
@@ -20,8 +23,8 @@ export type DeliveryVerdict =
   | { readonly kind: 'dead'; readonly error: string };
 
 /**
- * Whether the plugin had no chance: its child was starting again, or busy, or the supervisor was about to stop. One that
- * failed for good had its chances.
+ * Whether the plugin could not run: its child was restarting or busy, or the supervisor was stopping. False for a
+ * plugin that has failed permanently.
  */
 export const isTransient = (result: LinkResult, { status }: Pick<InstalledPlugin, 'status'>): boolean =>
   result.kind === 'unavailable' && status !== 'failed';
@@ -32,18 +35,18 @@ export interface Attempted {
   readonly interruptions: number;
 }
 
-/** Whether somebody outside killed the plugin's process meanwhile, and not too often yet. */
+/** Whether the plugin's process was killed from outside, and its limit of interruptions is not reached. */
 export const isInterrupted = (result: LinkResult, interruptions: number): boolean =>
   'interrupted' in result && result.interrupted === true && interruptions < INTERRUPTIONS_MAX;
 
-/** Whether it was cut short so often that nobody judged it any more: it seems to end the supervisor itself. */
+/** Whether so many attempts were interrupted that the delivery probably ends the supervisor itself. */
 export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: number): boolean =>
   attempt - interruptions > attemptsMax;
 
 /**
- * What follows from an attempt.
+ * Decides what follows an attempt.
  *
- * @param delivery its attempts, this one among them, and how many of those were cut short
+ * @param delivery its attempts including this one, and how many were interrupted
  * @param chance a number from 0 to 1
  */
 export function judgeDelivery(

@@ -1,4 +1,4 @@
-/** The queue workers, and the healing of whatever a killed supervisor left behind. */
+/** Starts the queue workers, and recovers work that a killed supervisor left behind. */
 
 import { sweepUsage } from '../../db/accounts/model-usage.ts';
 import {
@@ -37,15 +37,15 @@ import { LAST_WORD_MS } from './event-retry-policy.ts';
 import { answerAsked } from './handshake.ts';
 import { deliverHead } from './webhook-delivery.ts';
 
-/** How often the rows are compared with the queue, milliseconds. Notices make this a backstop. */
+/** Interval of comparing rows with the queue, in case a notification was lost. Milliseconds. */
 const HEAL_MS = 15_000;
-/** How often partitions are made and dropped: many times within the hours they are made ahead. */
+/** Interval of creating and dropping partitions; far shorter than the hours created ahead. */
 const UPKEEP_MS = 5 * 60_000;
 
-/** Channel queues of channels worked on at once, of all installations and of one. */
+/** Maximum number of channel queues worked on at once, in total and per installation. */
 const CHANNEL_QUEUES = 32;
 const CHANNEL_QUEUES_PER_INSTALLATION = 4;
-/** The grain of retries, and the backstop of a lost notice, milliseconds. */
+/** Poll interval of channel queues: resolution of retries, and cover for lost notifications. Milliseconds. */
 const CHANNEL_POLL_MS = 1_000;
 
 interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
@@ -53,27 +53,29 @@ interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
   readonly blobs: Blobs;
   readonly fleet: Fleet;
   readonly jail: Jail;
-  /** How long deliveries that ended are kept, with their bodies, days. */
+  /** Retention of finished deliveries with their bodies. Days. */
   readonly deliveryDays: number;
-  /** How long rollups are kept, days. */
+  /** Retention of rollups. Days. */
   readonly metricsDays: number;
   onError(error: Error): void;
 }
 
 export interface Jobs {
-  /** A channel has a new delivery. */
+  /** Call it when a channel has a new delivery. */
   wakeChannel(channelId: string): void;
-  /** A vendor waits for a plugin's answer. */
+  /** Call it when a vendor waits for a handshake. */
   handshake(id: string): void;
-  /** Takes up deliveries that were set aside for an installation. */
+  /** Releases the deliveries that were held for an installation. */
   releaseDeliveries(installationId: string): void;
-  /** Compares rows and queues now: whatever was under way may be lost. */
+  /** Compares rows and queues now, because notifications may have been lost. */
   heal(): void;
-  /** Takes no more work; what runs may end within the grace, milliseconds. The queues are stopped apart. */
+  /**
+   * Starts no more work and waits for running work, at most the grace time in milliseconds. Does not stop the queues.
+   */
   stop(graceMs: number): Promise<void>;
 }
 
-/** Heals, then starts the workers. */
+/** Recovers unfinished work, then starts the workers. */
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await upkeep(deps);
   const writes = openRetryingWriter(deps.onError);
@@ -150,15 +152,15 @@ async function look(deps: JobDeps, { bundleSha256, sourceName }: IntrospectionRe
   } catch (error) {
     if (!(error instanceof ChildError)) {
       deps.onError(error as Error);
-      return { ok: false, message: 'The package could not be checked. Try again shortly.', unavailable: true };
+      return { ok: false, message: 'The package could not be checked. Retry shortly.', unavailable: true };
     }
     return { ok: false, message: error.message, ...(error.pluginStack ? { stack: error.pluginStack } : {}) };
   }
 }
 
 /**
- * Removes an installation, unless its plugin's last word is still to be said: then the end of that event, or the healing
- * after `LAST_WORD_MS`, brings this job again.
+ * Removes an installation. If `pluginUninstalled` is still pending, the end of that event, or the recovery after
+ * `LAST_WORD_MS`, queues this job again.
  */
 async function uninstall(deps: JobDeps, installationId: string): Promise<void> {
   const since = await findUninstallEventTime(deps.pool, installationId);

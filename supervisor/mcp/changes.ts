@@ -1,4 +1,6 @@
-/** Tells when what a session is offered has really changed: an installation may change in many ways that nobody sees here. */
+/**
+ * Notifies MCP clients when the lists of a session have changed. Most changes of an installation do not affect them.
+ */
 import { createHash } from 'node:crypto';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { AccountPlugins } from '../children/account-plugins-cache.ts';
@@ -12,10 +14,10 @@ export interface Lists {
   readonly prompts: unknown;
   readonly resources: unknown;
 }
-/** Notices come in groups, a rebuilt list is read once. Milliseconds. */
+/** Delay that groups notifications into one comparison. Milliseconds. */
 const SETTLE_MS = 50;
 
-/** @returns ends it */
+/** @returns a function that stops watching */
 export function watchLists(
   { pluginsCache }: Pick<SessionServices, 'pluginsCache'>,
   { accountId }: Session,
@@ -46,7 +48,7 @@ function digest(accountPlugins: AccountPlugins): Lists {
   return {
     tools: hashOf(listTools(accountPlugins)),
     prompts: hashOf(listCommands(plugins).map(({ plugin, name, description }) => [plugin.slug, name, description])),
-    // Files beside a skill change with the version only.
+    // Files of a skill change only with the version.
     resources: hashOf(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text])),
   };
 }

@@ -1,4 +1,4 @@
-/** The MCP connections of this process: each a server with its own stream, kept until it is ended or long unused. */
+/** The MCP connections of this process, each with its own server and stream. Unused ones are closed. */
 import { randomUUID } from 'node:crypto';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import type { Session } from '../../db/sessions/sessions.ts';
@@ -9,7 +9,7 @@ import { buildServer } from './server.ts';
 interface ConnectionBounds {
   readonly perAccount: number;
   readonly total: number;
-  /** One without a request and without an open stream for so long is ended, milliseconds. */
+  /** A connection without requests and open stream is closed after this time. Milliseconds. */
   readonly idleMs: number;
 }
 const connectionBounds: ConnectionBounds = { perAccount: 50, total: 2_000, idleMs: 30 * 60_000 };
@@ -21,7 +21,7 @@ export interface Connection {
   readonly session: Session;
   readonly transport: WebStandardStreamableHTTPServerTransport;
   lastUsedAt: number;
-  /** Answers that are still being written, the open stream among them. */
+  /** Number of unfinished responses, including the open stream. */
   streams: number;
   close(): Promise<void>;
 }
@@ -40,13 +40,15 @@ export class McpConnections {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
   }
 
-  /** The connection a client names, of this account and session; undefined: there is none, any more. */
+  /**
+   * Finds the connection that a client names, for this account and session. Undefined: it does not exist or was closed.
+   */
   find(id: string, { id: sessionId, accountId }: Session): Connection | undefined {
     const found = this.#open.get(id);
     return found?.session.id === sessionId && found.session.accountId === accountId ? found : undefined;
   }
 
-  /** A new connection; it is kept once the client has introduced itself. @throws Problem `rate_limited` */
+  /** Creates a connection, which is stored when the client has initialized it. @throws Problem `rate_limited` */
   async begin(session: Session): Promise<Connection> {
     this.#refuseTooMany(session.accountId);
     const { server, close: unwatch } = buildServer(this.#services, session, this.#version);
@@ -69,7 +71,7 @@ export class McpConnections {
     return connection;
   }
 
-  /** Ends all: clients begin again, with another process. */
+  /** Closes all connections; clients initialize again, with another process. */
   async close(): Promise<void> {
     clearInterval(this.#sweeper);
     await Promise.all([...this.#open.values()].map((connection) => connection.close()));
@@ -78,7 +80,7 @@ export class McpConnections {
   #refuseTooMany(accountId: string): void {
     const own = [...this.#open.values()].filter(({ session }) => session.accountId === accountId);
     if (own.length < this.#bounds.perAccount && this.#open.size < this.#bounds.total) return;
-    throw new Problem('rate_limited', 'Too many MCP connections are open. End one (DELETE), or try again shortly.', {
+    throw new Problem('rate_limited', 'Too many MCP connections are open. Close one (DELETE), or retry shortly.', {
       retryAfter: FULL_RETRY_AFTER_S,
     });
   }

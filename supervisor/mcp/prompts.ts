@@ -1,4 +1,4 @@
-/** Commands over the Model Context Protocol: prompts with one argument. */
+/** Offers commands as prompts of the Model Context Protocol, each with one argument. */
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
   ErrorCode,
@@ -15,7 +15,7 @@ import { asMcpError } from './mcp-errors.ts';
 
 const INPUT = { name: 'input', description: 'What the command is about.', required: false };
 
-/** Answers `prompts/list` and `prompts/get`. */
+/** Handles `prompts/list` and `prompts/get`. */
 export function offerPrompts(server: Server, services: SessionServices, session: Session): void {
   const commands = async () => listCommands((await services.pluginsCache.get(session.accountId)).plugins);
   server.setRequestHandler(ListPromptsRequestSchema, async () => ({
@@ -28,7 +28,7 @@ export function offerPrompts(server: Server, services: SessionServices, session:
   }));
   server.setRequestHandler(GetPromptRequestSchema, async ({ params }) => {
     const command = (await commands()).find(({ plugin, name }) => formatFullName(plugin, name) === params.name);
-    if (!command) throw new McpError(ErrorCode.InvalidParams, 'There is no prompt of that name.');
+    if (!command) throw new McpError(ErrorCode.InvalidParams, 'No prompt has this name.');
     const input = params.arguments?.input ?? '';
     if (input.length > TEXT_MAX_CHARS)
       throw new McpError(ErrorCode.InvalidParams, `input has more than ${TEXT_MAX_CHARS} characters.`);

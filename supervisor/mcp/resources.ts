@@ -1,4 +1,4 @@
-/** Skills, with the files beside them, and media over the Model Context Protocol. */
+/** Offers skills with their files, and media, as resources of the Model Context Protocol. */
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
   ListResourcesRequestSchema,
@@ -20,13 +20,13 @@ import { asMcpError } from './mcp-errors.ts';
 const SKILL_URI = /^skill:\/\/([^/]+)\/(.+)$/;
 const MEDIA_URI = /^media:\/\/([^/]+)$/;
 const MARKDOWN = 'text/markdown';
-/** Read whole into one answer. */
+/** Maximum size of a file in one response. */
 const MEDIA_MAX_BYTES = 8 * 1024 * 1024;
 
 const uriOf = (skill: Skill, path: string): string =>
   `skill://${formatFullName(skill.plugin, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
-/** Answers `resources/list`, `resources/templates/list` and `resources/read`. */
+/** Handles `resources/list`, `resources/templates/list` and `resources/read`. */
 export function offerResources(server: Server, services: SessionServices, session: Session): void {
   server.setRequestHandler(ListResourcesRequestSchema, async () => {
     const { plugins } = await services.pluginsCache.get(session.accountId);
@@ -71,7 +71,7 @@ async function read(services: SessionServices, session: Session, uri: string): P
   const [, mediaId] = MEDIA_URI.exec(uri) ?? [];
   const found =
     mediaId !== undefined && isStorable(mediaId) ? await findMedia(services.pool, session.accountId, mediaId) : null;
-  if (!found) throw new Problem('not_found', 'There is no such resource.');
+  if (!found) throw new Problem('not_found', 'No resource has this URI.');
   if (found.sizeBytes > MEDIA_MAX_BYTES)
     throw new Problem('too_large', `It has more than ${MEDIA_MAX_BYTES} bytes: get it from /media/${mediaId}.`);
   return { mimeType: found.mediaType, blob: (await services.blobs.read(found.sha256)).toString('base64') };
@@ -81,6 +81,6 @@ function decoded(path: string): string {
   try {
     return decodeURIComponent(path);
   } catch {
-    throw new Problem('not_found', 'There is no such resource.');
+    throw new Problem('not_found', 'No resource has this URI.');
   }
 }

@@ -12,9 +12,9 @@ import type { Connection, McpConnections } from './connections.ts';
 
 const DETAILS =
   'Streamable HTTP of the Model Context Protocol. Tools, commands (as prompts) and skills (as resources) of the session. A client sends `initialize` first and then the header Mcp-Session-Id of the answer.';
-/** Names the connection in requests and answers. */
+/** Header that names the connection. */
 const CONNECTION_HEADER = 'mcp-session-id';
-/** The protocol's own answer for a connection that is gone: the client introduces itself anew. */
+/** The protocol's error for an unknown connection: the client must initialize again. */
 const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not found' }, id: null };
 
 const rpcMessage = z.unknown().meta({ description: 'JSON-RPC messages of the Model Context Protocol.' });
@@ -36,7 +36,7 @@ const summaries = {
 export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     let loading: Promise<McpConnections> | null = null;
-    // Loaded on demand: the protocol's library takes 20 MB and slows down the start.
+    // Loaded on demand: the library takes 20 MB and slows down start-up.
     const load = async (): Promise<McpConnections> => {
       const { McpConnections } = await import('./connections.ts');
       return new McpConnections(services, RELEASE);
@@ -65,7 +65,7 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
           if (!connection) return reply.code(404).send(GONE);
           const isNew = connection.transport.sessionId === undefined;
           const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
-          // A request that did not initialize the connection leaves none behind.
+          // A request that does not initialize the connection must not leave one behind.
           if (isNew && connection.transport.sessionId === undefined) await connection.close();
           return send(reply, connection, answer);
         },
@@ -78,7 +78,7 @@ function asWebRequest(request: FastifyRequest): Request {
   const headers = Object.entries(request.headers).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value] as [string, string]],
   );
-  // Only its path's end is ours; the transport looks at method and headers.
+  // The transport needs method and headers; only the end of the path is missing.
   return new Request(`http://localhost${request.url}`, { method: request.method, headers });
 }
 

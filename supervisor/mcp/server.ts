@@ -15,7 +15,7 @@ interface McpServer {
   close(): void;
 }
 
-/** Builds the server of one connection. The lists are read at each request, so they are always those of now. */
+/** Builds the server of one connection. Each request reads the current lists. */
 export function buildServer(services: SessionServices, session: Session, version: string): McpServer {
   const server = new Server(
     { name: 'bulkhead', title: 'Bulkhead', version },
@@ -36,7 +36,7 @@ export function buildServer(services: SessionServices, session: Session, version
     prompts: () => server.sendPromptListChanged(),
     resources: () => server.sendResourceListChanged(),
   };
-  // A client that listens to no stream is told nothing; it reads the lists when it wants them.
+  // A client without a stream gets no notification and reads the lists when it needs them.
   const stop = watchLists(services, session, (list) => void tell[list]().catch(() => undefined));
   return { server, close: stop };
 }

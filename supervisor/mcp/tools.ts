@@ -1,4 +1,4 @@
-/** Tools over the Model Context Protocol. */
+/** Offers tools over the Model Context Protocol. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
@@ -17,12 +17,12 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { callTool, findTool, listTools } from '../sessions/tools.ts';
 import { asMcpError } from './mcp-errors.ts';
 
-/** A client that asked for progress hears that the tool is still at it, milliseconds apart. */
+/** Interval of progress notifications to clients that requested them. Milliseconds. */
 const PROGRESS_EVERY_MS = 2_000;
-/** What reaches beyond the service: its answers may change without it. */
+/** Host calls that reach outside the service, for the tool annotation `openWorldHint`. */
 const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
 
-/** Answers `tools/list` and `tools/call`. */
+/** Handles `tools/list` and `tools/call`. */
 export function offerTools(server: Server, services: SessionServices, session: Session): void {
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
     tools: describeTools(await services.pluginsCache.get(session.accountId)),
@@ -56,7 +56,7 @@ function describeTools(accountPlugins: AccountPlugins): Tool[] {
       name,
       title: `${ref?.tool ?? name} (${slug})`,
       description,
-      // The protocol wants an object's schema; one that says nothing of a type takes objects too.
+      // The protocol requires a schema of type object; a schema without a type accepts objects, too.
       inputSchema: { ...(parameters as object), type: 'object' as const },
       annotations: { openWorldHint: ref?.plugin.granted.some((grant) => OPEN_WORLD.test(grant)) === true },
     };
@@ -75,14 +75,14 @@ function toMcp({ content, isError }: ToolResult): CallToolResult {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** What a model can mend by another call is an answer to it; the rest is the protocol's own error. */
+/** An error that the model can correct becomes a tool result; all others become protocol errors. */
 function refusalOf(error: unknown): CallToolResult {
   if (!(error instanceof Problem) || error.code === 'internal') throw asMcpError(error);
   const where = (error.errors ?? []).map(({ field, message }) => `${field ?? ''}: ${message}`);
   return { content: [{ type: 'text', text: [error.message, ...where].join('\n') }], isError: true };
 }
 
-/** A name that is not offered is the protocol's own error, with the nearest one. */
+/** An unknown tool is a protocol error that names the nearest tool. */
 function toolNamed(accountPlugins: AccountPlugins, name: string): ToolRef {
   try {
     return findTool(accountPlugins, name);

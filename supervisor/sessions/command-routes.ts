@@ -66,7 +66,7 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
         const wanted = request.params.name;
         const commands = await findCommands(session.accountId);
         const command = commands.find(({ plugin, name }) => formatFullName(plugin, name) === wanted);
-        if (!command) throw new Problem('not_found', 'There is no command of that name.');
+        if (!command) throw new Problem('not_found', 'No command has this name.');
         return { text: await runCommand(services, session, command, request.body.input) };
       },
     );

@@ -52,5 +52,5 @@ export async function runCommand(
   const answer = typeof result.answer === 'string' ? { text: result.answer } : result.answer;
   const checked = surfaces.commands.result.safeParse(answer);
   if (checked.success) return checked.data.text;
-  throw new Problem('plugin_failed', `${name} answered with no text.`);
+  throw new Problem('plugin_failed', `${name} returned no text.`);
 }

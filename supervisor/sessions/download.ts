@@ -1,4 +1,4 @@
-/** Files that plugins made, as answers: a browser may save them and do nothing else with them. */
+/** Sends files that plugins created so that browsers only save them. */
 import type { FastifyReply } from 'fastify';
 
 export function asDownload(reply: FastifyReply, file: { name: string; mediaType: string }): FastifyReply {
@@ -12,5 +12,5 @@ export function asDownload(reply: FastifyReply, file: { name: string; mediaType:
     .header('cache-control', 'private, no-store');
 }
 
-/** RFC 8187 takes fewer characters than a URL does. */
+/** RFC 8187 allows fewer characters than a URL. */
 const percent = (character: string): string => `%${character.charCodeAt(0).toString(16).toUpperCase()}`;

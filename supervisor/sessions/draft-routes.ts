@@ -28,7 +28,7 @@ const firedEvent = z
     error: z.string().nullable(),
     ms: z.int(),
   })
-  .meta({ id: 'FiredEvent', description: 'How a draft’s handler took an event.' });
+  .meta({ id: 'FiredEvent', description: 'The result of a draft’s event handler.' });
 
 const group = 'Drafts';
 
@@ -39,7 +39,7 @@ export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
       {
         schema: {
           group,
-          summary: 'Starts the draft that was saved last',
+          summary: 'Starts the draft saved last',
           details: 'Answers when it can be called.',
           problems: ['not_a_draft', 'not_running'],
           params: idParams,
@@ -82,7 +82,7 @@ export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
 const handlersOf = ({ registrations }: InstalledPlugin): string =>
   registrations.events.map((name) => `events.${name}`).join(', ') || 'none at all';
 
-/** Makes one attempt and stores nothing: the author may try again. */
+/** Makes one attempt without storing it: the author may repeat it. */
 async function fire(
   { invoker, logs }: SessionServices,
   plugin: InstalledPlugin,
@@ -108,7 +108,7 @@ async function fire(
   const error = 'message' in result ? result.message : null;
   if (error !== null) {
     const detail = { invocationId: call.invocationId, data: { eventId: id, ...pickStack(result) } };
-    logs.system(plugin, 'error', `events.${event}, fired by its author: ${error}`, detail);
+    logs.system(plugin, 'error', `events.${event}, sent by its author: ${error}`, detail);
   }
   return { id, event, outcome: error === null ? 'delivered' : 'failed', error, ms };
 }

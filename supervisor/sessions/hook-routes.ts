@@ -40,7 +40,7 @@ const hookResult = z
       }),
     ),
   })
-  .meta({ id: 'HookResult', description: 'What the account’s plugins made of a hook’s context, link by link.' });
+  .meta({ id: 'HookResult', description: 'The result of a hook: the changed context, and each plugin’s part.' });
 
 const { messages, focus } = hooks['compaction.summarize'].context.shape;
 const compactionBody = jsonBody({
@@ -94,7 +94,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
         request.params.hook.slice(0, COMPARED_MAX_CHARS),
         names.map(({ short }) => short),
       );
-      throw new Problem('not_found', `There is no hook of that name. Did you mean ${nearest}?`);
+      throw new Problem('not_found', `No hook has this name. Did you mean ${nearest}?`);
     });
 
     app.post(
@@ -102,7 +102,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
       {
         schema: {
           group: 'Hooks',
-          summary: 'Has a plugin summarize a conversation',
+          summary: 'Summarizes a conversation with a plugin',
           params: sessionParams,
           body: compactionBody,
           response: { 200: compactionResult },

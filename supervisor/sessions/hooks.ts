@@ -1,4 +1,4 @@
-/** Runs a hook for a session and shapes the result as the session API answers it. */
+/** Runs a hook for a session and builds the response of the session API. */
 import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { trigger } from '../../sdk/contract/payloads.ts';
@@ -18,7 +18,7 @@ interface HookAnswer {
 /**
  * Runs a hook for a session.
  *
- * @param noticeId id of the notice that a cancel leaves in the transcript, so that a repeated run writes it once
+ * @param noticeId id of the transcript's notice about a cancellation, so that a repeated run writes it once
  */
 export async function runSessionHook(
   services: SessionServices,

@@ -46,7 +46,7 @@ export async function clearTranscript(
     return removed;
   });
   services.sessions.drop(session.id);
-  if (cleared === null) throw new Problem('not_found', 'There is no such session.');
+  if (cleared === null) throw new Problem('not_found', 'You have no session with this id.');
   return services.sessions.get(session.accountId, session.id);
 }
 
@@ -61,5 +61,5 @@ export async function removeSession(services: SessionServices, session: Session)
     return true;
   });
   services.sessions.drop(session.id);
-  if (!gone) throw new Problem('not_found', 'There is no such session.');
+  if (!gone) throw new Problem('not_found', 'You have no session with this id.');
 }

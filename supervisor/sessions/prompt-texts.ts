@@ -1,28 +1,28 @@
-/** Texts of a package that need no code: `commands/*.md` and `skills/<name>/SKILL.md`, checked at publish. */
+/** Reads prompt commands (`commands/*.md`) and skills (`skills/<name>/SKILL.md`), which were validated at publish. */
 import { z } from 'zod';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 
-/** Where a prompt command wants its input; without the mark the input follows the prompt. */
+/** Placeholder of a prompt command's input; without it, the input follows the prompt. */
 const INPUT_MARK = '$ARGUMENTS';
 
-/** What the version's record says of them; anything else of it is not for here. */
+/** The needed fields of a text in the version's record. */
 const described = z.array(z.object({ name: z.string(), description: z.string().catch('') })).catch([]);
 const discovered = z.object({ commands: described, skills: described }).catch({ commands: [], skills: [] });
 
 export interface PromptText {
   readonly name: string;
   readonly description: string;
-  /** The blob that holds the file. */
+  /** The blob of the file. */
   readonly sha256: string;
 }
 
-/** The prompt commands of an installation's version. */
+/** Lists the prompt commands of an installation's version. */
 export const promptCommands = (plugin: InstalledPlugin): PromptText[] =>
   listTexts(plugin, 'commands', /^commands\/([^/]+)\.md$/);
 
-/** The skills of an installation's version. */
+/** Lists the skills of an installation's version. */
 export const skills = (plugin: InstalledPlugin): PromptText[] =>
   listTexts(plugin, 'skills', /^skills\/([^/]+)\/SKILL\.md$/);
 
@@ -34,7 +34,7 @@ function listTexts(plugin: InstalledPlugin, kind: 'commands' | 'skills', path: R
   });
 }
 
-/** The text of a prompt, which publish keeps short, below the frontmatter. */
+/** Reads the text of a prompt below its frontmatter. */
 export const readText = async (blobs: Blobs, text: PromptText): Promise<string> =>
   belowFrontmatter((await blobs.read(text.sha256)).toString('utf8'));
 
@@ -43,9 +43,9 @@ export function belowFrontmatter(text: string): string {
   return whole.replace(/^---[ \t]*\r?\n[\s\S]*?^---[ \t]*(?:\r?\n|$)/m, '').trimStart();
 }
 
-/** A prompt with its input in it. */
+/** Inserts the input into a prompt. */
 export function fillPrompt(prompt: string, input: string): string {
-  // A function, because `$&` and the like in the input are no patterns.
+  // A function, because `$&` in the input would be a replacement pattern.
   const filled = prompt.includes(INPUT_MARK)
     ? prompt.replaceAll(INPUT_MARK, () => input)
     : [prompt, input].filter((part) => part !== '').join('\n\n');

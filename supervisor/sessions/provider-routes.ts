@@ -1,4 +1,4 @@
-/** `/sessions/{id}/providers`: lists and asks the model providers of the account's plugins. */
+/** `/sessions/{id}/providers`: lists and calls the model providers of the account's plugins. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { completionRequest, model } from '../../sdk/contract/payloads.ts';
@@ -51,7 +51,7 @@ export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod
       {
         schema: {
           group,
-          summary: 'Asks a model of a provider',
+          summary: 'Calls a model of a provider',
           problems: ['invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
           params: offerParams,
           body: jsonBody({ request: completionRequest }),

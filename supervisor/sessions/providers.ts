@@ -1,4 +1,4 @@
-/** The model providers of an account's plugins: lists and asks them. */
+/** Lists and calls the model providers of an account's plugins. */
 import type { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
@@ -33,7 +33,7 @@ export async function askProvider(
   const plugin = plugins.find(({ slug }) => wanted.startsWith(`${slug}__`));
   const name = wanted.slice((plugin?.slug.length ?? 0) + 2);
   if (!plugin || !Object.hasOwn(plugin.registrations.providers, name))
-    throw new Problem('not_found', 'There is no provider of that name.');
+    throw new Problem('not_found', 'No provider has this name.');
   const { models } = plugin.registrations.providers[name] ?? { models: [] };
   const fields = { request: { ...request, model: chooseModel(wanted, models, request.model) } };
   const result = await callSurface(services, { kind: 'providers', name, plugin, session, fields });
@@ -48,7 +48,11 @@ function chooseModel(provider: string, models: readonly { readonly id: string }[
   const found = wanted === undefined ? models[0] : models.find(({ id }) => id === wanted);
   if (found) return found.id;
   const names = models.slice(0, MODELS_NAMED).map(({ id }) => id);
-  throw new Problem('invalid_arguments', `${provider} has no such model; it has ${names.join(', ') || 'none'}.`, {
-    errors: [{ field: 'request.model', message: 'is no model of this provider' }],
-  });
+  throw new Problem(
+    'invalid_arguments',
+    `${provider} has no model with this name; it has ${names.join(', ') || 'none'}.`,
+    {
+      errors: [{ field: 'request.model', message: 'is not a model of this provider' }],
+    },
+  );
 }

@@ -12,7 +12,7 @@ import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
 interface NewReply {
-  /** The runtime's own id. A reply with a known id is not sent again. */
+  /** An id chosen by the runtime. A reply with a known id is not sent again. */
   readonly id?: string | undefined;
   readonly text: string;
   readonly attachments: z.infer<typeof attachments>;
@@ -42,7 +42,7 @@ async function send(
   const said = { ...message, text: message.text.replaceAll('\0', '').toWellFormed() };
   const { conversationKey, ...to } = address;
   await inTransaction(services.pool, async (tx) => {
-    // Of two concurrent calls with one id, the second finds what the first has written.
+    // The second of two concurrent calls with the same id finds the first one's rows.
     if (!(await lockSession(tx, session.id)) || (await hasMessage(tx, session.id, id))) return;
     const data = { channelId: address.channelId, attachments: said.attachments };
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: said.text, data }]);

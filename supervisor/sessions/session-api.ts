@@ -1,4 +1,4 @@
-/** The session API: what agent runtimes call. Built on the same kit as the REST interface. */
+/** Builds the session API for agent runtimes. */
 import cors from '@fastify/cors';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -19,25 +19,25 @@ import { skillRoutes } from './skill-routes.ts';
 import { toolRoutes } from './tool-routes.ts';
 import { transcriptRoutes } from './transcript-routes.ts';
 
-/** A compaction carries whole conversations. */
+/** Maximum body size: a compaction contains whole conversations. */
 const BODY_MAX_BYTES = 16 * MIB;
-/** An idle connection is kept for its next request. Milliseconds. */
+/** Idle time after which a kept-alive connection is closed. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
-/** How long a browser remembers that it may call, seconds. */
+/** How long a browser caches the CORS preflight. Seconds. */
 const PREFLIGHT_S = 600;
 const ANONYMOUS_PER_MINUTE = 600;
 
-/** Chapters of the OpenAPI document. */
+/** Tags of the OpenAPI document. */
 const GROUPS = {
   Sessions: 'Conversations of agents and their transcripts.',
   Hooks: 'The points of an agent’s turn at which plugins read, change or cancel something.',
-  Tools: 'What plugins offer the agent’s model to call.',
-  Commands: 'What plugins offer users to run in a session.',
+  Tools: 'Tools of plugins, for the agent’s model.',
+  Commands: 'Commands of plugins, for users.',
   Skills: 'Instructions of plugins that an agent reads when a task calls for them.',
   Providers: 'Models of plugins.',
   Media: 'Files behind the attachments of messages.',
   MCP: 'A session as a server of the Model Context Protocol.',
-  Drafts: 'For authors: their own installed draft.',
+  Drafts: 'For authors: test your own installed draft.',
   ...DOCUMENTATION_GROUP,
 };
 
@@ -73,7 +73,7 @@ export async function buildSessionApi(
   });
   await documentRoutes(app, {
     title: 'Bulkhead session API',
-    description: 'What agent runtimes call while an agent works: hooks, tools, commands, skills and models of plugins.',
+    description: 'The interface for agent runtimes: hooks, tools, commands, skills and models of plugins.',
     prefix: '',
     url,
     guidesUrl: `${consoleUrl ?? ''}/docs`,

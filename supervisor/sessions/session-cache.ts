@@ -1,9 +1,9 @@
-/** Sessions in memory, so that a hook call reads no row. The rows are the truth; only what never changes is kept. */
+/** Caches the fields of sessions that never change, so that hook calls read no row. */
 import type { Pool } from 'pg';
 import { findSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 
-/** Sessions kept at most; some hundred bytes each. */
+/** Maximum number of cached sessions, some hundred bytes each. */
 const SESSIONS_MAX = 50_000;
 
 export class SessionCache {
@@ -14,18 +14,18 @@ export class SessionCache {
     this.#pool = pool;
   }
 
-  /** The account's session if it is in memory. */
+  /** Returns the account's session if it is cached. */
   peek(accountId: string, id: string): Session | null {
     const known = this.#sessions.get(id);
     return known?.accountId === accountId ? known : null;
   }
 
-  /** The account's session. Another account's is not found, like one that never was. @throws Problem `not_found` */
+  /** Finds the account's session; those of other accounts are not found. @throws Problem `not_found` */
   async get(accountId: string, id: string): Promise<Session> {
     const known = this.peek(accountId, id);
     if (known) return known;
     const found = id.includes('\0') ? null : await findSession(this.#pool, id);
-    if (found?.accountId !== accountId) throw new Problem('not_found', 'There is no such session.');
+    if (found?.accountId !== accountId) throw new Problem('not_found', 'You have no session with this id.');
     this.put(found);
     return found;
   }
@@ -42,7 +42,7 @@ export class SessionCache {
     this.#sessions.delete(id);
   }
 
-  /** Notices may have been missed. */
+  /** Clears the cache, because notifications may have been lost. */
   dropAll(): void {
     this.#sessions.clear();
   }

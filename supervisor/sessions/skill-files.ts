@@ -1,4 +1,4 @@
-/** The files of a skill as agents read them: small ones in the answer, larger ones by their link. */
+/** Reads the files of a skill for agents: small ones in the response, larger ones by link. */
 import type { Readable } from 'node:stream';
 import { findFile, listFilesBelow, type VersionFile } from '../../db/catalog/versions.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
@@ -8,21 +8,21 @@ import { isPlainText, sniff } from '../host/media.ts';
 import { belowFrontmatter, type PromptText } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 
-/** The file every skill has: what to do, below its frontmatter. */
+/** The instructions of a skill, below the frontmatter. */
 export const SKILL_TEXT = 'SKILL.md';
-/** One file inside an answer; larger ones are downloaded. */
+/** Maximum size of a file in a response; larger ones are downloaded. */
 export const SKILL_FILE_BYTES = MIB;
-/** Resources listed of one skill. The others are readable, by a path that its text names. */
+/** Maximum number of listed files of a skill. Others can be read by their path. */
 const RESOURCES_MAX = 1_000;
 
 export interface Skill {
   readonly plugin: InstalledPlugin;
   readonly text: PromptText;
 }
-/** One file of a skill. Without content it is larger than an answer may be. */
+/** One file of a skill. Without content: too large for a response. */
 interface SkillFile {
   readonly path: string;
-  /** Told from the bytes. */
+  /** Detected from the bytes. */
   readonly mediaType: string;
   readonly sizeBytes: number;
   readonly encoding: 'utf8' | 'base64' | null;
@@ -31,7 +31,7 @@ interface SkillFile {
 
 const folderOf = ({ text }: Skill): string => `skills/${text.name}`;
 
-/** What lies beside SKILL.md, by its path in the skill's folder. */
+/** Lists the files next to SKILL.md, by path in the skill's folder. */
 export async function listResources({ pool }: SessionServices, skill: Skill) {
   const folder = folderOf(skill);
   const files = await listFilesBelow(pool, skill.plugin.versionId, folder, RESOURCES_MAX);
@@ -40,7 +40,11 @@ export async function listResources({ pool }: SessionServices, skill: Skill) {
     .filter(({ path }) => path !== SKILL_TEXT);
 }
 
-/** Reads a file by its path in the skill's folder; of SKILL.md the text below the frontmatter. @throws Problem `not_found` */
+/**
+ * Reads a file by its path in the skill's folder; for SKILL.md, the text below the frontmatter.
+ *
+ * @throws Problem `not_found`
+ */
 export async function readSkillFile(services: SessionServices, skill: Skill, path: string): Promise<SkillFile> {
   const { sha256, sizeBytes } = await findSkillFile(services, skill, path);
   const known = { path, sizeBytes };
@@ -55,7 +59,7 @@ export async function readSkillFile(services: SessionServices, skill: Skill, pat
   return { ...known, mediaType, encoding: 'utf8', content: path === SKILL_TEXT ? belowFrontmatter(text) : text };
 }
 
-/** A file's exact bytes, however many. @throws Problem `not_found` */
+/** Reads a file's exact bytes of any size. @throws Problem `not_found` */
 export async function openSkillFile(
   services: SessionServices,
   skill: Skill,
@@ -65,10 +69,10 @@ export async function openSkillFile(
   return { sizeBytes, bytes: services.blobs.stream(sha256) };
 }
 
-/** By the very path that was published: nothing in it leads anywhere else. */
+/** Only the exact published path matches, so it cannot lead elsewhere. */
 async function findSkillFile({ pool }: SessionServices, skill: Skill, path: string): Promise<VersionFile> {
   const found = await findFile(pool, skill.plugin.versionId, `${folderOf(skill)}/${path}`);
-  if (!found) throw new Problem('not_found', `The skill “${skill.text.name}” has no file of that path.`);
+  if (!found) throw new Problem('not_found', `The skill “${skill.text.name}” has no file with this path.`);
   return found;
 }
 

@@ -10,7 +10,7 @@ import { offerParams, requireSession, type SessionServices, sessionParams } from
 import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';
 import { findSkill, listSkills } from './skills.ts';
 
-/** No path of a package is longer. */
+/** The maximum length of a path in a package. */
 const PATH_MAX_CHARS = 1_024;
 const path = storedText(PATH_MAX_CHARS).min(1);
 

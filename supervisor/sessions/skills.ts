@@ -7,14 +7,14 @@ import { skills } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 import type { Skill } from './skill-files.ts';
 
-/** The skills of an account's installations. */
+/** Lists the skills of an account's installations. */
 export const listSkills = (plugins: readonly InstalledPlugin[]): Skill[] =>
   plugins.flatMap((plugin) => skills(plugin).map((text) => ({ plugin, text })));
 
-/** A skill by its full name. @throws Problem `not_found` */
+/** Finds a skill by its full name. @throws Problem `not_found` */
 export async function findSkill({ pluginsCache }: SessionServices, session: Session, name: string): Promise<Skill> {
   const { plugins } = await pluginsCache.get(session.accountId);
   const found = listSkills(plugins).find(({ plugin, text }) => formatFullName(plugin, text.name) === name);
-  if (!found) throw new Problem('not_found', 'There is no skill of that name.');
+  if (!found) throw new Problem('not_found', 'No skill has this name.');
   return found;
 }

@@ -16,7 +16,7 @@ interface ToolItem {
   readonly slug: string;
 }
 
-/** The tools of an account, by installation and name. */
+/** Lists the tools of an account, by installation and name. */
 export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
   [...accountPlugins.tools].map(([name, { plugin, tool }]) => ({
     name,
@@ -26,19 +26,20 @@ export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
     slug: plugin.slug,
   }));
 
-/** A tool by its full name. @throws Problem `not_found` that offers the nearest name */
+/** Finds a tool by its full name. @throws Problem `not_found` that suggests the nearest name */
 export function findTool(accountPlugins: AccountPlugins, name: string): ToolRef {
   const found = accountPlugins.tools.get(name);
   if (found) return found;
   const names = [...accountPlugins.tools.keys()];
   const hint = names.length > 0 ? ` Did you mean ${closest(name.slice(0, 200), names)}?` : '';
-  throw new Problem('not_found', `There is no tool of that name.${hint}`);
+  throw new Problem('not_found', `No tool has this name.${hint}`);
 }
 
 /**
- * Calls a tool. A handler that throws is an answer with `isError`, so that the agent can read it and mend its call.
+ * Calls a tool. If the handler throws, the result has `isError`, so that the agent can read the error and correct its
+ * call.
  *
- * @throws Problem `invalid_arguments` before the child sees anything; `plugin_timeout`, `plugin_failed`, `unavailable`
+ * @throws Problem `invalid_arguments` before the child is called; `plugin_timeout`, `plugin_failed`, `unavailable`
  */
 export async function callTool(
   services: SessionServices,

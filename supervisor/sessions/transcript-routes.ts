@@ -1,4 +1,4 @@
-/** `/sessions/{id}/messages`, `…/replies` and `/sessions/stream`: transcripts, read and written. */
+/** `/sessions/{id}/messages`, `…/replies` and `/sessions/stream`: reads and writes transcripts. */
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
@@ -11,7 +11,7 @@ import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } f
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
-/** Messages added by one call. */
+/** Maximum number of messages added by one call. */
 const MESSAGES_MAX = 1_000;
 const OWN_ID = 'An id of the runtime’s own. A message with a known id is not added again. Default: a random id.';
 
@@ -51,7 +51,7 @@ const messageResource = z
   .meta({ id: 'Message', description: 'A message of a transcript. The role `notice`: by a plugin or by Bulkhead.' });
 
 const STREAM_DETAILS =
-  'Server-sent events of the types message and notice, in the order they were added to any session of the account, each with the session’s id and the message as JSON. Without Last-Event-ID it begins with the next message; with it, after the event of that id. A comment comes every 15 seconds. After 15 minutes the stream ends: come back with Last-Event-ID.';
+  'Server-sent events of the types message and notice, in the order they were added to any session of the account, each with the session’s id and the message as JSON. Without Last-Event-ID it starts with the next new message; with it, after the event of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
 
 const group = 'Sessions';
 
@@ -63,7 +63,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
     app.get(
       '/sessions/stream',
       {
-        // A HEAD request would open a stream that nobody reads.
+        // A HEAD request would keep the stream open without a reader.
         exposeHeadRoute: false,
         schema: {
           group,
@@ -102,7 +102,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
         const session = await requireSession(services, callerOf(request), request.params);
         const items = await appendMessages(pool, session.id, request.body.messages);
         // Another supervisor deleted the session after it was found.
-        if (items.length === 0) throw new Problem('not_found', 'There is no such session.');
+        if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');
         return { items };
       },
     );

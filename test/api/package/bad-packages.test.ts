@@ -99,7 +99,7 @@ const cases: Record<string, [Files, Expected]> = {
     withReadme(readmeWith('settings: { a: { enum: [1] } }')),
     { field: 'settings.a.enum.0', message: /quotes/ },
   ],
-  'NUL by escape': [withReadme(readmeWith('settings: { a: { default: "\\0" } }')), { message: /NUL/ }],
+  'NUL by escape': [withReadme(readmeWith('settings: { a: { default: "\\0" } }')), { message: /U\+0000/ }],
 
   'a syntax error': [
     withIndex('const a = 1;\nconst b: = 2;\n'),
@@ -130,7 +130,7 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex("import x from '../../../etc/hostname';\nx();"),
     { message: /leaves the package/ },
   ],
-  'a text import': [withIndex("import x from './a.txt';\nx();", { 'a.txt': 'x' }), { message: /no code/ }],
+  'a text import': [withIndex("import x from './a.txt';\nx();", { 'a.txt': 'x' }), { message: /not a code file/ }],
   'a computed import()': [
     withIndex('const a = "x";\nimport(a);'),
     { path: 'index.ts', line: 2, column: 1, message: /import\(\)/ },
@@ -204,7 +204,7 @@ const cases: Record<string, [Files, Expected]> = {
   ],
   'a description with NUL': [
     withIndex('tools.x = { description: "a\\0b", parameters: {}, handler: () => "" };'),
-    { message: /NUL/ },
+    { message: /U\+0000/ },
   ],
   'parameters that are no schema': [
     withIndex('tools.x = { description: "x", parameters: { type: "objekt" }, handler: () => "" };'),
@@ -291,7 +291,7 @@ t.test('paths that a package may not hold', async (t) => {
     t.equal(status, 422, `${JSON.stringify(path)} ${JSON.stringify(body)}`);
   }
   const twice = [...fileList(MINIMAL), ...fileList(MINIMAL)];
-  t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: twice })).body.detail, /twice/);
+  t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: twice })).body.detail, /duplicated/);
   const many = Array.from({ length: 10_001 }, (_, index) => ({ path: `f${index}`, contentText: '' }));
   t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: many })).body.detail, /10000/);
 });

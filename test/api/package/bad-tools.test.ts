@@ -156,11 +156,11 @@ t.test('what a registration says of itself', async (t) => {
 
 t.test('a global that is not there', async (t) => {
   const wrong: Record<string, RegExp> = {
-    "\nmiddlware.systemPrompt = () => 'x';": /no “middlware”; did you mean “middleware”/,
-    "\nhots.log('x');": /no “hots”; did you mean “host”/,
+    "\nmiddlware.systemPrompt = () => 'x';": /“middlware” does not exist; did you mean “middleware”/,
+    "\nhots.log('x');": /“hots” does not exist; did you mean “host”/,
     '\nsetTimout(() => {}, 1);': /did you mean “setTimeout”/,
-    "\nfetch('https://example.com');": /no fetch in a plugin: use host\.http\.fetch/,
-    '\nconst x = process.env.HOME;': /no process in a plugin/,
+    "\nfetch('https://example.com');": /Plugins have no fetch: use host\.http\.fetch/,
+    '\nconst x = process.env.HOME;': /Plugins have no process/,
   };
   for (const [index, message] of Object.entries(wrong)) {
     const { status, body } = await publish(index);

@@ -60,7 +60,10 @@ t.test('providers', async (t) => {
   t.match(await ask('hi'), { status: 200, body: { text: 'echo hi', model: 'm1' } });
   t.match(await ask('hi', 'm2'), { status: 200, body: { text: 'echo hi', model: 'm2' } });
   t.match(await ask('hi', 'm3'), {
-    ...{ status: 422, body: { code: 'invalid_arguments', detail: 'kit__acme has no such model; it has m1, m2.' } },
+    ...{
+      status: 422,
+      body: { code: 'invalid_arguments', detail: 'kit__acme has no model with this name; it has m1, m2.' },
+    },
   });
   t.match(await ask('bad'), { status: 502 });
   t.match(await fixture.call('POST', `${at}/kit__acme`, { request: {} }), { status: 400 });
