@@ -34,6 +34,8 @@ import type { Metrics } from './telemetry/metrics.ts';
 const API_PREFIX = '/api';
 /** Maximum size of a body other than a package. Bytes. */
 const BODY_MAX_BYTES = MIB;
+/** One account may have one of the largest file lists in flight and some calls beside it. */
+const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 24 * MIB };
 /** Long enough for an upload of 256 MB over a slow line. Milliseconds. */
 const REQUEST_TIMEOUT_MS = 30 * 60_000;
 /** A connection without traffic is closed. Longer than a publish waits for its build. Milliseconds. */
@@ -155,7 +157,7 @@ function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
 
 async function accountScope(scope: FastifyInstance, deps: AppDeps): Promise<void> {
   const { services, signIn, limits, publicUrl, signInFacts } = deps;
-  serveAccounts(scope, { signIn, anonymousPerMinute: limits.anonymous });
+  serveAccounts(scope, { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT });
   limitAccounts(scope, limits);
   await scope.register(multipart);
   const uploads = createUploadLimiter(limits.uploadsAtOnce);

@@ -12,6 +12,7 @@ import { isStorable } from '../../db/postgres/storable-text.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { SignIn } from '../identity/sign-in.ts';
 import { requireSignIn } from './authentication.ts';
+import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError } from './client-errors.ts';
 import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
@@ -72,11 +73,16 @@ interface SignInOptions {
   readonly signIn: SignIn;
   /** Requests per minute of one address without a valid token. */
   readonly anonymousPerMinute: number;
+  /** Limits of the JSON bodies that are read or answered at once. */
+  readonly bodiesInFlight: ByteLimits;
 }
 
 /** Makes a scope act for accounts: every request needs a token, and bodies are JSON. */
-export function serveAccounts(scope: FastifyInstance, { signIn, anonymousPerMinute }: SignInOptions): void {
-  readJsonBodies(scope);
+export function serveAccounts(
+  scope: FastifyInstance,
+  { signIn, anonymousPerMinute, bodiesInFlight }: SignInOptions,
+): void {
+  readJsonBodies(scope, bodiesInFlight);
   requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute));
   scope.addHook('preValidation', async ({ params }) => requireStorable(params));
 }

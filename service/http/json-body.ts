@@ -1,33 +1,57 @@
-/** Reads JSON bodies strictly: invalid UTF-8 is rejected, not repaired, and an empty body counts as no body. */
-import type { FastifyInstance } from 'fastify';
+/** Reads JSON bodies: bounded in bytes, values and depth, and refused rather than repaired where they are not UTF-8. */
+import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
+import { callerOf } from './authentication.ts';
+import { readBody } from './body-reader.ts';
+import { ByteBudget, type ByteLimits } from './byte-budget.ts';
+import { JsonParser } from './json-parser.ts';
 
-/** How a route answers a body that is not UTF-8. Default: malformed JSON. */
+/** Enough for the largest body over a slow line. Milliseconds. */
+const BODY_WITHIN_MS = 60 * SECOND;
+
 declare module 'fastify' {
   interface FastifyContextConfig {
+    /** How the route answers a body that is not UTF-8. Default: as malformed JSON. */
     readonly refuseNonText?: () => Problem;
   }
-}
-
-/** Replaces Fastify's JSON parser and removes its `text/plain` parser, so that other media types are 415. */
-export function readJsonBodies(app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser('error', 'error');
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    if (body.byteLength === 0) return done(null, undefined);
-    const text = decode(body);
-    if (text === null) return done(request.routeOptions.config.refuseNonText?.() ?? malformed('it is not UTF-8'));
-    return parse(request, text, (error, value) => (error ? done(malformed(error.message)) : done(null, value)));
-  });
-}
-
-function decode(body: Buffer): string | null {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-  } catch {
-    return null;
+  interface FastifyRequest {
+    /** Bytes of the body that count as in flight. */
+    bodyBytes: number;
   }
 }
 
-const malformed = (reason: string) =>
-  new Problem('bad_request', `The body is not valid JSON: ${reason.slice(0, 200)}.`);
+/**
+ * Replaces Fastify's JSON parser and removes the one for `text/plain`, so that anything else is 415.
+ *
+ * @param inFlight limits bodies from their first byte to the end of their response
+ */
+export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void {
+  const budget = new ByteBudget(inFlight);
+  const parser = new JsonParser();
+  app.addHook('onClose', () => parser.close());
+  app.removeAllContentTypeParsers();
+  app.decorateRequest('bodyBytes', 0);
+  app.addHook('onRequest', async (request, { raw }) => {
+    raw.once('close', () => {
+      if (request.bodyBytes > 0) budget.release(callerOf(request).id, request.bodyBytes);
+    });
+  });
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
+    const { bodyLimit, config } = request.routeOptions;
+    const body = await readBody(payload, request.headers['content-length'], {
+      maxBytes: bodyLimit,
+      withinMs: BODY_WITHIN_MS,
+      onBytes(bytes) {
+        budget.reserve(callerOf(request).id, bytes);
+        request.bodyBytes += bytes;
+      },
+    });
+    if (body.byteLength === 0) return undefined;
+    const result = await parser.parse(body, bodyLimit);
+    if ('value' in result) return result.value;
+    if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
+    throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');
+  });
+}

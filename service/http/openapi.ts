@@ -71,10 +71,10 @@ const STATUS_WORDS: Readonly<Record<string, string>> = {
 };
 
 const zodToJsonConfig = {
+  // `json` is checked by code.
+  unrepresentable: 'any' as const,
   override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: z.core.JSONSchema.BaseSchema }) => {
     if (zodSchema instanceof z.ZodUndefined) jsonSchema.type = 'null';
-    // Any JSON value is a recursive schema without a name.
-    if (jsonSchema.tsType === 'Json') for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
     delete jsonSchema.tsType;
   },
 };

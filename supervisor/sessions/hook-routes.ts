@@ -10,7 +10,7 @@ import { jsonBody } from '../../service/http/schemas.ts';
 import { type Fields, linkOutcomes } from '../calls/chain.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
-import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
+import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
 const PREFIX = 'middleware.';
 /** Metrics and traces count all hooks as one route. */
@@ -64,6 +64,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
         HOOK_PATH.replace(':hook', short),
         {
           config: { label: HOOK_PATH },
+          bodyLimit: CALL_BODY_MAX_BYTES,
           schema: {
             group: 'Hooks',
             summary: `Runs the hook ${short}`,

@@ -19,8 +19,10 @@ import { skillRoutes } from './skill-routes.ts';
 import { toolRoutes } from './tool-routes.ts';
 import { transcriptRoutes } from './transcript-routes.ts';
 
-/** Maximum body size: a compaction contains whole conversations. */
-const BODY_MAX_BYTES = 16 * MIB;
+/** A transcript's messages and a compaction carry whole conversations; calls of hooks and tools set `CALL_BODY_MAX_BYTES`. */
+const BODY_MAX_BYTES = 4 * MIB;
+/** One account may fill an eighth. */
+const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 16 * MIB };
 /** Idle time after which a kept-alive connection is closed. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
 /** How long a browser caches the CORS preflight. Seconds. */
@@ -97,7 +99,7 @@ async function accountScope(
   services: SessionServices,
   anonymousPerMinute: number,
 ): Promise<void> {
-  serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute });
+  serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT });
   await scope.register(sessionRoutes(services));
   await scope.register(transcriptRoutes(services));
   await scope.register(hookRoutes(services));

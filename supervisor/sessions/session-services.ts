@@ -5,6 +5,7 @@ import type { Blobs } from '../../db/files/blobs.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
@@ -14,6 +15,9 @@ import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
 import type { SessionCache } from './session-cache.ts';
+
+/** The body of a hook or tool call: a stranger's plugin gets it, and every other call of the process waits meanwhile. Bytes. */
+export const CALL_BODY_MAX_BYTES = MIB;
 
 export interface SessionServices extends ChainDeps {
   readonly pool: Pool;

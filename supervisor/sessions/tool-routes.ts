@@ -5,7 +5,13 @@ import { z } from 'zod';
 import { json } from '../../sdk/contract/payloads.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
-import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
+import {
+  CALL_BODY_MAX_BYTES,
+  offerParams,
+  requireSession,
+  type SessionServices,
+  sessionParams,
+} from './session-services.ts';
 import { callTool, findTool, listTools } from './tools.ts';
 
 const toolBody = jsonBody({
@@ -59,6 +65,7 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.post(
       '/sessions/:sessionId/tools/:name',
       {
+        bodyLimit: CALL_BODY_MAX_BYTES,
         schema: {
           group,
           summary: 'Calls a tool',

@@ -8,8 +8,8 @@ export declare const timestamp: z.ZodISODateTime;
 export declare const surfaceName: z.ZodString;
 /** Bytes: a `Uint8Array` in code, `{"$bytes": "<base64>"}` in JSON. */
 export declare const bytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
-/** Any JSON value. */
-export declare const json: z.ZodJSONSchema;
+/** Any JSON value. A plain walk: zod's own schema takes 20 times as long, and every value of a call passes here. */
+export declare const json: z.ZodCustom<z.JSONType, z.JSONType>;
 export declare const settings: z.ZodRecord<z.ZodString, z.ZodString>;
 /** The longest text of one transcript message or prompt, in characters. */
 export declare const TEXT_MAX_CHARS = 262144;
@@ -66,7 +66,7 @@ export declare const transcriptMessage: z.ZodObject<{
     }>;
     text: z.ZodString;
     at: z.ZodISODateTime;
-    data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+    data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
 }, z.core.$strip>;
 /** A message of a model conversation. */
 export declare const chatMessage: z.ZodObject<{
@@ -148,7 +148,7 @@ export declare const content: z.ZodDiscriminatedUnion<[z.ZodObject<{
     mimeType: z.ZodString;
 }, z.core.$strip>, z.ZodObject<{
     type: z.ZodLiteral<"json">;
-    json: z.ZodJSONSchema;
+    json: z.ZodCustom<z.JSONType, z.JSONType>;
 }, z.core.$strip>], "type">;
 export declare const toolResult: z.ZodObject<{
     content: z.ZodArray<z.ZodDiscriminatedUnion<[z.ZodObject<{
@@ -160,12 +160,12 @@ export declare const toolResult: z.ZodObject<{
         mimeType: z.ZodString;
     }, z.core.$strip>, z.ZodObject<{
         type: z.ZodLiteral<"json">;
-        json: z.ZodJSONSchema;
+        json: z.ZodCustom<z.JSONType, z.JSONType>;
     }, z.core.$strip>], "type">>;
     isError: z.ZodBoolean;
 }, z.core.$strip>;
 /** A JSON Schema 2020-12. The API checks at publish that it is valid. */
-export declare const jsonSchema: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+export declare const jsonSchema: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
 export declare const model: z.ZodObject<{
     id: z.ZodString;
     name: z.ZodString;
@@ -184,7 +184,7 @@ export declare const completionRequest: z.ZodObject<{
     }, z.core.$strip>>;
     maxTokens: z.ZodOptional<z.ZodNumber>;
     temperature: z.ZodOptional<z.ZodNumber>;
-    schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+    schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
 }, z.core.$strip>;
 export declare const usage: z.ZodObject<{
     inputTokens: z.ZodNumber;
@@ -192,7 +192,7 @@ export declare const usage: z.ZodObject<{
 }, z.core.$strip>;
 export declare const completion: z.ZodObject<{
     text: z.ZodString;
-    json: z.ZodOptional<z.ZodJSONSchema>;
+    json: z.ZodOptional<z.ZodCustom<z.JSONType, z.JSONType>>;
     model: z.ZodString;
     usage: z.ZodObject<{
         inputTokens: z.ZodNumber;

@@ -76,7 +76,7 @@ export declare const hooks: {
                 }>;
                 text: z.ZodString;
                 at: z.ZodISODateTime;
-                data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+                data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
             }, z.core.$strip>>;
             focus: z.ZodNullable<z.ZodString>;
             maxChars: z.ZodNumber;
@@ -702,7 +702,7 @@ export declare const eventEnvelope: z.ZodObject<{
     pluginId: z.ZodString;
     versionId: z.ZodString;
     semVer: z.ZodString;
-    data: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+    data: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
 }, z.core.$strip>;
 /** Keyed by kind of handler: `tools` stands for `tools.<name>.handler`, `providers` for `providers.<name>.chat`. */
 export declare const surfaces: {
@@ -716,7 +716,7 @@ export declare const surfaces: {
         readonly risk: 'medium';
         readonly registration: z.ZodObject<{
             description: z.ZodString;
-            parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+            parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
         }, z.core.$strip>;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;
@@ -731,7 +731,7 @@ export declare const surfaces: {
                 id: z.ZodString;
                 name: z.ZodString;
             }, z.core.$strip>;
-            arguments: z.ZodJSONSchema;
+            arguments: z.ZodCustom<z.JSONType, z.JSONType>;
         }, z.core.$strip>;
         readonly first: 'arguments';
         readonly result: z.ZodObject<{
@@ -744,7 +744,7 @@ export declare const surfaces: {
                 mimeType: z.ZodString;
             }, z.core.$strip>, z.ZodObject<{
                 type: z.ZodLiteral<"json">;
-                json: z.ZodJSONSchema;
+                json: z.ZodCustom<z.JSONType, z.JSONType>;
             }, z.core.$strip>], "type">>;
             isError: z.ZodBoolean;
         }, z.core.$strip>;
@@ -811,13 +811,13 @@ export declare const surfaces: {
                 }, z.core.$strip>>;
                 maxTokens: z.ZodOptional<z.ZodNumber>;
                 temperature: z.ZodOptional<z.ZodNumber>;
-                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
             }, z.core.$strip>;
         }, z.core.$strip>;
         readonly first: 'request';
         readonly result: z.ZodObject<{
             text: z.ZodString;
-            json: z.ZodOptional<z.ZodJSONSchema>;
+            json: z.ZodOptional<z.ZodCustom<z.JSONType, z.JSONType>>;
             model: z.ZodString;
             usage: z.ZodObject<{
                 inputTokens: z.ZodNumber;
@@ -940,7 +940,7 @@ export declare const registrations: z.ZodObject<{
     events: z.ZodArray<z.ZodString>;
     tools: z.ZodRecord<z.ZodString, z.ZodObject<{
         description: z.ZodString;
-        parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+        parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
     }, z.core.$strip>>;
     commands: z.ZodRecord<z.ZodString, z.ZodObject<{
         description: z.ZodString;
@@ -1087,7 +1087,7 @@ export declare const hostCalls: {
             }>;
             text: z.ZodString;
             at: z.ZodISODateTime;
-            data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+            data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
         }, z.core.$strip>>;
     };
     readonly 'session.post': {
@@ -1265,12 +1265,12 @@ export declare const hostCalls: {
                 }, z.core.$strip>>;
                 maxTokens: z.ZodOptional<z.ZodNumber>;
                 temperature: z.ZodOptional<z.ZodNumber>;
-                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodJSONSchema>>;
+                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
             }, z.core.$strip>;
         };
         readonly result: z.ZodObject<{
             text: z.ZodString;
-            json: z.ZodOptional<z.ZodJSONSchema>;
+            json: z.ZodOptional<z.ZodCustom<z.JSONType, z.JSONType>>;
             model: z.ZodString;
             usage: z.ZodObject<{
                 inputTokens: z.ZodNumber;
@@ -1466,7 +1466,7 @@ export declare const hostCalls: {
         readonly params: {
             readonly key: z.ZodString;
         };
-        readonly result: z.ZodNullable<z.ZodJSONSchema>;
+        readonly result: z.ZodNullable<z.ZodCustom<z.JSONType, z.JSONType>>;
     };
     readonly 'storage.set': {
         readonly since: '0.1.0';
@@ -1480,7 +1480,7 @@ export declare const hostCalls: {
         readonly doc: 'Stores a JSON value.';
         readonly params: {
             readonly key: z.ZodString;
-            readonly value: z.ZodJSONSchema;
+            readonly value: z.ZodCustom<z.JSONType, z.JSONType>;
         };
         readonly result: z.ZodUndefined;
     };
@@ -1589,7 +1589,7 @@ export declare const control: {
                 events: z.ZodArray<z.ZodString>;
                 tools: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;
-                    parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+                    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
                 }, z.core.$strip>>;
                 commands: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;
@@ -1618,7 +1618,7 @@ export declare const control: {
                 events: z.ZodArray<z.ZodString>;
                 tools: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;
-                    parameters: z.ZodRecord<z.ZodString, z.ZodJSONSchema>;
+                    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
                 }, z.core.$strip>>;
                 commands: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;

@@ -1,0 +1,105 @@
+/** JSON bodies are bounded before they are parsed: in bytes, in values, in depth, and in what is in flight at once. */
+import { EventEmitter, on, once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { pino } from 'pino';
+import t from 'tap';
+import { MIB } from '../../sdk/contract/limits.ts';
+import { createApplication } from '../../service/http/application.ts';
+import { readJsonBodies } from '../../service/http/json-body.ts';
+
+const PROCESS_BYTES = 3 * MIB;
+const ACCOUNT_BYTES = 2 * MIB;
+
+const app = createApplication({
+  logger: pino({ level: 'silent' }),
+  bodyMaxBytes: MIB,
+  server: {},
+  onResponse: () => undefined,
+});
+/** `arrived` with the length of each piece of a body, `closed` at the end of each request. */
+const progress = new EventEmitter();
+await app.register(async (scope) => {
+  scope.decorateRequest('caller', null);
+  scope.addHook('onRequest', async (request) => {
+    request.caller = { id: String(request.headers.account), email: null, name: null } as never;
+    request.raw.on('data', ({ byteLength }: Buffer) => progress.emit('arrived', byteLength));
+  });
+  readJsonBodies(scope, { processBytes: PROCESS_BYTES, accountBytes: ACCOUNT_BYTES });
+  // After the budget's own listener.
+  scope.addHook('onRequest', async (_request, { raw }) => void raw.once('close', () => progress.emit('closed')));
+  scope.post('/echo', async ({ body }) => ({ body }));
+  scope.post('/long', { bodyLimit: 2 * MIB }, async ({ body }) => ({ body }));
+});
+const url = await app.listen({ port: 0, host: '127.0.0.1' });
+t.teardown(() => app.close());
+
+async function post(text: string | Uint8Array<ArrayBuffer>, path = '/echo', account = 'ann') {
+  const headers = { 'content-type': 'application/json', account };
+  const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: text });
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  return { status: response.status, headers: response.headers, body: (await response.json()) as any };
+}
+
+/** Sends the head of a request and a part of its body, and waits until that has arrived. */
+async function sendPart(account: string, bytes: number): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
+  const head = `POST /long HTTP/1.1\r\nhost: x\r\naccount: ${account}\r\ncontent-type: application/json\r\ncontent-length: ${2 * MIB}\r\n\r\n`;
+  const pieces = on(progress, 'arrived');
+  socket.write(head);
+  socket.write(Buffer.alloc(bytes, ' '));
+  let arrived = 0;
+  for await (const [pieceBytes] of pieces) {
+    arrived += pieceBytes;
+    if (arrived >= bytes) break;
+  }
+  return socket;
+}
+
+t.test('a body with too many values or levels is refused before it is parsed', async (t) => {
+  const values = (count: number) => `[${'1,'.repeat(count - 2)}1]`;
+  t.equal((await post(values(20_000))).status, 200);
+  const tooMany = await post(values(20_001));
+  t.equal(tooMany.status, 413);
+  t.equal(tooMany.body.detail, 'The body holds more than 20000 values. Send fewer, in several requests.');
+  t.equal((await post(values(30_000), '/long')).status, 200, 'an address that accepts more bytes accepts more values');
+  const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
+  t.equal((await post(nested(100))).status, 200);
+  const tooDeep = await post(nested(101));
+  t.equal(tooDeep.status, 400);
+  t.equal(tooDeep.body.detail, 'The body nests deeper than 100 levels. Send flatter JSON.');
+  const text = `"${'[{,\\"'.repeat(50_000)}"`;
+  t.same((await post(text)).body, { body: JSON.parse(text) }, 'text is not counted, whatever it looks like');
+});
+
+t.test('a large body is parsed in a thread, by the same rules', async (t) => {
+  const padding = 'x'.repeat(1.5 * MIB);
+  t.same((await post(JSON.stringify({ padding }), '/long')).body, { body: { padding } });
+  t.equal((await post(`{"padding":"${padding}"`, '/long')).status, 400);
+  t.equal((await post(`{"padding":"${padding}","list":[${'{},'.repeat(40_000)}{}]}`, '/long')).status, 413);
+  const bytes = new Uint8Array([...Buffer.from(`"${padding}`), 0xff, 0x22]);
+  t.equal((await post(bytes, '/long')).body.detail, 'The body is not valid JSON: it is not UTF-8.');
+  t.equal((await post(`{"__proto__":{"a":1},"b":"${padding}"}`, '/long')).status, 400);
+});
+
+t.test('half-sent bodies use up the share of their account, and no other’s', async (t) => {
+  const first = await sendPart('ann', 1.5 * MIB);
+  const refused = await post(JSON.stringify('x'.repeat(MIB - 2)));
+  t.equal(refused.status, 429);
+  t.equal(refused.headers.get('retry-after'), '1');
+  t.match(refused.body.detail, /^This account already has 2 MiB of requests in flight\./);
+  t.equal((await post(JSON.stringify('x'.repeat(MIB - 2)), '/echo', 'ben')).status, 200);
+  const second = await sendPart('ben', 1.25 * MIB);
+  const full = await post(JSON.stringify('x'.repeat(MIB - 2)), '/echo', 'cid');
+  t.equal(full.status, 503);
+  t.match(full.body.detail, /^The service already has 3 MiB of requests in flight\./);
+  for (const socket of [first, second]) {
+    const closed = once(progress, 'closed');
+    socket.destroy();
+    await closed;
+  }
+  t.equal((await post(JSON.stringify('x'.repeat(MIB - 2)))).status, 200, 'what is gone counts no more');
+});
+
+t.test('an answered body counts no more', async (t) => {
+  for (let count = 0; count < 8; count += 1) t.equal((await post(JSON.stringify('x'.repeat(MIB - 2)))).status, 200);
+});
