@@ -108,7 +108,6 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     url: `${publicUrl}${API_PREFIX}`,
     guidesUrl: '/docs',
     groups: GROUPS,
-    hasAccountLimits: true,
   });
   await app.register(helmet, protectiveHeaders(publicUrl));
   await app.register((scope) => frontPage(scope, deps));

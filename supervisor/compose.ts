@@ -123,6 +123,7 @@ function sessionApiOptions(config: SupervisorConfig): SessionApiOptions {
     consoleUrl: publicUrl(config),
     trustProxy: config.TRUST_PROXY,
     anonymousPerMinute: config.STRANGER_REQUESTS_PER_MINUTE,
+    accountLimits: { reads: config.SESSION_READS_PER_MINUTE, writes: config.SESSION_CALLS_PER_MINUTE },
   };
 }
 

@@ -50,6 +50,14 @@ export const supervisorSettings = {
   ),
   LOG_MESSAGE_BYTES: wholeNumber(256, MIB, limits.logMessageBytes, 'Longest log message; more is cut off.', 'bytes'),
   LOG_DATA_BYTES: wholeNumber(256, MIB, limits.logDataBytes, 'Largest data of a log line; more is cut off.', 'bytes'),
+  SESSION_READS_PER_MINUTE: wholeNumber(1, 10_000_000, 6_000, 'Reads of the session API by one account.', 'a minute'),
+  SESSION_CALLS_PER_MINUTE: wholeNumber(
+    1,
+    10_000_000,
+    30_000,
+    'Hooks, tool calls and other writes of the session API by one account.',
+    'a minute',
+  ),
   TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool.', 'bytes'),
   MODELS_FILE: z
     .string()

@@ -55,8 +55,6 @@ interface DocumentOptions {
   readonly guidesUrl: string;
   /** Tags of the document, in order. */
   readonly groups: Readonly<Record<string, string>>;
-  /** Whether each success carries the `ratelimit-*` headers of the account. */
-  readonly hasAccountLimits: boolean;
 }
 
 const JSON_TYPE = 'application/json';
@@ -128,7 +126,7 @@ function describeRoute(route: RouteFacts, converted: FastifySchema, options: Doc
     throw new Error(`${route.method} ${route.url} declares no summary, or no group of the document`);
   return {
     tags: [group],
-    response: addProblems(describeResponses(converted.response, options), route),
+    response: addProblems(describeResponses(converted.response), route),
     ...(details === undefined ? {} : { description: details }),
     ...(open ? { security: [] } : {}),
     ...(multipart ? { consumes: ['multipart/form-data'] } : {}),
@@ -150,14 +148,14 @@ const accountLimits = {
 };
 
 /** Responses that a route declares. */
-function describeResponses(declared: unknown, { hasAccountLimits }: DocumentOptions): Record<string, Response> {
+function describeResponses(declared: unknown): Record<string, Response> {
   const responses: Record<string, Response> = {};
   for (const [status, schema] of Object.entries((declared ?? {}) as Record<string, JsonSchema | Response>)) {
     const isSuccess = Number(status) < 400;
     const isComplete = 'content' in schema || ('type' in schema && schema.type === 'null');
     responses[status] = {
       description: STATUS_WORDS[status] ?? 'Done',
-      ...(isSuccess && hasAccountLimits ? { headers: accountLimits } : {}),
+      ...(isSuccess ? { headers: accountLimits } : {}),
       ...(isComplete ? schema : { content: { [JSON_TYPE]: { schema: schema as JsonSchema } } }),
     };
   }

@@ -5,7 +5,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { createApplication, serveAccounts } from '../../service/http/application.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../../service/http/documentation-routes.ts';
 import { documentRoutes } from '../../service/http/openapi.ts';
-import { limitAnonymous } from '../../service/http/rate-limits.ts';
+import { type AccountLimits, limitAccounts, limitAnonymous } from '../../service/http/rate-limits.ts';
 import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts';
 import { mcpRoutes } from '../mcp/route.ts';
 import { commandRoutes } from './command-routes.ts';
@@ -28,6 +28,7 @@ const KEEP_ALIVE_MS = 75_000;
 /** How long a browser caches the CORS preflight. Seconds. */
 const PREFLIGHT_S = 600;
 const ANONYMOUS_PER_MINUTE = 600;
+const UNLIMITED: AccountLimits = { reads: 1e9, writes: 1e9 };
 
 /** Tags of the OpenAPI document. */
 const GROUPS = {
@@ -52,13 +53,21 @@ export interface SessionApiOptions {
   readonly trustProxy?: readonly string[] | undefined;
   /** Requests per minute of one address without a valid token. Default: 600. */
   readonly anonymousPerMinute?: number | undefined;
+  /** Default: no limit, for tests. */
+  readonly accountLimits?: AccountLimits | undefined;
 }
 
 /** Builds the application; the caller listens, injects and closes. */
 export async function buildSessionApi(
   services: SessionServices,
   logger: FastifyBaseLogger,
-  { url = '/', consoleUrl, trustProxy, anonymousPerMinute = ANONYMOUS_PER_MINUTE }: SessionApiOptions = {},
+  {
+    url = '/',
+    consoleUrl,
+    trustProxy,
+    anonymousPerMinute = ANONYMOUS_PER_MINUTE,
+    accountLimits = UNLIMITED,
+  }: SessionApiOptions = {},
 ): Promise<FastifyInstance> {
   const app = createApplication({
     logger,
@@ -80,13 +89,12 @@ export async function buildSessionApi(
     url,
     guidesUrl: `${consoleUrl ?? ''}/docs`,
     groups: GROUPS,
-    hasAccountLimits: false,
   });
   if (consoleUrl !== undefined) {
     const { origin } = new URL(consoleUrl);
     await app.register(cors, { origin, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
   }
-  await app.register((scope) => accountScope(scope, services, anonymousPerMinute));
+  await app.register((scope) => accountScope(scope, services, anonymousPerMinute, accountLimits));
   await app.register(async (scope) => {
     limitAnonymous(scope, anonymousPerMinute);
     await scope.register(documentationRoutes);
@@ -98,8 +106,10 @@ async function accountScope(
   scope: FastifyInstance,
   services: SessionServices,
   anonymousPerMinute: number,
+  accountLimits: AccountLimits,
 ): Promise<void> {
   serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT });
+  limitAccounts(scope, accountLimits);
   await scope.register(sessionRoutes(services));
   await scope.register(transcriptRoutes(services));
   await scope.register(hookRoutes(services));

@@ -1,4 +1,4 @@
-/** Unknown callers of the session API are limited by address before their tokens are looked at. */
+/** Rate limits of the session API: by address before a token is verified, by account afterwards. */
 import type { FastifyInstance } from 'fastify';
 import t from 'tap';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -59,6 +59,29 @@ t.test('who is signed in passes beside a flood from the same address, however ma
     ]),
     [429, 200],
   );
+});
+
+t.test('calls and reads of an account are counted apart, and no other account’s', async (t) => {
+  const fixture = await startSupervisorFixture(t, { sessionApi: { accountLimits: { reads: 2, writes: 1 } } });
+  const ann = await fixture.issuer.issue('ann');
+  const ben = await fixture.issuer.issue('ben');
+  const from = '192.0.2.1';
+  t.same(
+    await statuses(
+      fixture.app,
+      [ann, ann, ann, ben].map((token) => ({ from, token })),
+    ),
+    [200, 200, 429, 200],
+  );
+  const open = () =>
+    fixture.app.inject({ method: 'POST', url: '/sessions', headers: { authorization: `Bearer ${ann}` }, payload: {} });
+  t.not((await open()).statusCode, 429);
+  const refused = await open();
+  t.match(refused.json(), {
+    code: 'rate_limited',
+    detail: /^Rate limit exceeded: 1 writes per minute of one account\./,
+  });
+  t.ok(Number(refused.headers['retry-after']) >= 1);
 });
 
 t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
