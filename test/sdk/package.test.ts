@@ -59,10 +59,10 @@ t.test('the tarball holds what authors need and nothing of the host', async (t) 
 });
 
 t.test('the example packages compile', async (t) => {
-  for (const name of listExamples()) {
-    await cp(join(root, 'examples', name), join(author, name), { recursive: true });
-    t.equal(await complaints(name, { 'tsconfig.json': TYPES }), '', name);
-  }
+  // One project: each of their files is a module, and the compiler names the file that it complains about.
+  const names = listExamples();
+  for (const name of names) await cp(join(root, 'examples', name), join(author, 'examples', name), { recursive: true });
+  t.equal(await complaints('examples', { 'tsconfig.json': TYPES }), '', names.join());
 });
 
 t.test('what is wrong does not', async (t) => {
