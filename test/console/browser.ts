@@ -56,7 +56,7 @@ export const LOOKS: readonly Look[] = [
   { scheme: 'dark', size: 'phone' },
   { scheme: 'light', size: 'phone' },
 ];
-/** Each scheme and each size once: enough for a page that is built like others. */
+/** Each scheme and each size once. */
 export const TWO_LOOKS = LOOKS.filter(({ scheme, size }) => (scheme === 'light') === (size === 'wide'));
 
 /** A page of its own, signed in by the link, with whatever it complains about. */

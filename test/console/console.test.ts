@@ -5,6 +5,8 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+// With --soak, `inspect` looks at every page in every look.
+import '../runner/soak.ts';
 import { LOOKS, openConsole, startBrowser } from './browser.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { openConsole, startBrowser } from './browser.ts';
+import { LOOKS, openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
@@ -18,7 +18,7 @@ t.test('the console sends to the issuer, comes back to where one was, and keeps 
   const signIn = page.getByRole('button', { name: `Sign in with ${new URL(issuer.url).host}` });
   await signIn.waitFor();
   t.equal(await page.getByLabel('Token').count(), 0, 'a token of ours would not be taken');
-  await inspect(t, page, 'sign-in');
+  await inspect(t, page, 'sign-in', LOOKS);
 
   const asked = page.waitForRequest((request) => request.url().startsWith(`${issuer.url}/auth`));
   await signIn.click();

@@ -13,8 +13,6 @@ t.setTimeout(300_000);
 /** One of each kind: cards, prose with code, wide tables. */
 const PAGES = ['', '/authoring', '/models'];
 
-/** Each colour scheme and each size once. */
-
 t.test('the documentation site', async (t) => {
   await promisify(execFile)(process.execPath, [join(root, 'docs/build-site.ts')]);
   const app = fastify({ forceCloseConnections: true });
