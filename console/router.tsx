@@ -15,12 +15,16 @@ import { NotFound } from './shell/not-found.tsx';
 
 const top = createRootRoute({ component: AppFrame, notFoundComponent: NotFound, errorComponent: ErrorAlert });
 
-function page<const Path extends string>(path: Path, component: RouteComponent) {
-  return createRoute({ getParentRoute: () => top, path, component });
+function page<const Path extends string, Name extends string>(
+  path: Path,
+  load: () => Promise<Readonly<Record<Name, RouteComponent>>>,
+  name: Name,
+) {
+  return createRoute({ getParentRoute: () => top, path, component: lazyRouteComponent(load, name) });
 }
 
 const routes = [
-  page('/', () => <Navigate to="/catalog" />),
+  createRoute({ getParentRoute: () => top, path: '/', component: () => <Navigate to="/catalog" /> }),
   createRoute({
     getParentRoute: () => top,
     path: '/catalog',
@@ -28,50 +32,26 @@ const routes = [
       typeof q === 'string' && q !== '' ? { q } : {},
     component: lazyRouteComponent(() => import('./catalog/catalog-page.tsx'), 'CatalogPage'),
   }),
-  page(
-    '/catalog/$slug',
-    lazyRouteComponent(() => import('./catalog/entry-page.tsx'), 'EntryPage'),
-  ),
-  page(
-    '/installations',
-    lazyRouteComponent(() => import('./installations/installations-page.tsx'), 'InstallationsPage'),
-  ),
+  page('/catalog/$slug', () => import('./catalog/entry-page.tsx'), 'EntryPage'),
+  page('/installations', () => import('./installations/installations-page.tsx'), 'InstallationsPage'),
   createRoute({
     getParentRoute: () => top,
     path: '/installations/$id',
     validateSearch: ({ tab }: Record<string, unknown>): { tab?: Tab } => ({ tab: parseTab(tab) }),
     component: lazyRouteComponent(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
   }),
-  page(
-    '/agents',
-    lazyRouteComponent(() => import('./agents/agents-page.tsx'), 'AgentsPage'),
-  ),
-  page(
-    '/plugins',
-    lazyRouteComponent(() => import('./authoring/plugins-page.tsx'), 'PluginsPage'),
-  ),
-  page(
-    '/plugins/$id',
-    lazyRouteComponent(() => import('./authoring/plugin-page.tsx'), 'PluginPage'),
-  ),
+  page('/agents', () => import('./agents/agents-page.tsx'), 'AgentsPage'),
+  page('/plugins', () => import('./authoring/plugins-page.tsx'), 'PluginsPage'),
+  page('/plugins/$id', () => import('./authoring/plugin-page.tsx'), 'PluginPage'),
   createRoute({
     getParentRoute: () => top,
     path: '/operator',
     validateSearch: ({ tab }: Record<string, unknown>): { tab?: OperatorTab } => ({ tab: parseOperatorTab(tab) }),
     component: lazyRouteComponent(() => import('./operator/operator-page.tsx'), 'OperatorPage'),
   }),
-  page(
-    '/plugins/$id/edit',
-    lazyRouteComponent(() => import('./editor/editor-page.tsx'), 'EditorPage'),
-  ),
-  page(
-    '/playground',
-    lazyRouteComponent(() => import('./playground/playground-page.tsx'), 'PlaygroundPage'),
-  ),
-  page(
-    '/playground/$id',
-    lazyRouteComponent(() => import('./playground/session-page.tsx'), 'SessionPage'),
-  ),
+  page('/plugins/$id/edit', () => import('./editor/editor-page.tsx'), 'EditorPage'),
+  page('/playground', () => import('./playground/playground-page.tsx'), 'PlaygroundPage'),
+  page('/playground/$id', () => import('./playground/session-page.tsx'), 'SessionPage'),
 ] as const;
 
 export const router = createRouter({

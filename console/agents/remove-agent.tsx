@@ -14,12 +14,7 @@ export function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Age
     'The agent is removed',
   );
   return (
-    <ConfirmButton
-      label="Remove"
-      title={`Remove ${escapeText(name)}`}
-      onConfirm={() => remove.mutate()}
-      button={{ size: 'xs' }}
-    >
+    <ConfirmButton label="Remove" title={`Remove ${escapeText(name)}`} onConfirm={() => remove.mutate()}>
       <Text>
         The agent and all its sessions are removed permanently. {slug ?? 'Its plugin'} may create another one; uninstall
         the plugin to prevent that.

@@ -31,7 +31,6 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
           label="Take out of the catalog"
           title={`Take ${escapeText(plugin.displayName)} out of the catalog`}
           onConfirm={() => delist.mutate()}
-          button={{ size: 'xs' }}
         >
           <Text>Users can no longer find it. Installations keep working and show your message.</Text>
           <TextInput
@@ -50,7 +49,6 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
         label="Delete"
         title={`Delete ${escapeText(plugin.displayName)}`}
         onConfirm={() => remove.mutate()}
-        button={{ size: 'xs' }}
       >
         <Text>The plugin is removed permanently. Yank all published versions first.</Text>
       </ConfirmButton>

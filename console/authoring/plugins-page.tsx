@@ -1,10 +1,11 @@
 /** Lists the account's own plugins, with a form to create one. */
 import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
@@ -62,13 +63,7 @@ function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin
         <PluginIcon slug={slug} name={displayName} />
         <Stack gap={2} flex={1} miw={0}>
           <Group gap="sm" style={{ rowGap: 0 }}>
-            <PageLink
-              to="/plugins/$id"
-              params={{ id }}
-              fw={600}
-              c="var(--mantine-color-text)"
-              className="foreign entry-link"
-            >
+            <PageLink to="/plugins/$id" params={{ id }} className="foreign entry-link">
               {escapeText(displayName)}
             </PageLink>
             <Text span c="dimmed">
@@ -95,12 +90,8 @@ function NewPlugin() {
     const { id } = await readBody(rest.POST('/plugins', { body: { slug, displayName, description } }));
     await navigate({ to: '/plugins/$id', params: { id } });
   }, 'The plugin is created');
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate();
-  };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => create.mutate()}>
       <Stack>
         <TextInput
           label="Name"
@@ -127,6 +118,6 @@ function NewPlugin() {
           </Button>
         </Group>
       </Stack>
-    </form>
+    </ActionForm>
   );
 }

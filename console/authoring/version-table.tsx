@@ -57,7 +57,7 @@ function Yank({ pluginId, id, semVer }: { readonly pluginId: string; readonly id
     `${semVer} is yanked`,
   );
   return (
-    <ConfirmButton label="Yank" title={`Yank ${semVer}`} onConfirm={() => yank.mutate()} button={{ size: 'xs' }}>
+    <ConfirmButton label="Yank" title={`Yank ${semVer}`} onConfirm={() => yank.mutate()}>
       <Text>
         {semVer} can no longer be installed. Installations that follow the newest version move to the previous one;
         pinned installations keep running it. The number cannot be reused.

@@ -95,7 +95,6 @@ function EntryCard({ entry }: { readonly entry: Summary }) {
               fw={620}
               fz="0.9375rem"
               lh={1.3}
-              c="var(--mantine-color-text)"
               className="foreign entry-link"
             >
               {escapeText(entry.displayName)}

@@ -2,11 +2,12 @@
 import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import { createFormValues, type FormValues, saveConfiguration } from '../configuration/form-values.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { Dialog } from '../shell/dialog.tsx';
 import { IconDownload } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -41,10 +42,6 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
   const [consented, setConsented] = useState<string | null>(null);
   const isConsented = consented !== null && consented === asked.versionId;
   const install = useInstall(entry, pinned, filled);
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    install.mutate();
-  };
   const choose = (versionId: string) => {
     setPinned(versionId);
     setConsented(null);
@@ -52,7 +49,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
     setFilled({ ...createFormValues(chosen.configuration, filled.settings), secrets: secretsOf(chosen, filled) });
   };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => install.mutate()}>
       <Stack>
         <NativeSelect
           label="Versions"
@@ -87,7 +84,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
           </Button>
         </Group>
       </Stack>
-    </form>
+    </ActionForm>
   );
 }
 

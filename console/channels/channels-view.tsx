@@ -1,9 +1,10 @@
 /** Shows the channels of an installation and their deliveries. */
 import { Button, Card, CopyButton, Group, Stack, Text, TextInput } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
@@ -43,12 +44,8 @@ function Connect({ installationId }: { readonly installationId: string }) {
     await rest.POST('/installations/{id}/channels', { ...target, body: { name: name.trim() } });
     setName('');
   }, 'The channel is connected');
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    connect.mutate();
-  };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => connect.mutate()}>
       <Group align="flex-end">
         <TextInput
           label="New channel"
@@ -60,7 +57,7 @@ function Connect({ installationId }: { readonly installationId: string }) {
           Connect
         </Button>
       </Group>
-    </form>
+    </ActionForm>
   );
 }
 
@@ -111,7 +108,6 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
         label="Replace address"
         title={`Replace the address of ${escapeText(channel.name)}`}
         onConfirm={() => replace.mutate()}
-        button={{ size: 'xs' }}
       >
         <Text>The old address stops working immediately. Enter the new one at the vendor.</Text>
       </ConfirmButton>
@@ -119,7 +115,6 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
         label="Disconnect"
         title={`Disconnect ${escapeText(channel.name)}`}
         onConfirm={() => remove.mutate()}
-        button={{ size: 'xs' }}
       >
         <Text>The address stops working immediately, and its deliveries are removed.</Text>
       </ConfirmButton>

@@ -1,7 +1,8 @@
 /** Selects, adds and removes files. */
 import { Button, Group, NativeSelect, TextInput } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import type { Fault } from './faults.ts';
 
 interface Shown {
@@ -17,8 +18,7 @@ const REQUIRED = ['readme.md', 'index.ts'];
 export function FileTabs({ files, path, faults, onPath, onFiles }: Shown) {
   const [added, setAdded] = useState('');
   const name = added.trim();
-  const add = (event: FormEvent) => {
-    event.preventDefault();
+  const add = () => {
     if (!files.some((file) => file.path === name)) onFiles([...files, { path: name, contentText: '' }]);
     onPath(name);
     setAdded('');
@@ -40,7 +40,7 @@ export function FileTabs({ files, path, faults, onPath, onFiles }: Shown) {
       <Button variant="default" disabled={REQUIRED.includes(path)} onClick={remove}>
         Remove
       </Button>
-      <form onSubmit={add}>
+      <ActionForm onSubmit={add}>
         <Group align="flex-end" gap="xs" wrap="nowrap">
           <TextInput
             label="New file"
@@ -52,7 +52,7 @@ export function FileTabs({ files, path, faults, onPath, onFiles }: Shown) {
             Add
           </Button>
         </Group>
-      </form>
+      </ActionForm>
     </Group>
   );
 }

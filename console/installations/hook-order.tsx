@@ -77,13 +77,7 @@ function InstallationCard({ installation, children }: { installation: Installati
         <PluginIcon slug={slug} name={displayName} />
         <Stack gap={2} flex={1} miw={0}>
           <Group gap="sm">
-            <PageLink
-              to="/installations/$id"
-              params={{ id }}
-              fw={600}
-              c="var(--mantine-color-text)"
-              className="foreign entry-link"
-            >
+            <PageLink to="/installations/$id" params={{ id }} className="foreign entry-link">
               {escapeText(displayName)}
             </PageLink>
             <StatusBadge status={status} />

@@ -60,7 +60,7 @@ export function InstallationActions({ installation }: { readonly installation: I
         label="Uninstall"
         title={`Uninstall ${escapeText(installation.displayName)}`}
         onConfirm={() => uninstall.mutate()}
-        button={{ size: 'xs', loading: uninstall.isPending, leftSection: <IconTrash {...ICON} /> }}
+        button={{ loading: uninstall.isPending, leftSection: <IconTrash {...ICON} /> }}
       >
         <Removed installation={installation} />
       </ConfirmButton>

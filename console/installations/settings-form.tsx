@@ -1,11 +1,12 @@
 /** The form for the settings and secrets of an installation. */
 import { Button, Group, Stack, Text } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import { createFormValues, saveConfiguration } from '../configuration/form-values.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 
 export function SettingsForm({ installation }: { readonly installation: Installation }) {
@@ -15,14 +16,10 @@ export function SettingsForm({ installation }: { readonly installation: Installa
     await saveConfiguration(id, filled, settings);
     setFilled({ ...filled, secrets: {} });
   }, 'Saved');
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    save.mutate();
-  };
   if (configuration.settings.length + configuration.secrets.length === 0)
     return <Text>This plugin has no settings and no secrets.</Text>;
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => save.mutate()}>
       <Stack maw={560}>
         <FieldInputs fields={configuration} filled={filled} setFilled={setFilled} secretNames={secretNames} />
         <Group>
@@ -34,7 +31,7 @@ export function SettingsForm({ installation }: { readonly installation: Installa
           ))}
         </Group>
       </Stack>
-    </form>
+    </ActionForm>
   );
 }
 
@@ -44,7 +41,12 @@ function ForgetSecret({ id, name }: { readonly id: string; readonly name: string
     `${name} is forgotten`,
   );
   return (
-    <ConfirmButton label={`Forget ${name}`} title={`Forget the secret ${name}`} onConfirm={() => forget.mutate()}>
+    <ConfirmButton
+      label={`Forget ${name}`}
+      title={`Forget the secret ${name}`}
+      onConfirm={() => forget.mutate()}
+      button={{ size: 'sm' }}
+    >
       <Text>The stored value is removed. If the plugin requires it, the plugin stops until you set a new one.</Text>
     </ConfirmButton>
   );

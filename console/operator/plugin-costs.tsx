@@ -83,7 +83,6 @@ function Block({ slug }: { readonly slug: string }) {
       short="Block"
       title={`Block ${slug}?`}
       onConfirm={() => block.mutate(undefined)}
-      button={{ size: 'xs' }}
     >
       <Stack>
         <Text>The plugin is removed from the catalog and stops in all accounts. Its users see the reason.</Text>

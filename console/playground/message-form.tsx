@@ -1,8 +1,9 @@
 /** Runs `inboundMessage` on a message and appends the result to the transcript. */
 import { Button, Group, Stack, TextInput } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { callSessions, type HookAnswer } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { ChainTrace } from './chain-trace.tsx';
 
 export function MessageForm({ path }: { readonly path: string }) {
@@ -16,12 +17,8 @@ export function MessageForm({ path }: { readonly path: string }) {
     }
     return answer;
   });
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    send.mutate(text);
-  };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => send.mutate(text)}>
       <Stack gap="sm">
         <Group align="flex-end">
           <TextInput
@@ -36,6 +33,6 @@ export function MessageForm({ path }: { readonly path: string }) {
         </Group>
         {send.data ? <ChainTrace answer={send.data} /> : null}
       </Stack>
-    </form>
+    </ActionForm>
   );
 }

@@ -1,9 +1,10 @@
 /** Lists sessions for trying plugins, with a form to open one. */
 import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { callSessions, type Page, type Session } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
@@ -33,13 +34,7 @@ export function PlaygroundPage() {
                 <span className="tile" data-tone="quiet">
                   <IconMessages size={18} stroke={1.7} />
                 </span>
-                <PageLink
-                  to="/playground/$id"
-                  params={{ id }}
-                  fw={600}
-                  c="var(--mantine-color-text)"
-                  className="foreign entry-link"
-                >
+                <PageLink to="/playground/$id" params={{ id }} className="foreign entry-link">
                   {escapeText(agentName)}
                 </PageLink>
                 <Text size="xs" c="dimmed" ff="monospace" className="foreign">
@@ -61,18 +56,14 @@ function NewSession() {
     const { id } = await callSessions<Session>('POST', '/sessions', { agentId: agent.trim() });
     await navigate({ to: '/playground/$id', params: { id } });
   });
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    open.mutate();
-  };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => open.mutate()}>
       <Group align="flex-end">
         <TextInput label="Agent" required value={agent} onChange={(event) => setAgent(event.currentTarget.value)} />
         <Button type="submit" loading={open.isPending}>
           Open a session
         </Button>
       </Group>
-    </form>
+    </ActionForm>
   );
 }

@@ -1,8 +1,9 @@
 /** Runs `systemPrompt` on a system prompt. */
 import { Button, Group, Stack, Textarea } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { callSessions, type HookAnswer } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { ChainTrace } from './chain-trace.tsx';
 
 export function PromptForm({ path }: { readonly path: string }) {
@@ -12,12 +13,8 @@ export function PromptForm({ path }: { readonly path: string }) {
       context: { systemPrompt: prompt, model: 'playground' },
     }),
   );
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    run.mutate(systemPrompt);
-  };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => run.mutate(systemPrompt)}>
       <Stack gap="sm">
         <Textarea
           label="Assembled prompt"
@@ -34,6 +31,6 @@ export function PromptForm({ path }: { readonly path: string }) {
         </Group>
         {run.data ? <ChainTrace answer={run.data} /> : null}
       </Stack>
-    </form>
+    </ActionForm>
   );
 }

@@ -70,12 +70,7 @@ function SessionButtons({ path }: { readonly path: string }) {
       <Button size="xs" variant="default" loading={clear.isPending} onClick={() => clear.mutate()}>
         Clear
       </Button>
-      <ConfirmButton
-        label="Delete"
-        title="Delete the session"
-        onConfirm={() => remove.mutate()}
-        button={{ size: 'xs' }}
-      >
+      <ConfirmButton label="Delete" title="Delete the session" onConfirm={() => remove.mutate()}>
         <Text>The transcript is removed permanently. Plugins receive sessionDeleted.</Text>
       </ConfirmButton>
     </Group>

@@ -2,10 +2,11 @@
 
 import { Button, Group, NativeSelect, Skeleton, Stack, Text, Textarea } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions, type Page, type Tool } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { escapeText, formatJson } from '../style/untrusted-text.ts';
@@ -32,12 +33,8 @@ function CallForm({ path, tools }: { readonly path: string; readonly tools: read
       arguments: readArguments(args),
     }),
   );
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    call.mutate(undefined);
-  };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={() => call.mutate(undefined)}>
       <Stack gap="sm">
         <NativeSelect
           label="Tool"
@@ -61,7 +58,7 @@ function CallForm({ path, tools }: { readonly path: string; readonly tools: read
         </Group>
         {call.data === undefined ? null : <PreformattedText role="status">{formatJson(call.data)}</PreformattedText>}
       </Stack>
-    </form>
+    </ActionForm>
   );
 }
 

@@ -19,7 +19,7 @@ export function ConfirmButton({ label, short, title, children, onConfirm, button
   const [isOpen, { open, close }] = useDisclosure(false);
   return (
     <>
-      <Button variant="default" aria-label={label} {...button} onClick={open}>
+      <Button size="xs" variant="default" aria-label={label} {...button} onClick={open}>
         {short ?? label}
       </Button>
       <Dialog title={title} opened={isOpen} onClose={close}>

@@ -1,16 +1,16 @@
 /** Signs in with a pasted token. */
 import { Button, PasswordInput, Stack } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
+import { ActionForm } from '../shell/action-form.tsx';
 import { setToken } from './token.ts';
 
 export function TokenForm() {
   const [text, setText] = useState('');
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
+  const signIn = () => {
     if (text.trim() !== '') setToken(text.trim());
   };
   return (
-    <form onSubmit={onSubmit}>
+    <ActionForm onSubmit={signIn}>
       <Stack>
         <PasswordInput
           label="Token"
@@ -23,6 +23,6 @@ export function TokenForm() {
           Sign in
         </Button>
       </Stack>
-    </form>
+    </ActionForm>
   );
 }
