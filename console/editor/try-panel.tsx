@@ -1,13 +1,14 @@
 /** Runs the saved draft in a session beside the editor. */
 import { Alert, Button, Code, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useState } from 'react';
+import type { SessionRecord } from '../../sdk/session/api-types.ts';
 import { UpdateConsent } from '../installations/update-consent.tsx';
 import { MessageForm } from '../playground/message-form.tsx';
 import { PromptForm } from '../playground/prompt-form.tsx';
 import { ToolForm } from '../playground/tool-form.tsx';
 import { rest } from '../rest/client.ts';
 import { type Installation, useInstallations } from '../rest/installations.ts';
-import { callSessions, type Session } from '../rest/session-api.ts';
+import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
@@ -25,7 +26,7 @@ export function TryPanel({ pluginId, slug }: Tried) {
   const installation = installations.data?.items.find((one) => one.pluginId === pluginId);
   const start = useAction<void, void>(async () => {
     await followDraft(slug, installation);
-    setSession((await callSessions<Session>('POST', '/sessions', { agentId: AGENT })).id);
+    setSession((await callSessions<SessionRecord>('POST', '/sessions', { agentId: AGENT })).id);
   });
   if (installations.error) return <ErrorAlert error={installations.error} />;
   if (!installations.data) return <Skeleton height={120} aria-label="Loading" />;

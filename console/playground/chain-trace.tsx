@@ -1,7 +1,7 @@
 /** Shows the result of a hook: the outcome of each plugin and the resulting context. */
 import { Alert, Stack, Text } from '@mantine/core';
 import { Fragment } from 'react';
-import type { HookAnswer, TraceStep } from '../rest/session-api.ts';
+import type { HookAnswer, HookName, TraceLink } from '../../sdk/session/api-types.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
@@ -10,7 +10,7 @@ import { escapeText, formatJson } from '../style/untrusted-text.ts';
 const TONES: Readonly<Record<string, Tone>> = { changed: 'good', unchanged: 'quiet', cancelled: 'fair' };
 const TITLES = ['Plugin', 'Outcome', 'Took'];
 
-export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
+export function ChainTrace({ answer }: { readonly answer: HookAnswer<HookName> }) {
   return (
     <Stack gap="sm" role="status">
       {answer.action === 'cancel' ? (
@@ -36,7 +36,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer }) {
   );
 }
 
-function rowOf({ installationId, slug, ms, outcome, reason }: TraceStep) {
+function rowOf({ installationId, slug, ms, outcome, reason }: TraceLink) {
   const cells = [
     slug,
     <Fragment key="outcome">

@@ -1,7 +1,8 @@
 /** Runs `inboundMessage` on a message and appends the result to the transcript. */
 import { Button, Group, Stack, TextInput } from '@mantine/core';
 import { useState } from 'react';
-import { callSessions, type HookAnswer } from '../rest/session-api.ts';
+import type { HookAnswer } from '../../sdk/session/api-types.ts';
+import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ChainTrace } from './chain-trace.tsx';
@@ -10,10 +11,14 @@ export function MessageForm({ path }: { readonly path: string }) {
   const [text, setText] = useState('');
   const send = useAction(async (said: string) => {
     const message = { id: crypto.randomUUID(), from: 'playground', text: said, attachments: [] };
-    const answer = await callSessions<HookAnswer>('POST', `${path}/hooks/inboundMessage`, { context: { message } });
+    const answer = await callSessions<HookAnswer<'inboundMessage'>>('POST', `${path}/hooks/inboundMessage`, {
+      context: { message },
+    });
     if (answer.action === 'continue') {
-      const left = answer.context.message as { readonly text: string };
-      await callSessions('POST', `${path}/messages`, { messages: [{ id: message.id, role: 'user', text: left.text }] });
+      const { message: changed } = answer.context;
+      await callSessions('POST', `${path}/messages`, {
+        messages: [{ id: message.id, role: 'user', text: changed.text }],
+      });
     }
     return answer;
   });

@@ -2,7 +2,8 @@
 import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import { callSessions, type Page, type Session } from '../rest/session-api.ts';
+import type { Page, SessionRecord } from '../../sdk/session/api-types.ts';
+import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -23,7 +24,7 @@ export function PlaygroundPage() {
       <PagedList
         of={['sessions']}
         read={(cursor) =>
-          callSessions<Page<Session>>('GET', `/sessions${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`)
+          callSessions<Page<SessionRecord>>('GET', `/sessions${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`)
         }
         none={<EmptyState icon={IconMessages}>There is no session yet. Open the first one above.</EmptyState>}
       >
@@ -53,7 +54,7 @@ function NewSession() {
   const [agent, setAgent] = useState('tester');
   const navigate = useNavigate();
   const open = useAction<void, void>(async () => {
-    const { id } = await callSessions<Session>('POST', '/sessions', { agentId: agent.trim() });
+    const { id } = await callSessions<SessionRecord>('POST', '/sessions', { agentId: agent.trim() });
     await navigate({ to: '/playground/$id', params: { id } });
   });
   return (

@@ -1,7 +1,8 @@
 /** Runs `systemPrompt` on a system prompt. */
 import { Button, Group, Stack, Textarea } from '@mantine/core';
 import { useState } from 'react';
-import { callSessions, type HookAnswer } from '../rest/session-api.ts';
+import type { HookAnswer } from '../../sdk/session/api-types.ts';
+import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ChainTrace } from './chain-trace.tsx';
@@ -9,7 +10,7 @@ import { ChainTrace } from './chain-trace.tsx';
 export function PromptForm({ path }: { readonly path: string }) {
   const [systemPrompt, setPrompt] = useState('You are a helpful agent.');
   const run = useAction((prompt: string) =>
-    callSessions<HookAnswer>('POST', `${path}/hooks/systemPrompt`, {
+    callSessions<HookAnswer<'systemPrompt'>>('POST', `${path}/hooks/systemPrompt`, {
       context: { systemPrompt: prompt, model: 'playground' },
     }),
   );

@@ -2,8 +2,9 @@
 import { Button, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
+import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
-import { callSessions, type Message, type Page, type Session } from '../rest/session-api.ts';
+import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
@@ -21,7 +22,7 @@ const SHOWN = 200;
 export function SessionPage() {
   const { id } = useParams({ from: '/playground/$id' });
   const path = `/sessions/${encodeURIComponent(id)}`;
-  const session = useQuery({ queryKey: ['sessions', id], queryFn: () => callSessions<Session>('GET', path) });
+  const session = useQuery({ queryKey: ['sessions', id], queryFn: () => callSessions<SessionRecord>('GET', path) });
   if (session.error) return <ErrorAlert error={session.error} reset={() => void session.refetch()} />;
   if (!session.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
@@ -80,7 +81,7 @@ function SessionButtons({ path }: { readonly path: string }) {
 function Transcript({ id, path }: { readonly id: string; readonly path: string }) {
   const found = useQuery({
     queryKey: ['sessions', id, 'messages'],
-    queryFn: () => callSessions<Page<Message>>('GET', `${path}/messages?limit=${SHOWN}`),
+    queryFn: () => callSessions<Page<TranscriptMessage>>('GET', `${path}/messages?limit=${SHOWN}`),
     refetchInterval: FOLLOW_MS,
   });
   if (found.error) return <ErrorAlert error={found.error} />;

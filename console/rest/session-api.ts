@@ -2,41 +2,6 @@
 import { readToken, setToken } from '../sign-in/token.ts';
 import { readBody, readProblem, rest } from './client.ts';
 
-export interface Session {
-  readonly id: string;
-  readonly agentId: string;
-  readonly agentName: string;
-  readonly channelId: string | null;
-}
-export interface Message {
-  readonly id: string;
-  readonly role: string;
-  readonly text: string;
-}
-export interface TraceStep {
-  readonly installationId: string;
-  readonly slug: string;
-  readonly ms: number;
-  readonly outcome: string;
-  readonly reason?: string;
-}
-export interface HookAnswer {
-  readonly action: 'continue' | 'cancel';
-  readonly context: Readonly<Record<string, unknown>>;
-  readonly reason: string | null;
-  readonly cancelledBy: string | null;
-  readonly trace: readonly TraceStep[];
-}
-export interface Tool {
-  readonly name: string;
-  readonly description: string;
-  readonly parameters: unknown;
-}
-export interface Page<Item> {
-  readonly items: readonly Item[];
-  readonly nextCursor: string | null;
-}
-
 let address: Promise<string> | null = null;
 
 async function readAddress(): Promise<string> {

@@ -4,18 +4,15 @@ import type { ReactNode } from 'react';
 
 interface Shown {
   readonly title: string;
-  /** Shown beside the title. */
-  readonly aside?: ReactNode;
   readonly children: ReactNode;
 }
 
-export function Section({ title, aside, children }: Shown) {
+export function Section({ title, children }: Shown) {
   return (
     <Card withBorder component="section" aria-label={title} className="part">
       <Stack gap="sm">
-        <Group justify="space-between" wrap="nowrap" mih={24}>
+        <Group mih={24}>
           <Title order={2}>{title}</Title>
-          {aside}
         </Group>
         {children}
       </Stack>
