@@ -276,7 +276,7 @@ async function follow(followed: Followed): Promise<void> {
   };
   await subscribeToInstallations(listener, onChange, onEverything);
   await subscribeToRestarts(listener, (installationId) => void fleet.retire(installationId).catch(onError));
-  await subscribeToDeliveries(listener, jobs.wakeChannel, () => undefined);
+  await subscribeToDeliveries(listener, jobs.wakeChannel);
   await subscribeToHandshakeRequests(listener, jobs.handshake);
   // Another supervisor may clear or delete what this one has in memory.
   await subscribeToSessions(

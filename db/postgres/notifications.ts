@@ -14,6 +14,27 @@ const ADDRESSES = 'bulkhead_addresses';
 const HANDSHAKE_REQUESTS = 'bulkhead_handshakes';
 const HANDSHAKE_ANSWERS = 'bulkhead_handshaken';
 
+/** Subscribes to a channel. `onEverything` runs after a reconnect: notifications may have been missed. */
+export const subscribeTo =
+  (channel: string) =>
+  (
+    listener: Listener,
+    onNotification: (id: string) => void,
+    onEverything: () => void = () => undefined,
+  ): Promise<Subscription> =>
+    listener.listen(channel, { onNotification, onReconnect: onEverything });
+
+const notify =
+  (channel: string) =>
+  async (tx: ClientBase | Pool, id: string): Promise<void> =>
+    void (await tx.query('SELECT pg_notify($1, $2)', [channel, id]));
+
+/** Ends a statement that writes rows. `query` selects the id that the notification carries. */
+const notifySql =
+  (channel: string, column: string) =>
+  (query: string): string =>
+    `SELECT pg_notify('${channel}', ${column}) FROM (${query}) AS written`;
+
 /**
  * Notifies supervisors that an installation was created, changed in any way, or is about to be deleted (call it before
  * the row is gone).
@@ -40,7 +61,6 @@ interface InstallationChange {
   readonly installationId: string;
 }
 
-/** `onEverything` runs after a reconnect, here and below: notifications may have been missed. */
 export function subscribeToInstallations(
   listener: Listener,
   onChange: (change: InstallationChange) => void,
@@ -50,96 +70,38 @@ export function subscribeToInstallations(
     const [accountId = '', installationId = ''] = payload.split(' ');
     onChange({ accountId, installationId });
   };
-  return listener.listen(INSTALLATIONS, { onNotification, onReconnect: onEverything });
+  return subscribeTo(INSTALLATIONS)(listener, onNotification, onEverything);
 }
 
 /** Asks supervisors to stop an installation's child. The next call or event starts a new one. */
-export async function notifyRestartRequested(tx: ClientBase | Pool, installationId: string): Promise<void> {
-  await tx.query('SELECT pg_notify($1, $2)', [RESTARTS, installationId]);
-}
-
+export const notifyRestartRequested = notify(RESTARTS);
 /** A restart that is missed during a reconnect is lost: the operator requests it again. */
-export function subscribeToRestarts(
-  listener: Listener,
-  onRestart: (installationId: string) => void,
-): Promise<Subscription> {
-  return listener.listen(RESTARTS, { onNotification: onRestart, onReconnect: () => undefined });
-}
+export const subscribeToRestarts = subscribeTo(RESTARTS);
 
 /** Notifies the API process that waits for an introspection. */
-export async function notifyIntrospectionAnswered(tx: ClientBase | Pool, introspectionId: string): Promise<void> {
-  await tx.query('SELECT pg_notify($1, $2)', [INTROSPECTION_ANSWERS, introspectionId]);
-}
-
-export function subscribeToIntrospections(
-  listener: Listener,
-  onAnswer: (introspectionId: string) => void,
-  onEverything: () => void,
-): Promise<Subscription> {
-  return listener.listen(INTROSPECTION_ANSWERS, { onNotification: onAnswer, onReconnect: onEverything });
-}
+export const notifyIntrospectionAnswered = notify(INTROSPECTION_ANSWERS);
+export const subscribeToIntrospections = subscribeTo(INTROSPECTION_ANSWERS);
 
 /** Notifies supervisors that a session was cleared or deleted. */
-export async function notifySessionChanged(tx: ClientBase | Pool, sessionId: string): Promise<void> {
-  await tx.query('SELECT pg_notify($1, $2)', [SESSIONS, sessionId]);
-}
-
+export const notifySessionChanged = notify(SESSIONS);
 export async function notifySessionsDeleted(tx: ClientBase | Pool, sessionIds: readonly string[]): Promise<void> {
   await tx.query('SELECT pg_notify($1, id) FROM unnest($2::text[]) AS deleted(id)', [SESSIONS, sessionIds]);
 }
+export const subscribeToSessions = subscribeTo(SESSIONS);
 
-export function subscribeToSessions(
-  listener: Listener,
-  onChange: (sessionId: string) => void,
-  onEverything: () => void,
-): Promise<Subscription> {
-  return listener.listen(SESSIONS, { onNotification: onChange, onReconnect: onEverything });
-}
+/** Notifies supervisors of new and replayed deliveries. */
+export const notifyDeliveriesSql = notifySql(DELIVERIES, 'channel_id');
+export const subscribeToDeliveries = subscribeTo(DELIVERIES);
 
-/** Ends a statement that writes deliveries: notifies supervisors. `query` selects `channel_id`. */
-export const notifyDeliveriesSql = (query: string): string =>
-  `SELECT pg_notify('${DELIVERIES}', channel_id) FROM (${query}) AS written`;
+/** Notifies API processes that an address was added or retired. */
+export const notifyAddressesSql = notifySql(ADDRESSES, 'routing_id');
+export const subscribeToAddresses = subscribeTo(ADDRESSES);
 
-export function subscribeToDeliveries(
-  listener: Listener,
-  onChannel: (channelId: string) => void,
-  onEverything: () => void,
-): Promise<Subscription> {
-  return listener.listen(DELIVERIES, { onNotification: onChannel, onReconnect: onEverything });
-}
-
-/** Ends a statement that adds or retires addresses: notifies API processes. `query` selects `routing_id`. */
-export const notifyAddressesSql = (query: string): string =>
-  `SELECT pg_notify('${ADDRESSES}', routing_id) FROM (${query}) AS changed`;
-
-export function subscribeToAddresses(
-  listener: Listener,
-  onAddress: (routingId: string) => void,
-  onEverything: () => void,
-): Promise<Subscription> {
-  return listener.listen(ADDRESSES, { onNotification: onAddress, onReconnect: onEverything });
-}
-
-/** Ends a statement that requests a handshake: notifies supervisors. `query` selects `id`. */
-export const notifyHandshakeRequestedSql = (query: string): string =>
-  `SELECT pg_notify('${HANDSHAKE_REQUESTS}', id) FROM (${query}) AS requested`;
-
+/** Notifies supervisors that an API process requests a handshake. */
+export const notifyHandshakeRequestedSql = notifySql(HANDSHAKE_REQUESTS, 'id');
 /** A request that is missed during a reconnect is lost: its vendor no longer waits. */
-export function subscribeToHandshakeRequests(
-  listener: Listener,
-  onRequest: (id: string) => void,
-): Promise<Subscription> {
-  return listener.listen(HANDSHAKE_REQUESTS, { onNotification: onRequest, onReconnect: () => undefined });
-}
+export const subscribeToHandshakeRequests = subscribeTo(HANDSHAKE_REQUESTS);
 
-/** Ends a statement that answers a handshake: notifies the API process that waits. `query` selects `id`. */
-export const notifyHandshakeAnsweredSql = (query: string): string =>
-  `SELECT pg_notify('${HANDSHAKE_ANSWERS}', id) FROM (${query}) AS answered`;
-
-export function subscribeToHandshakeAnswers(
-  listener: Listener,
-  onAnswer: (id: string) => void,
-  onEverything: () => void,
-): Promise<Subscription> {
-  return listener.listen(HANDSHAKE_ANSWERS, { onNotification: onAnswer, onReconnect: onEverything });
-}
+/** Notifies the API process that waits for a handshake. */
+export const notifyHandshakeAnsweredSql = notifySql(HANDSHAKE_ANSWERS, 'id');
+export const subscribeToHandshakeAnswers = subscribeTo(HANDSHAKE_ANSWERS);

@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
-import type { Listener, Subscription } from '../postgres/listener.ts';
+import { subscribeTo } from '../postgres/notifications.ts';
 import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -147,11 +147,5 @@ export async function findNewestLogId(pool: Pool, installationId: string): Promi
   return found.rows[0]?.id ?? null;
 }
 
-/** `onEverything` runs after a reconnect: notifications may have been missed. */
-export function subscribeToLogs(
-  listener: Listener,
-  onWritten: (installationId: string) => void,
-  onEverything: () => void,
-): Promise<Subscription> {
-  return listener.listen(NEW_LINES, { onNotification: onWritten, onReconnect: onEverything });
-}
+/** The notification carries the installation. */
+export const subscribeToLogs = subscribeTo(NEW_LINES);

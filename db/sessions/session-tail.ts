@@ -1,6 +1,6 @@
 /** Reads new messages of an account's sessions, each once, in the order in which their transactions began. */
 import type { Pool } from 'pg';
-import type { Listener, Subscription } from '../postgres/listener.ts';
+import { subscribeTo } from '../postgres/notifications.ts';
 import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
 import { MESSAGE, MESSAGES_ADDED, type MessageRow, type TranscriptMessage, toMessage } from './sessions.ts';
 
@@ -11,13 +11,8 @@ const POSITION = /^(\d{1,19})-(\d{1,18})$/;
 /** Whether a text is an event id of this stream. */
 export const isMessagePosition = (text: string): boolean => POSITION.test(text);
 
-export function subscribeToMessages(
-  listener: Listener,
-  onAdded: (accountId: string) => void,
-  onEverything: () => void,
-): Promise<Subscription> {
-  return listener.listen(MESSAGES_ADDED, { onNotification: onAdded, onReconnect: onEverything });
-}
+/** The notification carries the account. */
+export const subscribeToMessages = subscribeTo(MESSAGES_ADDED);
 
 type Row = MessageRow & { readonly sessionId: string; readonly tx: string; readonly settled: boolean };
 
