@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { toStorable } from '../../db/postgres/storable-text.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
 import { appendMessages, createSession, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
@@ -11,9 +12,6 @@ import type { SessionServices } from '../sessions/session-services.ts';
 
 type ChannelMessage = z.infer<typeof channelMessage>;
 
-/** PostgreSQL cannot store U+0000 and lone surrogates, which a plugin may pass on. */
-const storable = (text: string): string => text.replaceAll('\0', '').toWellFormed();
-
 /** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
 export async function takeMessages(
   services: SessionServices,
@@ -21,7 +19,7 @@ export async function takeMessages(
   messages: readonly ChannelMessage[],
 ): Promise<void> {
   for (const [index, message] of messages.entries()) {
-    const session = await conversation(services, delivery, storable(message.conversationKey));
+    const session = await conversation(services, delivery, toStorable(message.conversationKey));
     if (session) await takeMessage(services, session, delivery, `${delivery.id}:${index}`, message);
   }
 }
@@ -34,7 +32,7 @@ async function takeMessage(
   { conversationKey, from, text, attachments = [] }: ChannelMessage,
 ): Promise<void> {
   if (await hasMessage(services.pool, session.id, id)) return;
-  const context = { message: { id, from: storable(from), text: storable(text), attachments } };
+  const context = { message: { id, from: toStorable(from), text: toStorable(text), attachments } };
   const answer = await runSessionHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
   if (answer.action === 'cancel') return;
   const { message } = answer.context as typeof context;
@@ -44,9 +42,9 @@ async function takeMessage(
     attachments: message.attachments,
     channelId,
     deliveryId,
-    conversationKey: storable(conversationKey),
+    conversationKey: toStorable(conversationKey),
   };
-  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: storable(message.text), data }]);
+  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: toStorable(message.text), data }]);
 }
 
 /** Finds the conversation's session or creates one. Null: the channel was deleted. */

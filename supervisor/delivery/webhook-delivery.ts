@@ -1,5 +1,4 @@
 /** Makes one attempt at the head of a channel queue: claims its row, calls the plugin, and records the result. */
-
 import { randomUUIDv7 } from 'node:crypto';
 import {
   type ChannelQueue,
@@ -18,11 +17,12 @@ import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
+import { callChannelHandler } from './channel-call.ts';
 import { takeMessages } from './inbound-messages.ts';
 import { requestOf } from './webhook-request.ts';
 import {
+  type AttemptVerdict,
   DELIVERY_ATTEMPTS,
-  type DeliveryVerdict,
   isUsedUp,
   judgeDelivery,
   REFUSED_WAIT_S,
@@ -100,7 +100,12 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
   const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
-  const answered = await call(services, delivery, plugin, { name, invocationId });
+  const answered = await callChannelHandler(services, plugin, {
+    name,
+    invocationId,
+    budgetMs: surfaces[`channel.${name}`].budgetMs,
+    fields: name === 'receive' ? { request: requestOf(delivery) } : { message: replyOf(delivery) },
+  });
   deps.faultPoint(stepOf(delivery, 'answered'));
   const result = answered.kind === 'answered' && name === 'receive' ? await take(deps, delivery, answered) : answered;
   const verdict = judgeDelivery(delivery, result, plugin, Math.random());
@@ -119,11 +124,7 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
 }
 
 /** Records the result of an attempt. True: the next delivery may follow at once. */
-function settle(
-  { services: { pool }, lease, writes }: DeliveryDeps,
-  { id }: ClaimedDelivery,
-  verdict: DeliveryVerdict,
-) {
+function settle({ services: { pool }, lease, writes }: DeliveryDeps, { id }: ClaimedDelivery, verdict: AttemptVerdict) {
   return writes.write(async () => {
     if (verdict.kind !== 'retry') return finishDelivery(pool, id, lease, verdict.kind, verdict.error);
     await postponeDelivery(pool, id, lease, verdict);
@@ -154,29 +155,6 @@ async function take(
     onError(error as Error);
     return { kind: 'error', message: 'its messages could not be stored' };
   }
-}
-
-/** Calls the handler and validates its result: a malformed one is the plugin's error. */
-async function call(
-  { invoker, metrics }: SessionServices,
-  delivery: ClaimedDelivery,
-  plugin: InstalledPlugin,
-  { name, invocationId }: { name: 'receive' | 'send'; invocationId: string },
-): Promise<LinkResult> {
-  const row = surfaces[`channel.${name}`];
-  const started = performance.now();
-  const deadlineAt = Date.now() + row.budgetMs;
-  const frame = { invocationId, settings: plugin.settings, deadlineAt: new Date(deadlineAt).toISOString() };
-  const first = name === 'receive' ? { request: requestOf(delivery) } : { message: replyOf(delivery) };
-  const target = { kind: 'channel', name } as const;
-  const context = { ...frame, ...first };
-  const result = await invoker.invoke(plugin, { target, invocationId, session: null, deadlineAt, context });
-  metrics.targetRan(target, plugin, result.kind, performance.now() - started);
-  if (result.kind !== 'answered' || name === 'send') return result;
-  const checked = row.result.safeParse(result.answer ?? undefined);
-  if (checked.success) return { kind: 'answered', answer: checked.data };
-  const issue = checked.error.issues[0];
-  return { kind: 'error', message: `it returned ${issue?.path.join('.') || 'an answer'}: ${issue?.message}` };
 }
 
 type Answer = NonNullable<ReturnType<(typeof surfaces)['channel.receive']['result']['parse']>>;

@@ -1,5 +1,4 @@
 /** Decides when a delivery is attempted again, and when it is dead. Pure. */
-
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { type AttemptResult, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
 import type { LinkResult } from '../calls/chain.ts';
@@ -10,14 +9,15 @@ import type { LinkResult } from '../calls/chain.ts';
  */
 const WAITS_S = [5, 15, 60, 600, 3_600] as const;
 export const DELIVERY_ATTEMPTS = WAITS_S.length + 1;
-/** Random share added to or subtracted from a delay, so that failed deliveries are not all retried at once. */
+/** Random share added to or subtracted from a delay, so that failed attempts are not all retried at once. */
 const JITTER = 0.2;
 /** Delay when the plugin was temporarily unavailable. Seconds. */
 export const TRANSIENT_WAIT_S = 2;
 /** Delay when the plugin does not run on this machine; another supervisor may run it. Seconds. */
 export const REFUSED_WAIT_S = 60;
 
-export type DeliveryVerdict =
+/** What follows an attempt at a delivery or an event. */
+export type AttemptVerdict =
   | { readonly kind: 'delivered'; readonly error?: undefined }
   | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: AttemptResult }
   | { readonly kind: 'dead'; readonly error: string };
@@ -43,6 +43,14 @@ export const isInterrupted = (result: LinkResult, interruptions: number): boolea
 export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: number): boolean =>
   attempt - interruptions > attemptsMax;
 
+/** Schedules another attempt after a failure. @param chance a number from 0 to 1 */
+export const retryFailure = (waitSeconds: number, error: string, chance: number): AttemptVerdict => ({
+  kind: 'retry',
+  afterSeconds: waitSeconds * (1 + JITTER * (2 * chance - 1)),
+  error,
+  as: 'failure',
+});
+
 /**
  * Decides what follows an attempt.
  *
@@ -54,12 +62,12 @@ export function judgeDelivery(
   result: LinkResult,
   plugin: Pick<InstalledPlugin, 'status'>,
   chance: number,
-): DeliveryVerdict {
+): AttemptVerdict {
   if (result.kind === 'answered') return { kind: 'delivered' };
   const error = result.kind === 'cancelled' ? `cancelled: ${result.reason}` : `${result.kind}: ${result.message}`;
   if (isTransient(result, plugin)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, as: 'nothing' };
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
   const wait = WAITS_S[attempt - interruptions - 1];
   if (wait === undefined) return { kind: 'dead', error };
-  return { kind: 'retry', afterSeconds: wait * (1 + JITTER * (2 * chance - 1)), error, as: 'failure' };
+  return retryFailure(wait, error, chance);
 }

@@ -1,0 +1,37 @@
+/** Calls a plugin's channel handlers. */
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
+import type { LinkResult } from '../calls/chain.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+
+interface ChannelCall {
+  readonly name: 'receive' | 'send' | 'handshake';
+  readonly invocationId: string;
+  readonly budgetMs: number;
+  /** The context besides the fields that every call has. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Calls a handler and validates its result: a malformed one is the plugin's error. */
+export async function callChannelHandler(
+  { invoker, metrics }: Pick<SessionServices, 'invoker' | 'metrics'>,
+  plugin: InstalledPlugin,
+  { name, invocationId, budgetMs, fields }: ChannelCall,
+): Promise<LinkResult> {
+  const started = performance.now();
+  const deadlineAt = Date.now() + budgetMs;
+  const target = { kind: 'channel', name } as const;
+  const context = {
+    invocationId,
+    settings: plugin.settings,
+    deadlineAt: new Date(deadlineAt).toISOString(),
+    ...fields,
+  };
+  const result = await invoker.invoke(plugin, { target, invocationId, session: null, deadlineAt, context });
+  metrics.targetRan(target, plugin, result.kind, performance.now() - started);
+  if (result.kind !== 'answered' || name === 'send') return result;
+  const checked = surfaces[`channel.${name}`].result.safeParse(result.answer ?? undefined);
+  if (checked.success) return { kind: 'answered', answer: checked.data };
+  const issue = checked.error.issues[0];
+  return { kind: 'error', message: `it returned ${issue?.path.join('.') || 'an answer'}: ${issue?.message}` };
+}
