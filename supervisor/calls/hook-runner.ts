@@ -1,5 +1,6 @@
 /** Runs a hook over the plugins of an account and records a cancel in the session's transcript. */
 import type { Pool } from 'pg';
+import { toStorable } from '../../db/postgres/storable-text.ts';
 import { appendMessages } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import { type AccountPluginsCache, idleOf, linksOf } from '../children/account-plugins-cache.ts';
@@ -32,6 +33,6 @@ async function recordCancel(
   { reason, by }: NonNullable<ChainState['cancelled']>,
 ): Promise<void> {
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
-  const text = describeCancel(by.slug, reason.replaceAll('\0', '').toWellFormed());
+  const text = describeCancel(by.slug, toStorable(reason));
   await appendMessages(pool, sessionId, [{ id: noticeId, role: 'notice', text, data }]);
 }

@@ -1,6 +1,7 @@
 /** Writes the audit log of host calls in batches: digests instead of contents. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
+import { toStorable } from '../../db/postgres/storable-text.ts';
 import { type AuditEntry, type AuditOutcome, insertAudit } from '../../db/records/audit.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { Batch } from './batch.ts';
@@ -49,11 +50,11 @@ export class AuditSink {
       sessionId: call.sessionId,
       invocationId: call.invocationId,
       // Denied calls may name anything, so the stored text is shortened and made storable.
-      member: call.member.slice(0, 100).replaceAll('\0', '\u{fffd}').toWellFormed(),
+      member: toStorable(call.member.slice(0, 100), '\u{fffd}'),
       outcome: call.outcome,
       durationMs: call.durationMs,
       argumentsSha256: digest(call.args),
-      detail: call.detail?.slice(0, DETAIL_MAX_CHARS).replaceAll('\0', '\u{fffd}').toWellFormed() ?? null,
+      detail: call.detail == null ? null : toStorable(call.detail.slice(0, DETAIL_MAX_CHARS), '\u{fffd}'),
     });
   }
 

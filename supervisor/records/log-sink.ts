@@ -1,6 +1,7 @@
 /** Log lines of plugins and of the host about them: rate-limited per installation, truncated, written in batches. */
 import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { toStorable } from '../../db/postgres/storable-text.ts';
 import { insertLogs } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
@@ -185,7 +186,7 @@ export class LogSink {
   }
 
   #add(origin: LogOrigin, line: NewLine): void {
-    const message = cutText(storable(line.message), this.#caps.messageBytes);
+    const message = cutText(toStorable(line.message, '\u{fffd}'), this.#caps.messageBytes);
     const data = cutData(line.data, this.#caps.dataBytes);
     const now = this.#now();
     const kept = this.#batch.add({
@@ -212,9 +213,6 @@ export class LogSink {
 const codeOf = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
   slug && sourceMapSha256 ? { sourceMapSha256, sourceName: formatSourceName({ slug, semVer }) } : null;
 
-/** Replaces U+0000 and lone surrogates, which PostgreSQL cannot store. */
-const storable = (text: string): string => text.replaceAll('\0', '\u{fffd}').toWellFormed();
-
 function cutText(text: string, maxBytes: number): { text: string; cut: boolean } {
   // A UTF-16 unit takes at most three bytes, so short texts need no measuring.
   if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
@@ -233,7 +231,10 @@ function cutData(data: unknown, maxBytes: number): { text: string | null; cut: b
 
 function toJson(data: unknown): string {
   try {
-    return JSON.stringify(data, (_key, value) => (typeof value === 'string' ? storable(value) : value)) ?? 'null';
+    return (
+      JSON.stringify(data, (_key, value) => (typeof value === 'string' ? toStorable(value, '\u{fffd}') : value)) ??
+      'null'
+    );
   } catch {
     // Nested deeper than the stack: keep the line without its data.
     return '"[data nested too deeply]"';

@@ -3,6 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
 import { insertReply } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { toStorable } from '../../db/postgres/storable-text.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
@@ -39,7 +40,7 @@ async function send(
   if (answer.action === 'cancel') throw new Problem('cancelled', describeCancel(answer.cancelledBy, answer.reason));
   services.faultPoint('reply.guarded');
   const { message } = answer.context as typeof context;
-  const said = { ...message, text: message.text.replaceAll('\0', '').toWellFormed() };
+  const said = { ...message, text: toStorable(message.text) };
   const { conversationKey, ...to } = address;
   await inTransaction(services.pool, async (tx) => {
     // The second of two concurrent calls with the same id finds the first one's rows.
