@@ -1,16 +1,13 @@
-/** How long to wait before something that ended is started again. */
+/** Decides how long to wait before a process that ended is restarted. */
 
-/** The first crash may be chance: the user should hardly notice it, milliseconds. */
+/** Delay after the first crash: short, because it may be chance. Milliseconds. */
 const FIRST_MS = 250;
 /**
- * A process that cannot start must not keep a core busy; one that is killed again and again must not be away for long, for
- * what is delivered waits with it. Milliseconds.
+ * Maximum delay: long enough that a process that cannot start does not keep a core busy, short enough that deliveries
+ * do not wait long for one that is killed repeatedly. Milliseconds.
  */
 const LONGEST_MS = 5_000;
-/**
- * Whoever ran for so long is healthy, and its next crash counts as the first: starting it again costs little against what
- * it does in that time, and what is delivered waits for it. Milliseconds.
- */
+/** After running this long, a process counts as healthy, and its next crash as the first. Milliseconds. */
 export const LONG_RUN_MS = 10_000;
 
 /**

@@ -1,4 +1,4 @@
-/** The embedded PostgreSQL, kept running. */
+/** Keeps the embedded PostgreSQL running. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EmbeddedPostgres, startEmbedded } from '../db/postgres/embedded.ts';
 import { backoff, LONG_RUN_MS } from './backoff.ts';
@@ -9,9 +9,9 @@ interface KeptDatabase {
 }
 
 /**
- * Starts PostgreSQL, and starts it again on the same port when it ends by itself; API and supervisor reconnect.
+ * Starts PostgreSQL, and restarts it on the same port when it crashes; API and supervisor reconnect.
  *
- * @param onNotice told in one sentence what happened
+ * @param onNotice receives one sentence about each event
  */
 export async function keepDatabase(dataDir: string, onNotice: (sentence: string) => void): Promise<KeptDatabase> {
   const postgres = await startEmbedded({ dataDir });
@@ -19,7 +19,7 @@ export async function keepDatabase(dataDir: string, onNotice: (sentence: string)
   let restarting: Promise<void> = Promise.resolve();
   const restart = (): Promise<void> => {
     restarting = postgres.restart().then(
-      () => onNotice('PostgreSQL serves again.'),
+      () => onNotice('PostgreSQL is running again.'),
       (error: Error) => onNotice(error.message),
     );
     return restarting;
@@ -48,7 +48,7 @@ async function restartForever(
     if (signal.aborted) return;
     failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
     const delay = backoff(failures);
-    onNotice(`PostgreSQL ended; starting it again in ${delay} ms.`);
+    onNotice(`PostgreSQL ended. Restarting it in ${delay} ms.`);
     await sleep(delay, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return;
     await restart();

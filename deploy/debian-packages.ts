@@ -1,6 +1,6 @@
 /**
- * Packages of this machine's Debian or Ubuntu release, unpacked without installing them. The work is done by
- * `fetch-debian.sh`, a shell script because `node.sh` needs it where Node cannot start yet.
+ * Unpacks packages of this machine's Debian or Ubuntu release without installing them, with `fetch-debian.sh`. A shell
+ * script, because `node.sh` needs it where Node cannot start yet.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,32 +11,32 @@ import { fileURLToPath } from 'node:url';
 import { findProgram } from '../service/settings/search-path.ts';
 
 const SCRIPT = fileURLToPath(new URL('fetch-debian.sh', import.meta.url));
-/** Where root keeps them. */
+/** The folder for root. */
 export const PROJECT_FOLDER = fileURLToPath(new URL('../node_modules/.cache/debian', import.meta.url));
 
 interface FetchOptions {
-  /** Receives progress, and one sentence for each package that cannot be had. */
+  /** Receives progress, and one sentence for each package that is not available. */
   onNotice(sentence: string): void;
-  /** Ends apt. */
+  /** Stops apt. */
   readonly signal?: AbortSignal;
 }
 
-/** Whether this machine has the programs that fetching takes. */
+/** Whether this machine has the programs that fetching needs. */
 export function canFetchPackages(): boolean {
   return ['sh', 'apt-get', 'dpkg-deb'].every((name) => findProgram(name) !== null);
 }
 
 /**
- * Unpacks packages that are not there yet. Any number of processes may do so at once.
+ * Unpacks missing packages. Safe for concurrent processes.
  *
- * @returns the folders of the packages that are there then; of those that are not, `onNotice` says why
+ * @returns the folders of the available packages; `onNotice` gives the reason for all others
  */
 export async function fetchPackages(
   folder: string,
   names: readonly string[],
   { onNotice, signal }: FetchOptions,
 ): Promise<string[]> {
-  // A process group of its own, so that one signal ends apt-get and its downloaders.
+  // A separate process group, so that one signal stops apt-get and its downloaders.
   const child = spawn('sh', [SCRIPT, folder, ...names], { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const stop = (): void => {
     if (child.pid && child.exitCode === null && child.signalCode === null) process.kill(-child.pid, 'SIGTERM');
@@ -55,13 +55,13 @@ export async function fetchPackages(
 }
 
 /**
- * Gets bubblewrap where it is not installed.
+ * Unpacks bubblewrap if it is not installed.
  *
- * @returns the folder of the program; null where it is installed, or cannot be had
+ * @returns the folder of the program; null: it is installed, or not available
  */
 export async function fetchBubblewrap(dataDir: string, options: FetchOptions): Promise<string | null> {
   if (findProgram('bwrap') !== null || !canFetchPackages()) return null;
-  // The children of a supervisor that runs as root are started as a user of their own, whom DATA_DIR keeps out.
+  // Children of a supervisor that runs as root have another user id, which cannot read DATA_DIR.
   const folder = process.getuid?.() === 0 ? PROJECT_FOLDER : join(dataDir, 'debian');
   const [found] = await fetchPackages(folder, ['bubblewrap'], options);
   return found === undefined ? null : join(found, 'usr', 'bin');

@@ -3,12 +3,12 @@
 #
 #   sh deploy/fetch-debian.sh FOLDER PACKAGE...
 #
-# Each package, with the dependencies that are not installed, goes into FOLDER/<release>-<architecture>/PACKAGE; one that is
-# there already stays. Prints the folder of each package that is there at the end. Exits with 1 unless all of them are.
-# Progress and errors go to standard error.
+# Each package, with its missing dependencies, goes into FOLDER/<release>-<architecture>/PACKAGE; existing ones stay.
+# Prints the folder of each available package. Exits with 1 unless all of them are available. Progress and errors go to
+# standard error.
 #
-# apt reads the machine's own sources and verifies every package with the machine's own keys; lists, cache, state and
-# locks are private to this run, so that an ordinary user can run it beside another apt.
+# apt uses the machine's sources and verifies every package with the machine's keys. Lists, cache, state and locks are
+# private to this run, so that an ordinary user can run it next to another apt.
 set -eu
 umask 022
 DOWNLOAD_SECONDS=180
@@ -23,14 +23,14 @@ folder=$(cd "$1" && pwd)/$release
 shift
 mkdir -p "$folder"
 
-# One run at a time for each folder: the second one finds what the first one brought.
+# One run at a time per folder: the second one finds the packages of the first.
 exec 9>"$folder/lock"
 flock -w "$LOCK_SECONDS" 9 || { echo "Cannot fetch packages: another process has held $folder/lock for $LOCK_SECONDS s" >&2; exit 1; }
 missing=
 for package; do
   [ -d "$folder/$package" ] || missing="$missing $package"
 done
-# Prints what is there of the packages in its arguments.
+# Prints the folders of the available packages among its arguments.
 print_folders() {
   for package; do
     [ ! -d "$folder/$package" ] || echo "$folder/$package"
@@ -43,13 +43,13 @@ if [ -z "$missing" ]; then
 fi
 echo "Not installed:$missing. Fetching with apt into $folder (SANDBOX_FETCH=off prevents this)." >&2
 
-# A run that was killed left its files here; the lock proves that nobody uses them.
+# Left by a killed run; the lock proves that no other run uses them.
 work=$folder/partial
 rm -rf "$work"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial"
-# apt puts dpkg's locks beside this file.
+# apt places dpkg's locks next to this file.
 cp /var/lib/dpkg/status "$work/status"
 cat >"$work/apt.conf" <<END
 Dir::State "$work/state";
@@ -76,13 +76,13 @@ run_apt() {
   timeout --foreground "$DOWNLOAD_SECONDS" apt-get -q -c "$work/apt.conf" "$@" >"$work/$1.log" 2>&1
 }
 
-# Says why a package cannot be had, in apt's first error about the sources, or else about the package.
+# Prints why a package is not available: apt's first error about the sources, or else about the package.
 explain_failure() {
   reason=$(cat "$work/update.log" "$work/install.log" | grep -m 1 -E '^(E:|W: Failed)' || echo "E: apt-get took longer than $DOWNLOAD_SECONDS s")
   echo "Cannot fetch $1: ${reason#?: }" >&2
 }
 
-# Unpacks one package, with the dependencies that are not installed, into $work/<package>.
+# Unpacks one package, with its missing dependencies, into $work/<package>.
 unpack() {
   rm -f "$work"/cache/archives/*.deb
   run_apt install --reinstall --download-only "$1" && ls "$work/cache/archives/$1"_*.deb >/dev/null 2>&1 || {
@@ -92,11 +92,11 @@ unpack() {
   for file in "$work"/cache/archives/*.deb; do
     dpkg-deb -x "$file" "$work/$1"
   done
-  # Documentation, examples and scripts for browsers: most of the bytes.
+  # Documentation, examples and browser scripts: most of the bytes.
   rm -rf "$work/$1/usr/share"
 }
 
-# Programs find the libraries that were unpacked beside them, whatever environment they are started with.
+# Lets programs find the libraries unpacked next to them, in any environment.
 add_library_path() {
   programs=$(find "$work/$1" -type f -path '*bin/*' -perm -u+x | while read -r file; do
     ! ldd "$file" 2>/dev/null | grep -q 'not found' || echo "$file"
@@ -105,12 +105,12 @@ add_library_path() {
   [ -d "$folder/patchelf" ] || { unpack patchelf && mv "$work/patchelf" "$folder/patchelf"; } || return 1
   directories=$(find "$work/$1" -name '*.so.*' -printf '$ORIGIN/../../%P\n' | sed 's,/[^/]*$,,' | sort -u | paste -sd:)
   for file in $programs; do
-    # RPATH, not RUNPATH: it serves the libraries of these libraries too.
+    # RPATH, not RUNPATH: it also applies to the libraries of these libraries.
     "$folder/patchelf/usr/bin/patchelf" --force-rpath --set-rpath "$directories" "$file"
   done
 }
 
-# Where one of several sources does not answer, the package may still come from another.
+# If one of several sources does not respond, the package may come from another.
 run_apt update || true
 failed=0
 for package in $missing; do

@@ -1,15 +1,14 @@
 /**
- * Sockets that outlive the processes that serve on them. Whoever connects while one process takes over from another, or
- * is started again after a crash, waits in the socket's own queue and is refused by nobody.
- *
- * Not `reusePort`: there every process has a queue of its own, and what waits in it is reset when the process goes.
+ * Listening sockets that outlive the processes that serve on them. While one process replaces another or restarts,
+ * connections wait in the socket's backlog and are not refused. Not `reusePort`: there, each process has a separate
+ * backlog, whose connections are reset when the process exits.
  */
 import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 
-/** A bound address of the parent's, to hand to children. */
+/** A socket that the parent has bound, for its children. */
 export interface HeldSocket {
-  /** What the child knows it by. */
+  /** Its name in the child. */
   readonly name: SocketName;
   readonly fd: number;
   close(): void;
@@ -20,14 +19,12 @@ interface Handle {
   readonly fd: number;
   close(): void;
 }
-/** What `cluster` makes its sockets with: bound, but listened on by whoever gets it. Node has no public way to that. */
+/**
+ * The internal function with which `cluster` binds sockets. Node has no public function that binds without listening.
+ */
 type MakeHandle = (address: string, port: number, family: 4 | 6) => Handle | number;
 
-/**
- * Binds an address. The first child that serves on it listens.
- *
- * @throws Error when the address cannot be had
- */
+/** Binds an address. The first child that serves on it listens. @throws Error when the address is not available */
 export async function holdSocket(name: SocketName, host: string, port: number): Promise<HeldSocket> {
   const { address, family } = await lookup(host, { order: 'ipv4first' });
   const { _createServerHandle: make } = net as unknown as { _createServerHandle: MakeHandle };

@@ -1,4 +1,6 @@
-/** `npm start`: everything on one machine. PostgreSQL (unless DATABASE_URL), migrations, API, supervisor. */
+/**
+ * `npm start`: runs everything on one machine: PostgreSQL (unless DATABASE_URL is set), migrations, API and supervisor.
+ */
 import { execFile } from 'node:child_process';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -24,36 +26,36 @@ import { holdSocket } from './listening-sockets.ts';
 import { refuseTakenPorts } from './ports.ts';
 import { ServiceProcess } from './service-process.ts';
 
-/** Whoever sits at this machine. */
+/** The user of the sign-in link. */
 const LOCAL_USER = 'local';
-/** The link is for signing in now; the terminal's history keeps it, seconds: one day. */
+/** Lifetime of the sign-in link's token: one day, because the link remains in the terminal's history. Seconds. */
 const LINK_LIFETIME_S = 24 * 3_600;
-/** npm passes on the Ctrl-C that the terminal has sent us already: one so soon is no second one, milliseconds. */
+/** npm repeats the terminal's Ctrl-C. A signal within this time is that repetition. Milliseconds. */
 const ECHO_MS = 1_000;
 
 const script = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 /** Logs go to standard error, so that standard output holds the progress and the ready line only. */
 const logs = process.stderr.isTTY ? pretty({ destination: 2, sync: true }) : process.stderr;
 
-/** What runs, in the order it was started; stopped in the opposite one, so PostgreSQL last. */
+/** Started parts in order; stopped in reverse order, PostgreSQL last. */
 const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
 /** API and supervisor, in the order they are replaced. */
 const services: ServiceProcess[] = [];
 const force = new AbortController();
-/** Aborted when everything is to stop. */
+/** Aborted when everything must stop. */
 const starting = new AbortController();
 let stopping: Promise<void> | undefined;
 let signalledAt = 0;
 
-// Whoever read our output may go away; that is no reason to.
+// A reader of the output may disconnect; keep running.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
-// A deploy: new code, same sockets.
+// A deployment: new code, same sockets.
 process.on('SIGUSR2', () => void replaceAll());
 try {
   await start();
 } catch (error) {
-  // Told to stop while starting: what could not start then is no failure.
+  // Stopped during the start: a part that could not start then is not a failure.
   if (stopping === undefined) {
     console.error(error instanceof Error ? error.message : String(error));
     process.exitCode = 1;
@@ -77,11 +79,11 @@ async function start(): Promise<void> {
   if (stopping !== undefined) return;
   await prepareTables(url, settings);
   await built;
-  // Modules compiled by an earlier start: both services then start in half the time.
+  // Reuse modules compiled by an earlier start, which halves the time of both services.
   const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR, NODE_COMPILE_CACHE };
   const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
-  // Before the API, so that it is stopped after it: a publish that the API still answers needs its look at the code.
+  // Before the API, so that it is stopped after it: a publish in progress needs the supervisor for introspection.
   const supervisorEnv = { ...childEnv, PATH: await searchPath };
   await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
@@ -89,23 +91,23 @@ async function start(): Promise<void> {
   if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
 }
 
-/** Rows would name files that are not there yet. */
+/** After an interrupted restore, rows may refer to missing files. */
 async function refuseHalfRestored(dataDir: string): Promise<void> {
   if (!(await isUnfinished(dataDir))) return;
-  throw new Error(`A restore into ${dataDir} was cut off: run npm run -s operator -- restore <file> again.`);
+  throw new Error(`A restore into ${dataDir} was interrupted. Run npm run -s operator -- restore <file> again.`);
 }
 
-/** Beside the start of PostgreSQL. Without it everything else still serves. */
+/** Runs during the start of PostgreSQL. A failure does not prevent the start. */
 async function buildSite(name: string, builder: string): Promise<void> {
   try {
     await promisify(execFile)(process.execPath, [script(builder)]);
   } catch (error) {
     const said = (error as { stderr?: string }).stderr?.trim() || String(error);
-    say(`${name} could not be built, so there is none until the next start: ${said.slice(-500)}`);
+    say(`${name} could not be built and is not served until the next start: ${said.slice(-500)}`);
   }
 }
 
-/** The search path of the supervisor: where bubblewrap is not installed, with the folder of a copy at its end. */
+/** The supervisor's PATH; if bubblewrap is not installed, with the folder of the unpacked one at the end. */
 async function completeSearchPath({ DATA_DIR }: SharedSettings): Promise<string | undefined> {
   const folder = await fetchBubblewrap(DATA_DIR, { onNotice: say, signal: starting.signal });
   return folder === null ? process.env.PATH : [process.env.PATH, folder].join(delimiter);
@@ -115,7 +117,7 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
   say('starting PostgreSQL');
   const database = await keepDatabase(DATA_DIR, say);
   running.push({ name: 'PostgreSQL', stop: () => database.stop() });
-  // A stop asked for in the meantime has passed it by.
+  // Stop was requested meanwhile and did not see this part.
   if (stopping !== undefined) await stopRunning();
   return database.url;
 }
@@ -126,7 +128,7 @@ async function prepareTables(url: string, { DATABASE_URL }: SharedSettings): Pro
     if (applied.length > 0) say(`migrations applied: ${applied.join(', ')}`);
   } catch (error) {
     if (DATABASE_URL === undefined) throw error;
-    // A name with several addresses fails with all of their errors and no message of its own.
+    // A name with several addresses fails with all of their errors and no message.
     const first = error instanceof AggregateError ? error.errors[0] : error;
     throw new Error(`DATABASE_URL does not work: ${first instanceof Error ? first.message : first}.`);
   }
@@ -153,17 +155,17 @@ async function startChild(
   await service.start();
 }
 
-/** One after the other, so that a bad build stops at the first: what does not come up takes nobody's place. */
+/** One after the other, so that a bad build stops at the first, whose old process keeps running. */
 async function replaceAll(): Promise<void> {
   try {
     for (const service of services) await service.replace();
-    say('replaced: API and supervisor run anew');
+    say('replaced: API and supervisor run the new code');
   } catch (error) {
     say(`not replaced: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
-/** @returns null with OIDC_ISSUER: then the console sends the user to the issuer */
+/** @returns null with OIDC_ISSUER: the console then sends the user to the issuer */
 async function signInLink(settings: SharedSettings, url: string): Promise<string | null> {
   if (settings.OIDC_ISSUER !== undefined) return null;
   const database = openPool(url, { name: 'bulkhead-local', connections: 1, onError: () => undefined });
@@ -177,7 +179,7 @@ async function signInLink(settings: SharedSettings, url: string): Promise<string
   return `${publicUrl(settings)}/#token=${await issuer.issue(LOCAL_USER, LINK_LIFETIME_S)}`;
 }
 
-/** The first signal stops in order; a second one does not wait for calls under way. */
+/** The first signal stops in order; the second one does not wait for running calls. */
 function onSignal(): void {
   if (stopping !== undefined) {
     if (Date.now() - signalledAt > ECHO_MS) force.abort();

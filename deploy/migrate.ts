@@ -1,10 +1,10 @@
-/** Brings the tables to this release and ends: the step before API and supervisor where they run in containers. */
+/** Applies the migrations of this release: the step before API and supervisor in containers. */
 import { migrate } from '../db/postgres/migrate.ts';
 import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '../service/settings/settings.ts';
 
 try {
   const { DATABASE_URL } = parseSettings(sharedSettings, readEnvironment());
-  if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const applied = await migrate(DATABASE_URL);
   console.log(applied.length > 0 ? `migrations applied: ${applied.join(', ')}` : 'the tables are of this release');
 } catch (error) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the Node that npm installed: `sh deploy/node.sh deploy/local.ts`. The scripts of package.json start with it, because
-# Node 26 is linked with libatomic, which slim systems lack. Where it is missing, it is fetched with apt into node_modules.
+# Runs the Node that npm installed: `sh deploy/node.sh deploy/local.ts`. The scripts of package.json use it. Node 26
+# needs libatomic, which slim systems lack; if it is missing, it is fetched with apt into node_modules.
 # `SANDBOX_FETCH=off` forbids that.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -11,7 +11,7 @@ case $(uname -m) in
 esac
 package=$root/node_modules/node-linux-$architecture
 node=$package/bin/node
-# npm 9 and 10 make no link where two packages bring the same program, one for each architecture.
+# npm 9 and 10 create no link if two packages contain the same program, one for each architecture.
 link=$root/node_modules/.bin/node
 
 fail() {
@@ -19,7 +19,7 @@ fail() {
   exit 1
 }
 
-# Puts libatomic beside Node and tells this copy of Node to look there, whatever environment it is started with.
+# Puts libatomic next to Node and makes this copy of Node find it in any environment.
 add_libatomic() {
   setting=${SANDBOX_FETCH:-$(sed -n 's/^SANDBOX_FETCH=//p' .env 2>/dev/null | tail -n 1)}
   remedy="Node cannot start without libatomic.so.1: install it (apt-get install libatomic1) and start again."

@@ -1,11 +1,11 @@
-/** Ports that must be free before anything is started. */
+/** Checks that all ports are free before anything is started. */
 import { createServer } from 'node:net';
 import type { SharedSettings } from '../service/settings/settings.ts';
 
 /**
- * Looks at every port the processes will listen on, so that the user hears of a taken one by the name of its setting.
+ * Checks every port that the processes listen on, so that the error can name the setting.
  *
- * @throws with one sentence naming the first setting whose port cannot be had
+ * @throws Error with one sentence that names the first setting whose port is not available
  */
 export async function refuseTakenPorts(settings: SharedSettings): Promise<void> {
   const wanted = [

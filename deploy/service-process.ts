@@ -1,4 +1,4 @@
-/** API or supervisor as a child process: started, watched, started again, stopped. */
+/** Runs API or supervisor as a child process, and restarts it after a crash. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,38 +6,38 @@ import { parentMessage } from '../service/lifecycle/parent.ts';
 import { backoff, LONG_RUN_MS } from './backoff.ts';
 import type { HeldSocket } from './listening-sockets.ts';
 
-/** A process that says nothing for so long will not serve any more, milliseconds. */
+/** A process that is not ready within this time has failed to start. Milliseconds. */
 const READY_TIMEOUT_MS = 120_000;
-/** Last lines are read by then, even where something the process left behind holds its output open, milliseconds. */
+/** Wait for the last lines of output, which a surviving child of the process may hold open. Milliseconds. */
 const LAST_LINES_MS = 1_000;
-/** Longest honest drain: calls under way and one chain of hooks; then it is ended by force, milliseconds. */
+/** Maximum drain: running calls and one chain of hooks. Then the process is killed. Milliseconds. */
 const STOP_TIMEOUT_MS = 30_000;
 
 interface ServiceOptions {
-  /** For the user, such as `API`. */
+  /** Name for the user, such as `API`. */
   readonly name: string;
-  /** Script that node runs. */
+  /** Path of the script. */
   readonly main: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Handed to every process of the service, which then listens on them. */
+  /** Passed to every process of the service, which listens on them. */
   readonly sockets?: readonly HeldSocket[];
-  /** A line the process wrote: pino's JSON, or plain text. */
+  /** Called for each line of output: pino's JSON, or plain text. */
   onLine(line: string): void;
-  /** One sentence about what happened to the process. */
+  /** Called with one sentence about the process. */
   onNotice(sentence: string): void;
 }
 
-/** One run of the service. */
+/** One process of the service. */
 interface Run {
   readonly child: ChildProcess;
   readonly ended: Promise<void>;
 }
 
-/** Made, then started, then stopped, once each. `stop` may come while it still starts. */
+/** Created, started and stopped once each. `stop` may be called during the start. */
 export class ServiceProcess {
   readonly #options: ServiceOptions;
   readonly #stopping = new AbortController();
-  /** Two while one takes over from the other. */
+  /** Two while a process replaces another. */
   readonly #runs = new Set<Run>();
   #current: Run | undefined;
   #watch: Promise<void> = Promise.resolve();
@@ -48,9 +48,9 @@ export class ServiceProcess {
   }
 
   /**
-   * Starts the process and resolves when it serves. From then on it is started again whenever it ends by itself.
+   * Starts the process and resolves when it is ready. Afterwards it is restarted whenever it exits.
    *
-   * @throws with one sentence when it does not come up this first time
+   * @throws Error with one sentence when the first start fails
    */
   async start(): Promise<void> {
     this.#current = await this.#launch();
@@ -58,10 +58,10 @@ export class ServiceProcess {
   }
 
   /**
-   * Starts a successor beside the process and ends that one when the successor serves. With its sockets held by the
-   * parent nobody is refused in between.
+   * Starts a new process and stops the old one when the new one is ready. The parent holds the sockets, so no
+   * connection is refused.
    *
-   * @throws with one sentence when the successor does not come up; then everything stays as it was
+   * @throws Error with one sentence when the new process does not start; the old one keeps running
    */
   replace(): Promise<void> {
     const replaced = this.#replacing.then(async () => {
@@ -74,7 +74,7 @@ export class ServiceProcess {
     return replaced;
   }
 
-  /** Drains and ends it, by force when it takes too long or `force` is aborted. It does not come back. */
+  /** Drains and stops it, by SIGKILL after a time-out or when `force` is aborted. It is not restarted. */
   async stop(force: AbortSignal): Promise<void> {
     this.#stopping.abort();
     await Promise.all([...this.#runs].map((run) => end(run, force)));
@@ -86,7 +86,8 @@ export class ServiceProcess {
     const { main, env, sockets = [], onLine, onNotice } = this.#options;
     const names = sockets.map((socket) => socket.name).join(':');
     const handed = sockets.length === 0 ? {} : { LISTEN_FDS: String(sockets.length), LISTEN_FDNAMES: names };
-    // Detached: Ctrl-C in a terminal goes to the whole process group, and the order of stopping is ours to decide.
+    // Detached: Ctrl-C in a terminal signals the whole process group, but the parent must control the order of
+    // stopping.
     const child = spawn(process.execPath, [main], {
       env: { ...env, ...handed },
       detached: true,
@@ -99,7 +100,7 @@ export class ServiceProcess {
     for (const input of [child.stdout, child.stderr]) {
       if (input === null) continue;
       createInterface({ input }).on('line', (line) => {
-        // A crash writes its stack and the version of node below the line that says what happened.
+        // A crash prints its stack and the Node version below the line with the error.
         if (/Error\b.*:/.test(line) || (reason === '' && line.trim() !== '' && !line.startsWith('{'))) reason = line;
         onLine(line);
       });
@@ -120,23 +121,23 @@ export class ServiceProcess {
       await watched?.ended;
       await this.#replacing;
       if (signal.aborted) return;
-      // Its successor serves.
+      // Its successor is ready.
       if (watched !== this.#current) continue;
       failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
       const delay = backoff(failures);
-      onNotice(`The ${name} ended (${describeEnd(watched?.child)}); starting it again in ${delay} ms.`);
+      onNotice(`The ${name} ended (${describeEnd(watched?.child)}). Restarting it in ${delay} ms.`);
       await sleep(delay, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;
       try {
         this.#current = await this.#launch();
-        onNotice(`The ${name} serves again.`);
+        onNotice(`The ${name} is running again.`);
       } catch (error) {
         onNotice((error as Error).message);
       }
     }
   }
 
-  /** @returns null when ready, else why not; empty when it ended without saying */
+  /** @returns null when ready, else the reason; empty when the process exited without one */
   #outcome(child: ChildProcess, onNotice: (sentence: string) => void): Promise<string | null> {
     const { name } = this.#options;
     return new Promise((resolve) => {
@@ -155,7 +156,7 @@ export class ServiceProcess {
         if (message.notice !== undefined) onNotice(message.notice);
         done(null);
       });
-      // 'close' comes after the last line was read, 'exit' perhaps before.
+      // 'close' follows the last line of output; 'exit' may precede it.
       child.once('close', () => done(''));
       child.once('error', (error) => done(`The ${name} cannot be started: ${error.message}`));
     });
@@ -173,7 +174,7 @@ async function end({ child, ended }: Run, force: AbortSignal): Promise<void> {
   patience.removeEventListener('abort', kill);
 }
 
-/** Resolves when the process is gone and, as a rule, its last line was passed on. */
+/** Resolves when the process has exited and its last line was read or the wait is over. */
 function endOf(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     child.once('close', () => resolve());

@@ -10,8 +10,8 @@ import { locateDatabase } from './command-database.ts';
 
 const USAGE = `Usage: npm run -s token -- <user> [--operator]
 
-Prints a bearer token for that user, and nothing else. The account is made if it is new. Works while the service runs
-and while it does not.
+Prints only a bearer token for that user. Creates the account if it is new. Works whether or not the
+service runs.
 
   --operator   the account becomes an operator's
   --help       this text`;

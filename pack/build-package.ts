@@ -1,6 +1,6 @@
 /**
- * Builds `@bulkhead/sdk` as it is published: the files of sdk/ that authors read, and dist/ with JavaScript and the
- * committed declarations. `node pack/build-package.ts <folder>` makes the folder; `npm pack <folder>` packs it.
+ * Builds `@bulkhead/sdk` for publishing: the files of sdk/ for authors, and dist/ with JavaScript and the committed
+ * declarations. `node pack/build-package.ts <folder>` creates the folder; `npm pack <folder>` packs it.
  */
 import { chmod, copyFile, cp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,17 +10,17 @@ import { buildChild } from '../sandbox-child/build-child.ts';
 import { CHILD_FILE } from './child-program.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** As they lie in sdk/. */
+/** Copied from sdk/ unchanged. */
 const COPIED = ['package.json', 'globals.d.ts', 'tsconfig.plugin.json', 'REFERENCE.md', 'README.md'];
 const ADAPTERS = ['ai-sdk', 'langchain', 'openai-agents'];
-/** Runs in Node only, with the host's own code inside. */
+/** Bundles for Node only, with code of the host. */
 const NODE_ENTRIES = {
   bulkhead: 'pack/bulkhead.ts',
   testing: 'pack/testing/testing.ts',
-  // Started by the jail, which looks for it beside itself.
+  // The jail starts it from the folder of its bundle.
   'spawner-process': 'supervisor/jail/spawner-process.ts',
 };
-/** Runs wherever there is `fetch`. */
+/** Bundles for every platform with `fetch`. */
 const PORTABLE_ENTRIES = {
   session: 'sdk/session/session.ts',
   ...Object.fromEntries(ADAPTERS.map((name) => [`adapters/${name}`, `sdk/adapters/${name}.ts`])),
@@ -36,7 +36,7 @@ const common: BuildOptions = {
   logLevel: 'warning',
 };
 
-/** Makes the folder of the package. @param folder is emptied first */
+/** Builds the package. @param folder is emptied first */
 export async function buildPackage(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   const dist = join(folder, 'dist');
@@ -57,11 +57,11 @@ async function buildForNode(dist: string): Promise<void> {
     platform: 'node',
     target: 'node22',
     minifySyntax: true,
-    // Chunks lie beside the entry, so that both find the child's program beside themselves.
+    // Chunks are in the folder of the entry, so that both find the child's program.
     chunkNames: '[name]-[hash]',
-    // The author's npm brings the binary for the author's machine.
+    // npm installs the binary for the author's machine.
     external: ['esbuild'],
-    // Packages in CommonJS ask for Node's own modules by it.
+    // CommonJS packages load Node's modules with it.
     banner: {
       js: "import { createRequire as nodeRequire } from 'node:module'; const require = nodeRequire(import.meta.url);",
     },
@@ -72,6 +72,6 @@ async function buildForNode(dist: string): Promise<void> {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [folder] = process.argv.slice(2);
-  if (folder === undefined) throw new Error('Name a folder to build into: node pack/build-package.ts <folder>');
+  if (folder === undefined) throw new Error('Pass the folder to build into: node pack/build-package.ts <folder>');
   await buildPackage(resolve(folder));
 }

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
-/** `bulkhead`: the command line with the host's own checks in its hands. In the repository: `node pack/bulkhead.ts`. */
+/** `bulkhead`: the command line with the service's own checks. In the repository: `node pack/bulkhead.ts`. */
 import { enableCompileCache } from 'node:module';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
 import sdk from '../sdk/package.json' with { type: 'json' };
 import { localTools } from './local-tools.ts';
 
-// What a command loads when it starts is compiled once, and read back by the next one.
+// Cache compiled modules for the next start.
 enableCompileCache();
 
 const interrupted = new AbortController();
 process.once('SIGINT', () => interrupted.abort());
-// A reader that has seen enough (`| head`) is no failure.
+// A reader may close the pipe early (`| head`); that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 
 process.exitCode = await runCommandLine(process.argv.slice(2), {

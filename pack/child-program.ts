@@ -1,7 +1,7 @@
-/** The program that plugins run in: built from source in the repository, a file beside this one in the package. */
+/** Locates the program that plugins run in: built from source in the repository, a bundled file in the package. */
 import { readFile } from 'node:fs/promises';
 
-/** Where pack/build-package.ts puts it. */
+/** The location in a built package. */
 export const CHILD_FILE = 'sandbox-child.cjs';
 
 export async function childProgram(): Promise<string> {

@@ -1,4 +1,4 @@
-/** A package built on its author's machine as a publish builds it: the service's own checks, and nothing kept. */
+/** Builds a package on the author's machine with the service's own code, without storing anything. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,11 +17,11 @@ export interface LocalBuild extends StagedBuild {
 }
 
 /**
- * Builds and introspects.
+ * Builds and introspects a package.
  *
  * @param slug names the bundle in stack traces, as `<slug>.js`
  * @param scratch a folder that the caller removes
- * @throws Problem as a publish answers it; RangeError where something is nested too deeply
+ * @throws Problem like a publish; RangeError when something is nested too deeply
  */
 export async function buildLocally(
   files: readonly FolderFile[],
@@ -39,7 +39,7 @@ export async function buildLocally(
   return { ...built, bundle };
 }
 
-/** As `publish` sends it: text files one by one, anything else as a zip. */
+/** Converts files for `publish`: text files one by one, anything else as a zip. */
 async function sourceOf(files: readonly FolderFile[], zipPath: string): Promise<PackageSource> {
   const texts: { path: string; contentText: string }[] = [];
   for (const { path, at } of files) {
@@ -53,7 +53,7 @@ async function sourceOf(files: readonly FolderFile[], zipPath: string): Promise<
   return { kind: 'files', files: texts };
 }
 
-/** The service's parts, in this process and in memory. @param bundles takes what is built */
+/** The services that a build needs, in memory. @param bundles receives each built bundle */
 function servicesOver(introspector: Introspector, bundles: Bundle[]): BuildServices {
   return {
     bundler: {

@@ -1,4 +1,4 @@
-/** A publish up to the point where something would be kept, on the author's machine: the service's own code does it. */
+/** Checks a package on the author's machine with the service's own code, without storing anything. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,10 +9,10 @@ import { Problem } from '../sdk/contract/errors.ts';
 import { buildLocally } from './local-build.ts';
 import { startIntrospector } from './local-introspection.ts';
 
-/** Checks the files of a package. Its code runs in a process of its own, which has nothing granted and ends with the check. */
+/** Checks the files of a package. Its code runs in a separate process without grants, which ends with the check. */
 export async function checkFolder(files: readonly FolderFile[], slug: string): Promise<CheckOutcome> {
   const scratch = await mkdtemp(join(tmpdir(), 'bulkhead-check-'));
-  // Started before it is needed: it takes as long as the bundling.
+  // Started early, because the start takes as long as the bundling.
   const introspector = startIntrospector(scratch);
   try {
     return { ok: true, found: summed(await buildLocally(files, slug, scratch, introspector)) };
@@ -27,7 +27,7 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
   }
 }
 
-// As in the service's threads: patterns are analysed here, in no process of their own.
+// As in the service's threads: patterns are analysed in this process.
 process.env.RECHECK_BACKEND = 'pure';
 
 const NESTED = 'The package holds something that is nested too deeply.';

@@ -1,4 +1,4 @@
-/** What a bundle registers, found out on the author's machine: in the service's own child program, with nothing granted. */
+/** Reads the registrations of a bundle on the author's machine, in the service's child program without grants. */
 import type { Introspection } from '../db/jobs/introspections.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
@@ -14,14 +14,13 @@ export interface Introspector {
 }
 
 /**
- * Starts a child at once, for one bundle. It is the author's own code on the author's own machine, so wall L3 is not asked
- * for: bubblewrap need not be there.
+ * Starts a child for one bundle. It is the author's own code, so wall L3 (bubblewrap) is optional.
  *
- * @param directory for the files it starts from
+ * @param directory for the child's files
  */
 export function startIntrospector(directory: string): Introspector {
   const starting = start(directory);
-  // Whoever introspects is told.
+  // The caller of `introspect` gets this error.
   starting.catch(() => undefined);
   return {
     async introspect(bundle, sourceName) {

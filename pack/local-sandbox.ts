@@ -1,4 +1,4 @@
-/** The sandbox of an author's own process: as many walls as the machine can build, made once and shared. */
+/** The sandbox of the author's process, with all walls that the machine can build. Created once and shared. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,12 +15,12 @@ let isTold = false;
 
 export interface BorrowedSandbox {
   readonly sandbox: Sandbox;
-  /** For files of the borrower's; gone when the last one has given the sandbox back. */
+  /** For the caller's files; removed with the last user of the sandbox. */
   readonly directory: string;
   release(): Promise<void>;
 }
 
-/** Builds the walls, or takes those that another open plugin has. @throws Error on an older Node than plugins run on */
+/** Builds the walls, or shares those of another open plugin. @throws Error on a Node older than the plugins' */
 export async function borrowSandbox(): Promise<BorrowedSandbox> {
   if (!isPluginNode())
     throw new Error(

@@ -1,4 +1,4 @@
-/** The host's own code, as the author's command line uses it; each part is loaded when a command asks for it. */
+/** The host's code for the author's command line; each part is loaded when a command needs it. */
 import type { LocalTools } from '../sdk/cli/local-tools.ts';
 
 export const localTools: LocalTools = {

@@ -12,7 +12,7 @@ const p99 = (metric: string, by: string): string =>
   `histogram_quantile(0.99, sum by (le, ${by}) (rate(${metric}_bucket[$__rate_interval])))`;
 
 export const rows: Readonly<Record<string, readonly Panel[]>> = {
-  'What users notice': [
+  'User experience': [
     {
       title: 'Time plugins add to an agent’s turn (p99)',
       what: 'All plugins of a chain together, by hook.',
@@ -21,7 +21,7 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Calls of plugins by outcome',
-      what: 'ok and cancelled are as they should be; the others are in each plugin’s log.',
+      what: 'ok and cancelled are normal; see each plugin’s log for the others.',
       unit: 'reqps',
       queries: [['{{outcome}}', 'sum by (outcome) (rate(bulkhead_invocations_total[$__rate_interval]))']],
     },
@@ -46,7 +46,7 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Slowest calls by plugin (p99)',
-      what: 'From the wish to the checked answer.',
+      what: 'From the request to the validated result.',
       unit: 's',
       queries: [['{{slug}}', `topk(10, ${p99('bulkhead_invocation_seconds', 'slug')})`]],
     },
@@ -64,7 +64,7 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Processes by state',
-      what: 'spare ones wait for the next installation.',
+      what: 'spare: started in advance for the next installation.',
       unit: 'short',
       queries: [['{{state}}', 'sum by (state) (bulkhead_children)']],
     },
@@ -78,7 +78,7 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Denied host calls by plugin',
-      what: 'What a plugin tried without having declared it, or beyond its quota.',
+      what: 'Host calls without a declared capability, or beyond a quota.',
       unit: 'reqps',
       queries: [['{{slug}}', 'sum by (slug) (rate(bulkhead_denials_total[$__rate_interval]))']],
     },
@@ -86,13 +86,13 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
   'Webhooks and events': [
     {
       title: 'Webhooks answered, by status',
-      what: 'A 200 is committed.',
+      what: 'A request answered with 200 is stored durably.',
       unit: 'reqps',
       queries: [['{{status}}', 'sum by (status) (rate(bulkhead_webhook_answer_seconds_count[$__rate_interval]))']],
     },
     {
       title: 'From arrival to delivery (p50, p99)',
-      what: 'A webhook request, until its plugin has taken it.',
+      what: 'From the arrival of a webhook request until its plugin has processed it.',
       unit: 's',
       queries: [
         ['p50', 'histogram_quantile(0.5, sum by (le) (rate(bulkhead_webhook_lag_seconds_bucket[$__rate_interval])))'],
@@ -101,35 +101,35 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Waiting, by queue',
-      what: 'Deliveries and events that are not done.',
+      what: 'Unfinished deliveries and events.',
       unit: 'short',
       queries: [['{{queue}}', 'max by (queue) (bulkhead_queue_depth)']],
     },
     {
       title: 'Age of the oldest, by queue',
-      what: 'What waits for its next attempt counts too.',
+      what: 'Includes those that wait for their next attempt.',
       unit: 's',
       queries: [['{{queue}}', 'max by (queue) (bulkhead_queue_age_seconds)']],
     },
     {
       title: 'Dead letters',
-      what: 'npm run -s operator -- dead-letters says why; replay gives them another go.',
+      what: 'npm run -s operator -- dead-letters shows the reasons; replay repeats them.',
       unit: 'short',
       kind: 'stat',
       queries: [['{{queue}}', 'max by (queue) (bulkhead_dead_letters)']],
     },
     {
       title: 'Webhooks on disk',
-      what: 'Accepted while the database is away.',
+      what: 'Accepted while the database is unavailable.',
       unit: 'bytes',
       kind: 'stat',
       queries: [['{{instance}}', 'max by (instance) (bulkhead_spool_bytes)']],
     },
   ],
-  'The service itself': [
+  Service: [
     {
       title: 'Event loop (p99)',
-      what: 'How late each process is with everything.',
+      what: 'Delay of all work in each process.',
       unit: 's',
       queries: [['{{job}}', 'max by (job) (nodejs_eventloop_lag_p99_seconds{job=~"bulkhead-.*"})']],
     },
@@ -147,7 +147,7 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Builds',
-      what: 'Publishes and drafts at work, and waiting.',
+      what: 'Running and waiting builds of publishes and drafts.',
       unit: 'short',
       queries: [
         ['busy', 'sum(bulkhead_bundler_busy)'],
@@ -156,13 +156,13 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Log lines of plugins',
-      what: 'dropped: there were too many.',
+      what: 'dropped: over the limit per minute.',
       unit: 'short',
       queries: [['{{fate}}', 'sum by (fate) (rate(bulkhead_log_lines_total[$__rate_interval]))']],
     },
     {
       title: 'Host calls by outcome',
-      what: 'What plugins ask of the service.',
+      what: 'Calls from plugins to the service.',
       unit: 'reqps',
       queries: [['{{outcome}}', 'sum by (outcome) (rate(bulkhead_host_calls_total[$__rate_interval]))']],
     },
@@ -173,7 +173,7 @@ const COLUMNS = 3;
 const WIDTH = 24 / COLUMNS;
 const HEIGHT = 8;
 
-/** The dashboard as Grafana reads it. */
+/** Returns the dashboard as Grafana's JSON. */
 export function dashboard(): object {
   let y = 0;
   let id = 0;

@@ -1,4 +1,4 @@
-/** Everything at rest, into one file and back. */
+/** Operator commands that write, check and restore backups. */
 import { resolve } from 'node:path';
 import { checkBackup } from '../../db/backup/check.ts';
 import { writeBackup } from '../../db/backup/create.ts';
@@ -11,8 +11,8 @@ import type { OperatorCommand } from './command.ts';
 
 export const backup: OperatorCommand = {
   subjects: ['file'],
-  doc: 'write tables, blobs, workspaces and keys to one new file, while everything runs; keep it like a secret',
-  options: { check: { type: 'boolean', doc: 'prove it afterwards as check-backup does' } },
+  doc: 'write tables, blobs, workspaces and keys to one new file, while the service runs; keep the file secret',
+  options: { check: { type: 'boolean', doc: 'check it afterwards like check-backup' } },
   async run({ subjects: [file = ''], options }, { settings, database, say }) {
     const path = resolve(file);
     const { url } = await database();
@@ -29,7 +29,7 @@ export const backup: OperatorCommand = {
 
 export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
-  doc: 'prove a backup: read every byte, restore it into a database of its own, open its secrets, remove that again',
+  doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets',
   async run({ subjects: [file = ''] }, { database, say }) {
     const done = await checkBackup((await database()).url, resolve(file), say);
     const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets that open`;
@@ -39,7 +39,7 @@ export const checkBackupFile: OperatorCommand = {
 
 export const restore: OperatorCommand = {
   subjects: ['file'],
-  doc: 'put a backup into an empty DATA_DIR and database, with the service stopped; all of it or nothing',
+  doc: 'restore a backup completely into an empty DATA_DIR and database, while the service is stopped',
   async run({ subjects: [file = ''] }, { settings, say }) {
     const target = await emptyPlace(settings);
     try {
@@ -54,7 +54,10 @@ export const restore: OperatorCommand = {
   },
 };
 
-/** Not as other commands find it: a running service would write meanwhile, and nothing may be made before the look. */
+/**
+ * Does not use the common database lookup: a running service would keep writing, and nothing may be created before the
+ * check.
+ */
 async function emptyPlace({ DATABASE_URL, DATA_DIR }: SharedSettings) {
   await makeDataDir(DATA_DIR);
   if (DATABASE_URL !== undefined) return { url: DATABASE_URL, release: async () => undefined };

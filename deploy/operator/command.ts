@@ -1,15 +1,15 @@
-/** One word of the operator's command line: what it takes, what it says, and what it does. */
+/** The interface of an operator command, and helpers for its options and output. */
 import type { Pool } from 'pg';
 import type { SharedSettings } from '../../service/settings/settings.ts';
 
-/** What a command did: a sentence or a table for people, fields for programs. */
+/** The result of a command: a sentence or table for people, fields for programs. */
 export interface Outcome {
   readonly sentence: string;
   readonly fields: Readonly<Record<string, unknown>>;
 }
 interface Option {
   readonly type: 'string' | 'boolean';
-  /** Shown in the usage after its name. */
+  /** Shown in the usage after the option's name. */
   readonly value?: string;
   readonly doc: string;
 }
@@ -17,16 +17,16 @@ export interface Given {
   readonly subjects: readonly string[];
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
 }
-/** What a command works with. */
+/** The context of a running command. */
 export interface Place {
   readonly settings: SharedSettings;
-  /** The tables, brought to this release; of the running service, or of an embedded PostgreSQL started for the moment. */
+  /** The migrated database of the running service, or of an embedded PostgreSQL started for this command. */
   database(): Promise<{ readonly pool: Pool; readonly url: string }>;
-  /** A line of progress on standard error, which `--json` leaves out. */
+  /** Writes a line of progress to standard error, unless `--json` is set. */
   say(line: string): void;
 }
 export interface OperatorCommand {
-  /** The names of what it is about; one ending in `…` may be given any number of times, in brackets it is optional. */
+  /** Names of the arguments; one ending in `…` may be repeated, one in brackets is optional. */
   readonly subjects: readonly string[];
   /** One line. */
   readonly doc: string;
@@ -34,18 +34,18 @@ export interface OperatorCommand {
   run(given: Given, place: Place): Promise<Outcome>;
 }
 
-/** What the operator did wrong; the usage follows it. */
+/** A wrong command line; the usage is printed after it. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** Names come from elsewhere: none may steer the terminal or break its line. */
+/** Replaces control characters, so that a name cannot control the terminal or break its line. */
 export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd');
 
-/** Cells wider than this are cut, characters: a row stays a line. */
+/** Maximum width of a cell, so that a row stays a line. Characters. */
 const CELL_MAX = 60;
 
-/** A table for people: a heading, a line each, columns as wide as they need to be. */
+/** Formats a table: a heading, one line per row, columns as wide as needed. */
 export function tableOf(heading: readonly string[], rows: readonly (readonly unknown[])[], empty: string): string {
   if (rows.length === 0) return empty;
   const cells = [heading, ...rows].map((row) => row.map(cellOf));
@@ -66,7 +66,7 @@ function cellOf(value: unknown): string {
   return text.length > CELL_MAX ? `${text.slice(0, CELL_MAX - 1)}…` : text;
 }
 
-/** The whole number an option gives. @throws UsageError */
+/** Returns the value of a number option. @throws UsageError */
 export function numberOf(given: Given, name: string, fallback: number, max: number): number {
   const text = given.options[name];
   if (typeof text !== 'string') return fallback;

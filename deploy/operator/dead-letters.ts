@@ -1,4 +1,4 @@
-/** Deliveries and events that used up their attempts: what they are, and another go. */
+/** Operator commands that list and replay dead letters: deliveries and events that used up their attempts. */
 import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { replayDeliveries } from '../../db/channels/delivery-history.ts';
@@ -35,10 +35,10 @@ export const deadLetters: OperatorCommand = {
 
 export const replay: OperatorCommand = {
   subjects: ['id…'],
-  doc: 'give dead letters, or any finished ones by their id, all their attempts again',
+  doc: 'replay dead letters, or finished deliveries and events by id, with all attempts',
   options: {
     installation: { ...installation, doc: 'all dead letters of one installation' },
-    all: { type: 'boolean', doc: 'all dead letters there are' },
+    all: { type: 'boolean', doc: 'all dead letters' },
   },
   async run(given, place) {
     const { pool } = await place.database();
@@ -50,9 +50,9 @@ export const replay: OperatorCommand = {
       const deliveries = await replayEach(pool, queues, 'deliveries', given, of);
       const events = await replayEach(pool, queues, 'events', given, of);
       if (given.subjects.length > deliveries + events && deliveries + events === 0) {
-        throw new Error('There is no finished delivery or event with such an id.');
+        throw new Error('No finished delivery or event has this id.');
       }
-      const sentence = `${deliveries} deliveries and ${events} events are on their way again.`;
+      const sentence = `${deliveries} deliveries and ${events} events will be delivered again.`;
       return { sentence, fields: { deliveries, events } };
     } finally {
       await queues.stop();
@@ -60,7 +60,7 @@ export const replay: OperatorCommand = {
   },
 };
 
-/** Batch by batch, so that no transaction holds many rows. What is replayed is no longer found. */
+/** In batches, so that no transaction holds many rows. Replayed rows are not found again. */
 async function replayEach(
   pool: Pool,
   queues: Queues,
@@ -88,7 +88,7 @@ async function replayEach(
       return replayed;
     });
     total += done;
-    // Those of channels that are gone stay dead.
+    // Deliveries of disconnected channels stay dead.
     if (done < found.rows.length) return total;
   }
 }

@@ -1,4 +1,4 @@
-/** Looks at what runs and what is installed, and starts an installation anew. */
+/** Operator commands that list processes and installations, and restart an installation. */
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
@@ -6,7 +6,7 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { listFleet } from '../../db/records/operator-overview.ts';
 import { type Given, numberOf, type OperatorCommand, tableOf, textOf } from './command.ts';
 
-/** Lines shown when nothing else is said, and at most. */
+/** Default and maximum number of lines. */
 const LINES = 100;
 const LINES_MAX = 10_000;
 
@@ -15,7 +15,7 @@ const megabytes = (bytes: unknown): string | null => (bytes === null ? null : `$
 
 export const fleet: OperatorCommand = {
   subjects: [],
-  doc: 'the plugin processes: state, memory, restarts, last exit; those that need most memory first',
+  doc: 'the plugin processes: state, memory, restarts, last exit; by memory, highest first',
   options: {
     state: {
       type: 'string',
@@ -42,13 +42,13 @@ export const fleet: OperatorCommand = {
       ...[row.installationId, row.slug, row.semVer, row.account, row.state, megabytes(row.rssBytes), row.restarts],
       ...[row.startedAt, row.lastExit?.reason],
     ]);
-    return { sentence: tableOf(heading, lines, 'No plugin process is there.'), fields: { children: rows } };
+    return { sentence: tableOf(heading, lines, 'No plugin process runs.'), fields: { children: rows } };
   },
 };
 
 export const installations: OperatorCommand = {
   subjects: [],
-  doc: 'what is installed, by whom, and how it is; newest first',
+  doc: 'installations with account and status, newest first',
   options: {
     plugin: { type: 'string', value: 'slug', doc: 'of one plugin' },
     user: { type: 'string', value: 'user', doc: 'of one account' },
@@ -70,7 +70,7 @@ export const installations: OperatorCommand = {
     const lines = rows.map((row) => [
       ...[row.id, row.slug, row.semVer, row.versionPolicy, row.account, row.status, row.statusReason],
     ]);
-    return { sentence: tableOf(heading, lines, 'Nothing like that is installed.'), fields: { installations: rows } };
+    return { sentence: tableOf(heading, lines, 'No installation matches.'), fields: { installations: rows } };
   },
 };
 
@@ -78,7 +78,7 @@ const filtersOf = (given: Given) => ['plugin', 'user', 'status'].map((name) => t
 
 export const restart: OperatorCommand = {
   subjects: ['installation'],
-  doc: 'end its process after the calls it is at and forget its failures; the next call starts it anew',
+  doc: 'stop its process after its running calls and reset its failures; the next call starts it again',
   async run({ subjects: [installationId = ''] }, place) {
     const { pool } = await place.database();
     const slug = await inTransaction(pool, async (tx) => {
@@ -87,7 +87,7 @@ export const restart: OperatorCommand = {
         [installationId],
       );
       const row = found.rows[0];
-      if (!row) throw new Error(`There is no installation “${installationId}”.`);
+      if (!row) throw new Error(`No installation has the id “${installationId}”.`);
       await tx.query(
         `UPDATE installations SET updated_at = now(), status = CASE status WHEN 'failed' THEN 'ready' ELSE status END,
                 status_reason = CASE status WHEN 'failed' THEN NULL ELSE status_reason END WHERE id = $1`,
@@ -99,7 +99,7 @@ export const restart: OperatorCommand = {
       return row.slug;
     });
     return {
-      sentence: `“${slug}” (${installationId}) is ended once its calls are done; the next call starts it anew.`,
+      sentence: `“${slug}” (${installationId}) stops after its running calls. The next call starts it again.`,
       fields: { installationId, slug },
     };
   },

@@ -1,4 +1,4 @@
-/** `npm run -s operator -- <command>`: what an operator does beside the service, or while it is stopped. */
+/** `npm run -s operator -- <command>`: runs an operator command, whether or not the service runs. */
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { migrate } from '../../db/postgres/migrate.ts';
@@ -37,7 +37,7 @@ const commands: ReadonlyMap<string, OperatorCommand> = new Map([
   ['actions', actions],
 ]);
 const COMMON = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
-/** Column in which the explanations begin. */
+/** Column in which descriptions start. */
 const INDENT = 33;
 
 const asJson = process.argv.includes('--json');
@@ -47,7 +47,7 @@ async function main(): Promise<void> {
   const command = commands.get(name);
   if (!command) {
     if (name === '--help' || words.includes('--help')) return console.log(usage());
-    throw new UsageError(name === '' ? 'Give a command.' : `There is no command “${name}”.`);
+    throw new UsageError(name === '' ? 'Give a command.' : `Unknown command “${name}”.`);
   }
   if (words.includes('--help')) return console.log(usageOf(name, command));
   const given = readGiven(name, command, words);
@@ -63,7 +63,7 @@ function readGiven(name: string, { subjects, options = {} }: OperatorCommand, wo
   const count = parsed.positionals.length;
   if (!isMany && count !== subjects.length) throw new UsageError(`Usage: ${lineOf(name, subjects)}`);
   if (parsed.positionals.some((subject) => !isStorable(subject) || subject === '')) {
-    throw new Error('That name holds characters that no name has.');
+    throw new Error('The name contains characters that are not allowed.');
   }
   return { subjects: parsed.positionals, options: parsed.values };
 }
@@ -77,7 +77,7 @@ function parse(args: string[], options: Record<string, { type: 'string' | 'boole
   }
 }
 
-/** Opens what the command asks for, and closes it again. */
+/** Opens the resources of the command, and closes them afterwards. */
 async function inPlace(work: (place: Place) => Promise<Outcome>): Promise<Outcome> {
   const settings = parseSettings(sharedSettings, readEnvironment());
   const closers: (() => Promise<void>)[] = [];
@@ -114,11 +114,11 @@ function usage(): string {
 
 ${lines.join('\n')}
 
-${explained('--json', 'print the outcome, or what went wrong, as one line of JSON; no progress')}
-${explained('--help', 'this text; after a command its options')}
+${explained('--json', 'print the result or error as one line of JSON, without progress')}
+${explained('--help', 'print this text, or the options of a command')}
 
-All but restore work while the service runs and while it does not. Exit code 0: done; 1: it could not be done, and
-standard error says why; 2: the command line is wrong.`;
+All commands except restore work whether or not the service runs. Exit code 0: done; 1: failed, and
+standard error has the reason; 2: wrong command line.`;
 }
 
 function usageOf(name: string, { subjects, doc, options = {} }: OperatorCommand): string {
@@ -128,7 +128,7 @@ function usageOf(name: string, { subjects, doc, options = {} }: OperatorCommand)
   return [`Usage: npm run -s operator -- ${lineOf(name, subjects)}`, '', `  ${doc}`, '', ...lines].join('\n').trimEnd();
 }
 
-// Last: what is above must be there.
+// Last, because it needs everything above.
 try {
   await main();
 } catch (error) {

@@ -1,4 +1,4 @@
-/** Gives room back: what is finished and old, and what nothing names any more. */
+/** Operator command that removes old finished rows and unused blobs. */
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { openBlobs } from '../../db/files/blobs.ts';
@@ -8,18 +8,18 @@ import { numberOf, type OperatorCommand, type Place } from './command.ts';
 
 const DAYS = 30;
 const DAYS_MAX = 36_500;
-/** Rows removed in one transaction. */
+/** Maximum rows removed by one transaction. */
 const BATCH = 5_000;
-/** A staging folder in use is younger, milliseconds. */
+/** Minimum age of a staging folder that is removed; one in use is younger. Milliseconds. */
 const STAGING_MS = 24 * 3_600_000;
 
 export const prune: OperatorCommand = {
   subjects: [],
-  doc: 'remove finished deliveries and events that are old, and blobs that nothing names',
+  doc: 'remove old finished deliveries and events, and unused blobs',
   options: {
-    days: { type: 'string', value: 'number', doc: `older than so many days; ${DAYS} by default` },
-    dead: { type: 'boolean', doc: 'dead letters as well; without it they stay to be replayed' },
-    'dry-run': { type: 'boolean', doc: 'only say what would go' },
+    days: { type: 'string', value: 'number', doc: `minimum age in days; ${DAYS} by default` },
+    dead: { type: 'boolean', doc: 'remove dead letters, too; otherwise they stay for replay' },
+    'dry-run': { type: 'boolean', doc: 'only print what would be removed' },
   },
   async run(given, place) {
     const days = numberOf(given, 'days', DAYS, DAYS_MAX);
@@ -40,7 +40,7 @@ export const prune: OperatorCommand = {
     const what = `${deliveries} deliveries, ${events} events and ${blobs ?? 'no'} unused blobs`;
     const busy = blobs === null ? ' The service or a backup is at the blobs just now.' : '';
     return {
-      sentence: isTrial ? `${what} would go. Nothing was removed.${busy}` : `${what} are gone.${busy}`,
+      sentence: isTrial ? `Would remove ${what}. Nothing was removed.${busy}` : `Removed ${what}.${busy}`,
       fields: { dryRun: isTrial, days, deliveries, events, blobs },
     };
   },

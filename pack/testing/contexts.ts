@@ -1,4 +1,4 @@
-/** Contexts of hooks and data of events: what the test says, the row's example for the rest, checked as the service does. */
+/** Builds contexts of hooks and data of events from the test's fields and the row's example, and validates them. */
 import { isDeepStrictEqual } from 'node:util';
 import { closest } from 'fastest-levenshtein';
 import type { z } from 'zod';
@@ -6,17 +6,17 @@ import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The hook of a name, with or without `middleware.`. @throws Error that offers the nearest */
+/** Finds a hook, with or without `middleware.`. @throws Error that suggests the nearest name */
 export function hookNamed(name: string): HookName {
   for (const full of [name, `middleware.${name}`]) if (Object.hasOwn(hooks, full)) return full as HookName;
-  throw new Error(`There is no hook ${name}; did you mean ${closest(name, Object.keys(hooks))}?`);
+  throw new Error(`No hook is named ${name}; did you mean ${closest(name, Object.keys(hooks))}?`);
 }
 
 /**
- * Fills a context up.
+ * Adds missing fields from the example.
  *
- * @param what names it in errors
- * @throws Error: a field is unknown or does not fit
+ * @param what the hook or event in errors
+ * @throws Error when a field is unknown or invalid
  */
 export function filled(what: string, schema: z.ZodObject, example: Fields, given: Fields): Fields {
   const unknown = Object.keys(given).find((key) => !Object.hasOwn(schema.shape, key));
@@ -25,7 +25,7 @@ export function filled(what: string, schema: z.ZodObject, example: Fields, given
   const context: Record<string, unknown> = { ...example };
   for (const [key, value] of Object.entries(given)) {
     const field = schema.shape[key] as z.ZodType;
-    // A field that is whole stays as it is; of one that is not, the rest is the example's.
+    // A complete field stays as it is; an incomplete one gets the example's fields, too.
     context[key] = field.safeParse(value).success ? value : merged(example[key], value);
   }
   const checked = schema.safeParse(context);

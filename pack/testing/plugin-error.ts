@@ -1,4 +1,4 @@
-/** What went wrong inside the plugin, with the place in the author's own files. */
+/** An error inside the plugin, with its position in the author's files. */
 import { mapFrames, mapStack } from '../../db/records/source-maps.ts';
 
 export class PluginError extends Error {
@@ -7,11 +7,11 @@ export class PluginError extends Error {
 
 export interface Source {
   readonly sourceMap: string;
-  /** How stack traces name the bundle. */
+  /** The bundle's file name in stack traces. */
   readonly name: string;
 }
 
-/** @param stack the plugin's own; empty where there is none */
+/** @param stack of the plugin; empty if unknown */
 export function pluginError(what: string, message: string, stack: string, source: Source): PluginError {
   const { path, line, column } = mapStack(source.sourceMap, stack, source.name);
   const place = path === undefined ? '' : ` (${path}:${line}:${column})`;

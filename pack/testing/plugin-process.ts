@@ -1,4 +1,4 @@
-/** The jailed process of an open plugin: loaded with what was built, asked through one door. */
+/** The jailed process of an open plugin, and the calls to it. */
 import { randomUUID } from 'node:crypto';
 import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { LogLine } from '../../sdk/testing/testing.ts';
@@ -10,7 +10,7 @@ import type { LocalBuild } from '../local-build.ts';
 import { pluginError, type Source } from './plugin-error.ts';
 import type { ScriptedHost } from './scripted-host.ts';
 
-/** Lines kept for the test to look at. */
+/** Maximum number of log lines stored for the test. */
 const LINES_MAX = 10_000;
 
 export interface ProcessOptions {
@@ -19,7 +19,7 @@ export interface ProcessOptions {
   readonly settings: Readonly<Record<string, string>>;
   readonly host: ScriptedHost;
 }
-/** What the plugin's code did with a call. */
+/** The result of a call. */
 export type Answer =
   | { readonly kind: 'answered'; readonly answer: unknown }
   | { readonly kind: 'cancelled'; readonly reason: string }
@@ -30,7 +30,7 @@ export class PluginProcess {
   readonly #child: Child;
   readonly #host: ScriptedHost;
   readonly #source: Source;
-  /** What runs now, by invocation: the source of log lines. */
+  /** Running handlers by invocation id: the source of log lines. */
   readonly #running = new Map<string, string>();
 
   private constructor(jail: Jail, { host, built, slug }: ProcessOptions) {
@@ -43,7 +43,7 @@ export class PluginProcess {
     });
   }
 
-  /** Loads a plugin into a process of its own. @throws PluginError: it does not load again as it did when it was built */
+  /** Loads a plugin into a new process. @throws PluginError when it does not load */
   static async start(jail: Jail, options: ProcessOptions): Promise<PluginProcess> {
     const started = new PluginProcess(jail, options);
     const { built, host, settings } = options;
@@ -66,8 +66,8 @@ export class PluginProcess {
   /**
    * Calls a handler.
    *
-   * @param context without what every call has
-   * @throws PluginError: too late, dead; Error: the test itself left something unsaid
+   * @param context without the fields that every call has
+   * @throws PluginError when the plugin fails, times out or has exited; Error when the test's script is incomplete
    */
   async call(
     target: Target,
@@ -90,12 +90,12 @@ export class PluginProcess {
     } finally {
       this.#running.delete(invocationId);
       const mistake = this.#host.takeMistake();
-      // biome-ignore lint/correctness/noUnsafeFinally: a test's own mistake comes before whatever followed from it
+      // biome-ignore lint/correctness/noUnsafeFinally: a mistake in the test takes precedence over errors that follow from it
       if (mistake) throw mistake;
     }
   }
 
-  /** The plugin's fault, for the test to throw. */
+  /** Creates the error of the plugin for the test to throw. */
   fault(what: string, message: string, stack = ''): Error {
     return pluginError(what, message, stack, this.#source);
   }

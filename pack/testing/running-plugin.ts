@@ -1,4 +1,4 @@
-/** An open plugin as a test calls it: contexts filled up, answers checked by the rules of the service. */
+/** An open plugin for tests: completes contexts, and validates results by the rules of the service. */
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { closest } from 'fastest-levenshtein';
@@ -136,7 +136,7 @@ export class RunningPlugin implements OpenPlugin {
 
   readonly event: OpenPlugin['event'] = async (name: EventName, data = {}, { id = randomUUID(), attempt = 1 } = {}) => {
     if (!Object.hasOwn(events, name))
-      throw new Error(`There is no event ${name}; did you mean ${closest(String(name), Object.keys(events))}?`);
+      throw new Error(`No event is named ${name}; did you mean ${closest(String(name), Object.keys(events))}?`);
     this.#require('events', name, `events.${name}`);
     const row: EventRow = events[name];
     const envelope = {
@@ -234,7 +234,7 @@ export class RunningPlugin implements OpenPlugin {
 const NO_MESSAGES = { messages: [] };
 const NO_REPLY = { conversationKey: 'conversation-1', text: '', attachments: [] };
 
-/** One link folded as the service's chain folds it. */
+/** Folds one link's result like the service's chain. */
 function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof foldLink>[3]) {
   const link = { installationId: 'installation-1', slug: 'plugin' };
   const { state, fault } = foldLink(hook, startChain(context), link, answer, 0);
@@ -250,7 +250,7 @@ function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof fol
   };
 }
 
-/** @throws Error with the problem's own words */
+/** @throws Error with the text of the problem */
 function inWords(what: string, work: () => void): void {
   try {
     work();

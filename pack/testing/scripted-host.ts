@@ -1,4 +1,7 @@
-/** `host` as a test says it: the service's own rules for grants, arguments and answers, and a clear word where nothing was said. */
+/**
+ * A `host` scripted by the test, with the service's rules for grants, arguments and results, and an error for every
+ * unscripted call.
+ */
 import { closest } from 'fastest-levenshtein';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { hostExamples } from '../../sdk/contract/host-examples.ts';
@@ -11,18 +14,18 @@ import { checkArguments, checkResult } from '../../supervisor/host/call-checks.t
 import { readTarget } from '../../supervisor/host/http/reach.ts';
 
 type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
-/** Host calls kept for the test to look at. */
+/** Maximum number of host calls stored for the test. */
 const CALLS_MAX = 10_000;
 const NAMES = Object.keys(hostCalls) as HostCallName[];
 
 export class ScriptedHost {
-  /** Host calls made so far. */
+  /** Host calls so far. */
   readonly calls: MadeCall[] = [];
   readonly #granted: readonly string[];
   readonly #answers: ReadonlyMap<string, Answer>;
   #mistake: Error | null = null;
 
-  /** @throws Error: the script names no host call, or one that the plugin has no grant for */
+  /** @throws Error when the script names an unknown host call, or one that the plugin has no grant for */
   constructor(granted: readonly string[], script: HostScript, secrets: Readonly<Record<string, string>>) {
     this.#granted = granted;
     this.#answers = new Map([...defaults(secrets), ...scripted(script, granted)]);
@@ -32,14 +35,14 @@ export class ScriptedHost {
     return listGrantedCalls(this.#granted);
   }
 
-  /** What the test did wrong since it was asked last, though the plugin may have caught it; null: nothing. */
+  /** Mistakes of the test since the last call, even if the plugin has caught them; null: none. */
   takeMistake(): Error | null {
     const mistake = this.#mistake;
     this.#mistake = null;
     return mistake;
   }
 
-  /** @throws WireRefusal with what the plugin may read */
+  /** @throws WireRefusal with a text that the plugin may read */
   async answer({ member, args: given }: HostCall): Promise<unknown> {
     const name = member as HostCallName;
     const row: HostRow | undefined = Object.hasOwn(hostCalls, name) ? hostCalls[name] : undefined;
@@ -73,7 +76,7 @@ function read<T>(work: () => T): T {
   }
 }
 
-/** What a scripted answer throws is the call's failure, which the plugin may catch. */
+/** An error thrown by a scripted call is the call's failure, which the plugin may catch. */
 async function tried(name: string, work: () => unknown): Promise<unknown> {
   try {
     return await work();
@@ -96,7 +99,7 @@ function textOf(value: unknown): string {
   return json.replaceAll('"…bytes"', 'new Uint8Array()');
 }
 
-/** Secrets are those of the options; what is stored is kept as long as the plugin is open. */
+/** Secrets come from the options; stored values are kept while the plugin is open. */
 function defaults(secrets: Readonly<Record<string, string>>): [string, Answer][] {
   const stored = new Map<string, unknown>();
   return [
@@ -113,7 +116,7 @@ function scripted(script: HostScript, granted: readonly string[]): [string, Answ
     Object.entries(calls ?? {}).map(([call, answer]): [string, Answer] => {
       const name = `${member}.${call}`;
       if (!Object.hasOwn(hostCalls, name))
-        throw new Error(`host: there is no host.${name}; did you mean host.${closest(name, NAMES)}?`);
+        throw new Error(`host: host.${name} does not exist; did you mean host.${closest(name, NAMES)}?`);
       const row: HostRow = hostCalls[name as HostCallName];
       if (!isGranted(row, granted)) throw new Error(ungranted(name, row));
       return [name, typeof answer === 'function' ? (answer as Answer) : () => answer];

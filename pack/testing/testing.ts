@@ -1,4 +1,7 @@
-/** `@bulkhead/sdk/testing`, whose types are in sdk/testing/testing.ts: opens a package in a jailed process, without a service. */
+/**
+ * `@bulkhead/sdk/testing`: opens a package in a jailed process, without a service. Its types are in
+ * sdk/testing/testing.ts.
+ */
 import { basename, resolve } from 'node:path';
 import { formatLocation } from '../../sdk/cli/failure.ts';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
@@ -33,7 +36,7 @@ async function buildIn(
   files: readonly FolderFile[],
   slug: string,
 ): Promise<LocalBuild> {
-  // Started before it is needed: it takes as long as the bundling.
+  // Started early, because the start takes as long as the bundling.
   const introspector = startIntrospector(directory);
   try {
     return await buildLocally(files, slug, directory, introspector);
@@ -42,7 +45,7 @@ async function buildIn(
   }
 }
 
-/** Every fault on a line of its own, as a compiler says them. */
+/** Formats each fault on its own line, like a compiler. */
 const faultsOf = ({ message, errors = [] }: Problem): string =>
   errors.length < 2 ? message : errors.map(formatLocation).join('\n');
 

@@ -180,7 +180,7 @@ t.test('keys of a Secret are placed once, and never replace one', async (t) => {
     run(process.execPath, [join(ROOT, 'deploy/place-keys.ts'), secret], { cwd: '/', env: { DATA_DIR } });
   await place();
   await writeFile(join(secret, 'identity.jwk.json'), 'second');
-  t.match((await place()).stdout, /identity\.jwk\.json: is there already/);
+  t.match((await place()).stdout, /identity\.jwk\.json: exists already/);
   t.equal(await readFile(join(DATA_DIR, 'keys/identity.jwk.json'), 'utf8'), 'first');
   t.equal(await readFile(join(DATA_DIR, 'keys/secrets', `${id}.key`), 'utf8'), 'sealing');
   t.equal((await stat(join(DATA_DIR, 'keys/identity.jwk.json'))).mode & 0o777, 0o600);

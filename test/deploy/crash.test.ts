@@ -28,12 +28,12 @@ const byCommand = (part: string) => async (service: ServiceFixture) =>
   (await service.processes()).find(({ command }) => command.includes(part))?.pid ?? 0;
 
 const victims: Readonly<Record<string, Victim>> = {
-  supervisor: { pid: byCommand('supervisor/main.ts'), healed: /^The supervisor serves again/ },
-  API: { pid: byCommand('api/main.ts'), healed: /^The API serves again/ },
+  supervisor: { pid: byCommand('supervisor/main.ts'), healed: /^The supervisor is running again/ },
+  API: { pid: byCommand('api/main.ts'), healed: /^The API is running again/ },
   PostgreSQL: {
     pid: async ({ env }) =>
       Number.parseInt(await readFile(join(env.DATA_DIR ?? '', 'postgres/postmaster.pid'), 'utf8'), 10),
-    healed: /^PostgreSQL serves again/,
+    healed: /^PostgreSQL is running again/,
   },
 };
 
@@ -98,7 +98,7 @@ async function stop(t: Check, service: ServiceFixture): Promise<void> {
 }
 
 async function check(t: Check, workshop: Workshop, before: Facts, queued: readonly string[]): Promise<void> {
-  // It serves again; the connections of its parts to each other may come back a moment later.
+  // The service runs again; the connections of its parts to each other may come back a moment later.
   const after = await eventually(() => workshop.look().catch(unlessBroken));
   t.same({ ...after, lines: null }, { ...before, lines: null }, 'everything that was answered is there, unchanged');
   t.match(after.lines, before.lines, 'so are the log lines that could be read');

@@ -83,7 +83,7 @@ async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
   await eventually(async () => (await stillRunning([looping])).length === 0);
   t.same(await stillRunning([looping]), []);
   await calling;
-  await service.line(/^The supervisor serves again/);
+  await service.line(/^The supervisor is running again/);
 }
 
 t.test('starts and says what to install; own plugins run, others are refused and say why', async (t) => {

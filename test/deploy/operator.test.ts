@@ -37,7 +37,7 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what
   t.equal((await findOrCreateAccount(pool, 'ann')).verifiedAt, null);
   t.match(
     await say('block', 'spy', '--reason', ' it phones home '),
-    /“spy” is blocked; 0 installations told: it phones/,
+    /“spy” is blocked; 0 installations notified: it phones/,
   );
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, 'it phones home');
   const blocked = JSON.parse(await say('block', 'spy', '--reason', 'worse', '--json'));
@@ -49,12 +49,12 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what
 t.test('a record says who did what, when and why', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const say = async (words: string[], env = {}) => (await operator(words, { DATABASE_URL, ...env })).stdout;
-  t.match(await say(['actions']), /^No operator did anything yet\.\n$/);
+  t.match(await say(['actions']), /^No operator actions yet\.\n$/);
   const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
   await say(['verify', 'ann']);
-  await t.rejects(operator(['verify', 'nobody'], { DATABASE_URL }), { code: 1, stderr: /no account/ });
-  await t.rejects(operator(['block', 'nothing', '--reason', 'x'], { DATABASE_URL }), { code: 1, stderr: /no plugin/ });
+  await t.rejects(operator(['verify', 'nobody'], { DATABASE_URL }), { code: 1, stderr: /No account/ });
+  await t.rejects(operator(['block', 'nothing', '--reason', 'x'], { DATABASE_URL }), { code: 1, stderr: /No plugin/ });
   await say(['block', 'spy', '--reason', 'it phones\nhome\u001b[31m'], { SUDO_USER: 'olga' });
   await say(['unblock', 'spy']);
   await run(process.execPath, [TOKEN, 'olga', '--operator'], {
@@ -105,7 +105,7 @@ t.test('says what is wrong, as JSON where asked to', async (t) => {
     [['block', 'spy', '--reason', 'x'.repeat(501)], /at most 500/, 2],
     [['unblock', 'spy', '--reason', 'x'], /--reason/, 2],
     [['unblock', 'spy'], /no plugin “spy”/, 1],
-    [['block', 'spy', '--reason', 'x', '--json'], /^\{"error":"There is no plugin “spy”."\}\n$/, 1],
+    [['block', 'spy', '--reason', 'x', '--json'], /^\{"error":"No plugin has the slug “spy”."\}\n$/, 1],
     [['verify', 'a', '--loud'], /--loud/, 2],
     [['restart', 'nothing'], /no installation “nothing”/, 1],
     [['replay'], /ids, --installation or --all/, 2],

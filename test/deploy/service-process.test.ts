@@ -57,8 +57,8 @@ t.test('a process that ends by itself is started again until it is stopped', asy
   await service.start();
   const [first = 0] = pids(lines);
   process.kill(first, 'SIGKILL');
-  t.ok(await until(() => notices.includes('The API serves again.')));
-  t.ok(notices.includes('The API ended (SIGKILL); starting it again in 250 ms.'));
+  t.ok(await until(() => notices.includes('The API is running again.')));
+  t.ok(notices.includes('The API ended (SIGKILL). Restarting it in 250 ms.'));
   t.equal(pids(lines).length, 2);
   await service.stop(patient);
   await sleep(500);

@@ -45,7 +45,7 @@ t.test('agents are the account’s; only their maker changes them', async (t) =>
   t.match(await one('create', { name: '' }), /agent\.name/);
   const long = { name: 'Long', instructions: 'x'.repeat(250_000) };
   for (let n = 0; n < 4; n += 1) t.match(await one('create', long), { name: 'Long' });
-  t.match(await one('create', long), /no room/, 'a list fits into one answer');
+  t.match(await one('create', long), /limit reached/, 'a list fits into one answer');
   t.equal((await fixture.pool.query('SELECT 1 FROM agents')).rowCount, 5);
   t.equal(await one('remove', made.id), null);
   t.equal((await fixture.pool.query('SELECT 1 FROM agents')).rowCount, 4);

@@ -84,7 +84,7 @@ t.test('a redirect is judged like a first address', async (t) => {
     '//ungranted.test/': /ungranted.test is not a granted host/,
     'file:///etc/passwd': /only http: and https:/,
     [`http://user:pw@api.test:${inside.port}/`]: /user name or password/,
-    'http://:0': /no address/,
+    'http://:0': /an invalid address/,
   };
   for (const [to, message] of Object.entries(refused))
     await t.rejects(plugin.fetch(`http://api.test:${server.port}/${encodeURIComponent(to)}`), { message }, to);

@@ -76,10 +76,10 @@ t.test('an account keeps so much; what is put can be got', async (t) => {
   const two = as(fixture, 'two');
   t.match(await one({ zeros: 2 * MIB }), { length: 2 * MIB });
   t.match(await one({ zeros: 2 * MIB + 1 }), /2097152 bytes at most/);
-  t.match(await two({ zeros: MIB + 1 }), /no room/);
+  t.match(await two({ zeros: MIB + 1 }), /limit reached/);
   t.match(await two({ zeros: 2 * MIB }), { length: 2 * MIB }, 'the same bytes need no more room');
   const puts = await Promise.all(['a', 'b', 'c', 'd'].map((put) => one({ put })));
-  t.equal(puts.filter((answer) => typeof answer === 'string' && answer.includes('no room')).length, 2);
+  t.equal(puts.filter((answer) => typeof answer === 'string' && answer.includes('limit reached')).length, 2);
 });
 
 t.test('it goes with its installation, and its bytes with the next sweep', async (t) => {

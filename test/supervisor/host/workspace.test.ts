@@ -61,10 +61,10 @@ t.test('no path leads out', async (t) => {
   await symlink(outside, join(root, 'way'));
   await symlink(join(outside, 'secret.txt'), join(root, 'secret.txt'));
   await link(join(outside, 'secret.txt'), join(root, 'second-name.txt'));
-  await t.rejects(read('way/secret.txt'), /no directory/);
-  await t.rejects(write('way/new.txt', 'x'), /no directory/);
-  await t.rejects(workspaces.remove(ACCOUNT, 'way/secret.txt'), /no directory/);
-  await t.rejects(workspaces.list(ACCOUNT, 'way'), /no directory/);
+  await t.rejects(read('way/secret.txt'), /not a directory/);
+  await t.rejects(write('way/new.txt', 'x'), /not a directory/);
+  await t.rejects(workspaces.remove(ACCOUNT, 'way/secret.txt'), /not a directory/);
+  await t.rejects(workspaces.list(ACCOUNT, 'way'), /not a directory/);
   await t.rejects(read('secret.txt'), /link/);
   await t.rejects(write('secret.txt', 'x'), /not a regular file/);
   await t.rejects(read('second-name.txt'), /hard links/);
@@ -87,7 +87,7 @@ t.test('what is no file is neither waited for nor replaced', async (t) => {
   await t.rejects(write('directory', 'x'), /not a regular file/);
   await t.rejects(workspaces.remove(ACCOUNT, 'directory'), /is a directory/);
   await write('file', 'x');
-  await t.rejects(write('file/below', 'x'), /no directory/);
+  await t.rejects(write('file/below', 'x'), /not a directory/);
 });
 
 t.test('a link swapped in while calls run leads nowhere', async (t) => {
