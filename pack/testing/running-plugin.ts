@@ -236,7 +236,7 @@ const NO_REPLY = { conversationKey: 'conversation-1', text: '', attachments: [] 
 
 /** Folds one link's result like the service's chain. */
 function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof foldLink>[3]) {
-  const link = { installationId: 'installation-1', slug: 'plugin' };
+  const link = { installationId: 'installation-1', slug: 'plugin', displayName: 'Plugin', required: false };
   const { state, fault } = foldLink(hook, startChain(context), link, answer, 0);
   const { cancelled, trace } = state;
   return {

@@ -16,22 +16,29 @@ export type Json = z.infer<typeof p.json>;
 export interface TraceLink {
   readonly installationId: string;
   readonly slug: string;
+  /** Whether the operation stops when this plugin does not run or fails. */
+  readonly required: boolean;
   readonly ms: number;
   readonly outcome: string;
   readonly reason?: string;
 }
 export interface HookAnswer<Name extends HookName> {
-  /** `cancel`: a plugin cancelled the operation. Do not continue with it. */
+  /** `cancel`: a plugin cancelled the operation, or a required plugin did not run. Do not continue with it. */
   readonly action: 'continue' | 'cancel';
   /** The context with all changes of the chain. */
   readonly context: z.output<Hooks[`middleware.${Name}`]['context']>;
   readonly reason: string | null;
-  /** Slug of the plugin that cancelled the operation. */
+  /** Slug of the plugin that cancelled the operation, or that is required and did not run. */
   readonly cancelledBy: string | null;
   readonly trace: readonly TraceLink[];
 }
 export interface Summary {
-  /** Null if `source` is `builtin`. */
+  /** `cancel`: a required plugin gave no usable summary. Do not compact, and do not run the turn. */
+  readonly action: 'continue' | 'cancel';
+  readonly reason: string | null;
+  readonly cancelledBy: string | null;
+  readonly trace: readonly TraceLink[];
+  /** Null if `source` is `builtin` or `action` is `cancel`. */
   readonly summary: string | null;
   /** `builtin`: run the runtime's own summarizer. */
   readonly source: 'plugin' | 'builtin';

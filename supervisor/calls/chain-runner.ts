@@ -1,8 +1,10 @@
 /** Runs a hook's chain: calls one link after another and folds their results. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
+import { type AccountPlugins, idleOf, linksOf } from '../children/account-plugins-cache.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import {
@@ -24,42 +26,62 @@ export interface ChainDeps {
   readonly metrics: Metrics;
   readonly now?: () => number;
 }
-interface ChainRequest extends Pick<HookRequest, 'hook' | 'session' | 'actor' | 'trigger' | 'context' | 'onLink'> {
-  /** The links, in order. */
-  readonly links: readonly InstalledPlugin[];
-  /** Installations that are paused or not configured. They are not called; their own logs say so. */
-  readonly idle: readonly InstalledPlugin[];
+interface ChainRequest
+  extends Pick<
+    HookRequest,
+    'hook' | 'session' | 'actor' | 'excludedInstallationId' | 'trigger' | 'context' | 'onLink'
+  > {
+  /** The account's plugins as they are now. Called before each link, so that a change of the account counts at once. */
+  loadPlugins(): AccountPlugins | Promise<AccountPlugins>;
 }
 
 const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'earlier links used up the chain’s time' };
+/** Compaction asks one plugin, also where that is uninstalled meanwhile. */
+const ONE_LINK_HOOK: HookName = 'compaction.summarize';
 
-/** Runs a chain until the last link or the first cancel. Links that are left when its time is over are not called. */
+/**
+ * Runs a chain until the last link or the first cancel. The links that are left when its time is over are not called: they
+ * are skipped, or cancel the operation where they are required.
+ */
 export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
-  const facts = { hook: request.hook, links: request.links.length };
-  return traced('chain', { facts }, () => runLinks(deps, request));
+  return traced('chain', { facts: { hook: request.hook } }, async (span) => {
+    const state = await runLinks(deps, request);
+    span.note({ links: state.trace.length });
+    return state;
+  });
 }
 
 async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
+  const { hook } = request;
   const now = deps.now ?? Date.now;
-  const endsAt = chainDeadline(request.hook, now());
+  const endsAt = chainDeadline(hook, now());
   const started = performance.now();
+  const asked = new Set<string>();
   let state = startChain(request.context);
-  for (const plugin of request.idle) logSkippedLink(deps, request, plugin, describeIdle(plugin));
-  for (const plugin of request.links) {
-    if (state.cancelled) break;
-    if (plugin.blockedReason !== null) {
-      state = skipBlockedLink(state, plugin, plugin.blockedReason);
-      logSkippedLink(deps, request, plugin, state.trace.at(-1)?.reason ?? '');
-    } else state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt, now));
+  let plugins = await request.loadPlugins();
+  for (const plugin of idleOf(plugins, hook)) logSkippedLink(deps, request, plugin, describeIdle(plugin));
+  for (;;) {
+    const plugin = listLinks(plugins, request).find(({ installationId }) => !asked.has(installationId));
+    if (!plugin) break;
+    asked.add(plugin.installationId);
+    state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt, now));
+    if (state.cancelled || hook === ONE_LINK_HOOK) break;
+    plugins = await request.loadPlugins();
   }
-  deps.metrics.chainRan(request.hook, performance.now() - started);
+  deps.metrics.chainRan(hook, performance.now() - started);
   return state;
 }
 
-/** A blocked plugin counts as not installed: it cancels nothing, even in a hook whose unavailable links do. */
-function skipBlockedLink(state: ChainState, { installationId, slug }: InstalledPlugin, why: string): ChainState {
-  const reason = `the operator blocked this plugin: ${why}`;
-  const step = { installationId, slug, ms: 0, outcome: 'skipped_unavailable', reason } as const;
+const listLinks = (plugins: AccountPlugins, { hook, excludedInstallationId }: ChainRequest) =>
+  linksOf(plugins, hook).filter(({ installationId }) => installationId !== excludedInstallationId);
+
+/** A blocked plugin that is not required counts as not installed: it cancels nothing, even where a failing link does. */
+function skipBlockedLink(
+  state: ChainState,
+  { installationId, slug, required }: InstalledPlugin,
+  reason: string,
+): ChainState {
+  const step = { installationId, slug, required, ms: 0, outcome: 'skipped_unavailable', reason } as const;
   return { ...state, trace: [...state.trace, step] };
 }
 
@@ -71,8 +93,19 @@ function traceLink({ slug, installationId }: InstalledPlugin, run: () => Promise
   });
 }
 
-const describeIdle = ({ status }: InstalledPlugin): string =>
-  status === 'paused' ? 'the installation is paused' : 'a setting or secret that it requires is missing';
+function notRunnable(plugin: InstalledPlugin): LinkResult {
+  const advice =
+    plugin.blockedReason === null
+      ? 'Configure the plugin, or pause it to continue without it.'
+      : 'Pause the plugin to continue without it.';
+  return { kind: 'unavailable', message: describeIdle(plugin), advice };
+}
+
+/** Why a plugin that may not run is not called. */
+function describeIdle({ status, blockedReason }: InstalledPlugin): string {
+  if (blockedReason !== null) return `the operator blocked this plugin: ${blockedReason}`;
+  return status === 'paused' ? 'the installation is paused' : 'a setting or secret that it requires is missing';
+}
 
 /** Tells the author why the plugin does nothing. Deduplicated, because hooks run before every model call. */
 function logSkippedLink(
@@ -94,26 +127,50 @@ async function runLink(
   now: () => number,
 ): Promise<ChainState> {
   const { hook, session } = request;
+  if (!mayRun(plugin) && !plugin.required) {
+    const reason = describeIdle(plugin);
+    logSkippedLink(deps, request, plugin, reason);
+    return skipBlockedLink(state, plugin, reason);
+  }
   const startedAt = now();
   const started = performance.now();
   const invocationId = randomUUIDv7();
   const deadlineAt = linkDeadline(hook, endsAt, startedAt);
   const onEnd = request.onLink?.(invocationId);
-  const result =
-    startedAt >= endsAt
-      ? OUT_OF_TIME
-      : await deps.invoker.invoke(plugin, {
-          target: { kind: 'hook', name: hook },
-          invocationId,
-          session,
-          deadlineAt,
-          context: buildContext(request, plugin, state.context, { invocationId, at: startedAt, deadlineAt }),
-        });
+  const call = () =>
+    deps.invoker.invoke(plugin, {
+      target: { kind: 'hook', name: hook },
+      invocationId,
+      session,
+      deadlineAt,
+      context: buildContext(request, plugin, state.context, { invocationId, at: startedAt, deadlineAt }),
+    });
+  let result: LinkResult = OUT_OF_TIME;
+  if (!mayRun(plugin)) result = notRunnable(plugin);
+  else if (startedAt < endsAt) result = await call();
   onEnd?.();
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
-  const fold = foldLink(hook, state, { installationId: plugin.installationId, slug: plugin.slug }, result, ms);
+  const folded = foldLink(hook, state, plugin, result, ms);
+  const fold = folded.fault === null ? folded : await foldFailure(request, plugin, state, result, ms);
   recordLink(deps, hook, plugin, fold, { sessionId: session?.id ?? null, invocationId, ...pickStack(result) });
   return fold.state;
+}
+
+/**
+ * Folds a failed link as its installation is by now: if it was paused or uninstalled meanwhile, it is not required any
+ * more; if it was blocked, that is why it failed.
+ */
+async function foldFailure(
+  request: ChainRequest,
+  plugin: InstalledPlugin,
+  state: ChainState,
+  result: LinkResult,
+  ms: number,
+): Promise<Fold> {
+  const links = listLinks(await request.loadPlugins(), request);
+  const present = links.find(({ installationId }) => installationId === plugin.installationId);
+  const link = { ...plugin, required: present?.required ?? false };
+  return foldLink(request.hook, state, link, present && !mayRun(present) ? notRunnable(present) : result, ms);
 }
 
 /** Records a link's outcome in the metrics, and what its author should know in the plugin's log. */

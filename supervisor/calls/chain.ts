@@ -4,13 +4,14 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { limits } from '../../sdk/contract/limits.ts';
+import { limits, SECOND } from '../../sdk/contract/limits.ts';
+import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
 
 /**
- * Outcome of one link. `skipped_*`: the link failed and the chain went on. `vetoed_*`: the link failed, and the hook's
- * rule is that a failing link cancels the operation.
+ * Outcome of one link. `skipped_*`: the link did not run or failed, and the chain went on. `vetoed_*`: the same, and the
+ * operation was cancelled, because the installation is required or because the hook's rule is to cancel then.
  */
 export const linkOutcomes = [
   'changed',
@@ -29,8 +30,11 @@ export type LinkOutcome = (typeof linkOutcomes)[number];
 interface Link {
   readonly installationId: string;
   readonly slug: string;
+  readonly displayName: string;
+  /** Whether the operation stops when this link does not run or fails. */
+  readonly required: boolean;
 }
-interface TraceStep extends Link {
+interface TraceStep extends Omit<Link, 'displayName'> {
   readonly ms: number;
   readonly outcome: LinkOutcome;
   /** Why the link was not called, in the host's words. Set for the outcomes `*_unavailable` only. */
@@ -43,15 +47,24 @@ export type LinkResult =
   | {
       readonly kind: 'error' | 'timeout' | 'unavailable';
       readonly message: string;
+      /** What a user does about it, where trying again does not help. */
+      readonly advice?: string;
+      /** Set where the handler threw: `message` is then the plugin's own text. */
       readonly stack?: string;
       readonly interrupted?: true;
     };
 
 export type Fields = Readonly<Record<string, unknown>>;
+export interface Cancel {
+  readonly reason: string;
+  readonly by: Link;
+  /** `plugin`: the handler cancelled. `failure`: the link did not run or failed, and so the operation may not go ahead. */
+  readonly cause: 'plugin' | 'failure';
+}
 export interface ChainState {
   readonly context: Fields;
   readonly trace: readonly TraceStep[];
-  readonly cancelled: { readonly reason: string; readonly by: Link } | null;
+  readonly cancelled: Cancel | null;
 }
 export interface Fold {
   readonly state: ChainState;
@@ -73,42 +86,76 @@ export const chainDeadline = (hook: HookName, now: number): number =>
 /** Applies one link's result to the chain. */
 export function foldLink(hook: HookName, state: ChainState, link: Link, result: LinkResult, ms: number): Fold {
   const row: HookRow = hooks[hook];
-  const reason = result.kind === 'unavailable' ? { reason: result.message } : {};
-  const appendStep = (outcome: LinkOutcome): readonly TraceStep[] => [
-    ...state.trace,
-    { ...link, ms, outcome, ...reason },
-  ];
   if (result.kind === 'answered') {
     const applied = applyAnswer(hook, state.context, result.answer);
-    if (applied.ok)
-      return {
-        state: { ...state, context: applied.context, trace: appendStep(applied.changed ? 'changed' : 'unchanged') },
-        fault: null,
-      };
-    return failLink(row, state, link, 'error', applied.message, appendStep);
+    if (!applied.ok) return failLink(row, state, link, { kind: 'malformed', message: applied.message }, ms);
+    const trace = appendStep(state, link, applied.changed ? 'changed' : 'unchanged', ms);
+    return { state: { ...state, context: applied.context, trace }, fault: null };
   }
-  if (result.kind === 'cancelled') {
-    if (!row.cancellable) return failLink(row, state, link, 'error', `${hook} cannot cancel`, appendStep);
-    return {
-      state: { ...state, trace: appendStep('cancelled'), cancelled: { reason: result.reason, by: link } },
-      fault: null,
-    };
-  }
-  return failLink(row, state, link, result.kind, result.message, appendStep);
+  if (result.kind !== 'cancelled') return failLink(row, state, link, result, ms);
+  if (!row.cancellable) return failLink(row, state, link, { kind: 'malformed', message: `${hook} cannot cancel` }, ms);
+  const cancelled = { reason: result.reason, by: link, cause: 'plugin' } as const;
+  return { state: { ...state, trace: appendStep(state, link, 'cancelled', ms), cancelled }, fault: null };
 }
 
-function failLink(
-  row: HookRow,
+const appendStep = (
   state: ChainState,
-  link: Link,
-  kind: 'error' | 'timeout' | 'unavailable',
-  message: string,
-  step: (outcome: LinkOutcome) => readonly TraceStep[],
-): Fold {
-  if (row.onFailure !== 'cancel') return { state: { ...state, trace: step(`skipped_${kind}`) }, fault: message };
-  const reason = `${link.slug} failed, so the operation was stopped`;
-  return { state: { ...state, trace: step(`vetoed_${kind}`), cancelled: { reason, by: link } }, fault: message };
+  { installationId, slug, required }: Link,
+  outcome: LinkOutcome,
+  ms: number,
+  reason?: string,
+): readonly TraceStep[] => [
+  ...state.trace,
+  { installationId, slug, required, ms, outcome, ...(reason === undefined ? {} : { reason }) },
+];
+
+/** A link that did not run or failed. `malformed`: the handler returned what the hook does not allow. */
+type Failure =
+  | Exclude<LinkResult, { kind: 'answered' | 'cancelled' }>
+  | { readonly kind: 'malformed'; readonly message: string };
+
+function failLink(row: HookRow, state: ChainState, link: Link, failure: Failure, ms: number): Fold {
+  const kind = failure.kind === 'malformed' ? 'error' : failure.kind;
+  const why = kind === 'unavailable' ? failure.message : undefined;
+  const fault = failure.message;
+  if (!link.required && row.onFailure !== 'cancel')
+    return { state: { ...state, trace: appendStep(state, link, `skipped_${kind}`, ms, why) }, fault };
+  const reason = link.required
+    ? describeRequiredFailure(link, describeFailure(row, failure, ms))
+    : `${link.slug} failed, so the operation was stopped`;
+  const trace = appendStep(state, link, `vetoed_${kind}`, ms, why);
+  return { state: { ...state, trace, cancelled: { reason, by: link, cause: 'failure' } }, fault };
 }
+
+/** What to tell users about a failure. A plugin's own error text stays in its log. */
+interface FailureText {
+  /** What the plugin did, after its name. */
+  readonly what: string;
+  readonly cause?: string;
+  readonly advice?: string | undefined;
+}
+
+function describeFailure(row: HookRow, failure: Failure, ms: number): FailureText {
+  if (failure.kind === 'malformed') return { what: 'returned a result that this hook does not allow' };
+  // A chain that runs out of time gives its last link less than the row's budget.
+  if (failure.kind === 'timeout') return { what: `did not answer within ${formatSeconds(Math.min(row.budgetMs, ms))}` };
+  if (failure.kind === 'unavailable') return { what: 'could not run', cause: failure.message, advice: failure.advice };
+  return failure.stack === undefined ? { what: 'failed', cause: failure.message } : { what: 'failed with an error' };
+}
+
+/** The cause in a reason, characters: the rest must fit below the limit of a reason. */
+const CAUSE_MAX_CHARS = 240;
+
+/** The reason of an operation that stopped because a required plugin did not do its part. */
+export function describeRequiredFailure({ displayName }: Link, { what, cause, advice }: FailureText): string {
+  const because = cause ? `: ${cause.slice(0, CAUSE_MAX_CHARS).replace(/\.$/, '')}` : '';
+  const text =
+    `“${displayName}” ${what}, and this account requires it${because}. ` +
+    (advice ?? 'Try again. If it goes on, see the plugin’s log, or pause the plugin to continue without it.');
+  return text.slice(0, REASON_MAX_CHARS);
+}
+
+const formatSeconds = (ms: number): string => `${Math.round(ms / (SECOND / 10)) / 10} s`;
 
 type Applied =
   | { readonly ok: true; readonly context: Fields; readonly changed: boolean }

@@ -3,8 +3,8 @@ import type { Pool } from 'pg';
 import { toStorable } from '../../db/postgres/storable-text.ts';
 import { appendMessages } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
-import { type AccountPluginsCache, idleOf, linksOf } from '../children/account-plugins-cache.ts';
-import type { ChainState } from './chain.ts';
+import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
+import type { Cancel, ChainState } from './chain.ts';
 import { type ChainDeps, runChain } from './chain-runner.ts';
 import type { HookRequest } from './plugin-port.ts';
 
@@ -14,25 +14,21 @@ interface HookDeps extends ChainDeps {
 }
 
 export async function runHook(deps: HookDeps, request: HookRequest): Promise<ChainState> {
-  const { hook, accountId, excludedInstallationId } = request;
-  const accountPlugins = deps.pluginsCache.peek(accountId) ?? (await deps.pluginsCache.get(accountId));
-  const all = linksOf(accountPlugins, hook);
-  const links =
-    excludedInstallationId === undefined
-      ? all
-      : all.filter(({ installationId }) => installationId !== excludedInstallationId);
-  const state = await runChain(deps, { ...request, links, idle: idleOf(accountPlugins, hook) });
+  const loadPlugins = () => deps.pluginsCache.current(request.accountId);
+  const state = await runChain(deps, { ...request, loadPlugins });
   if (state.cancelled && request.session) await recordCancel(deps, request, request.session.id, state.cancelled);
   return state;
 }
 
-async function recordCancel(
-  { pool }: HookDeps,
-  { hook, noticeId }: HookRequest,
+export async function recordCancel(
+  { pool }: Pick<HookDeps, 'pool'>,
+  { hook, noticeId }: Pick<HookRequest, 'hook' | 'noticeId'>,
   sessionId: string,
-  { reason, by }: NonNullable<ChainState['cancelled']>,
+  { reason, by, cause }: Cancel,
 ): Promise<void> {
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
   const text = describeCancel(by.slug, toStorable(reason));
-  await appendMessages(pool, sessionId, [{ id: noticeId, role: 'notice', text, data }]);
+  // A plugin's verdict on a message is final. After a failure the message is tried again, so its own id stays free.
+  const id = noticeId !== undefined && cause === 'failure' ? `${noticeId}:stopped` : noticeId;
+  await appendMessages(pool, sessionId, [{ id, role: 'notice', text, data }]);
 }

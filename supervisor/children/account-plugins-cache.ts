@@ -2,7 +2,7 @@
 
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
-import { isActive } from '../../db/installations/run-rule.ts';
+import { isActive, mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
 /** Accounts kept; the one used longest ago goes first. An account takes some kilobytes. */
@@ -12,10 +12,13 @@ export interface ToolRef {
   readonly plugin: InstalledPlugin;
   readonly tool: string;
 }
-/** An account's runnable installations, indexed by what is asked of them. Blocked ones are in `byHook` only. */
+/**
+ * An account's installations, indexed by what is asked of them. `byHook` also has those that cannot run: blocked ones, and
+ * required ones without their configuration.
+ */
 export interface AccountPlugins {
   readonly plugins: readonly InstalledPlugin[];
-  /** In hook order; blocked ones keep their place, for the trace to say why they are passed over. */
+  /** In hook order. Links that cannot run keep their place, so that the chain reports them or stops. */
   readonly byHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
   /** Those that would take part in a hook, were they not paused or without their configuration. */
   readonly idleByHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
@@ -48,6 +51,11 @@ export class AccountPluginsCache {
     return accountPlugins;
   }
 
+  /** The plugins as they are now: from memory, or a promise that reads them. */
+  current(accountId: string): AccountPlugins | Promise<AccountPlugins> {
+    return this.peek(accountId) ?? this.get(accountId);
+  }
+
   /** The plugins, read if need be. */
   async get(accountId: string): Promise<AccountPlugins> {
     return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
@@ -78,8 +86,9 @@ export class AccountPluginsCache {
 
   #load(accountId: string): Promise<AccountPlugins> {
     const loading: Promise<AccountPlugins> = loadAccountPlugins(this.#pool, accountId).then((plugins) => {
-      const idle = plugins.filter((plugin) => !isActive(plugin));
-      const accountPlugins = indexAccountPlugins(this.#onLoaded(accountId, plugins.filter(isActive)), idle);
+      const served = this.#onLoaded(accountId, plugins.filter(isActive));
+      const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
+      const accountPlugins = indexAccountPlugins(plugins.map((plugin) => byId.get(plugin.installationId) ?? plugin));
       // A drop meanwhile made this reading stale: it serves who waited, and is not kept.
       if (this.#loading.get(accountId) === loading) this.#keep(accountId, accountPlugins);
       return accountPlugins;
@@ -100,15 +109,20 @@ export class AccountPluginsCache {
   }
 }
 
+/** Whether chains have a link for it. Its owner's pause takes it out of them, a missing configuration only if not required. */
+const isLink = (plugin: InstalledPlugin): boolean =>
+  isActive(plugin) || (plugin.required && plugin.status !== 'paused');
+
 /** Builds the indexes. */
-function indexAccountPlugins(plugins: readonly InstalledPlugin[], idle: readonly InstalledPlugin[]): AccountPlugins {
+export function indexAccountPlugins(all: readonly InstalledPlugin[]): AccountPlugins {
+  const plugins = all.filter(mayRun);
   const tools = new Map<string, ToolRef>();
   for (const plugin of plugins) {
-    if (plugin.blockedReason !== null) continue;
     for (const tool of Object.keys(plugin.registrations.tools)) tools.set(`${plugin.slug}__${tool}`, { plugin, tool });
   }
-  const running = plugins.filter(({ blockedReason }) => blockedReason === null);
-  return { plugins: running, byHook: byHook(plugins), idleByHook: byHook(idle), tools };
+  const links = all.filter(isLink);
+  const idle = all.filter((plugin) => !isLink(plugin));
+  return { plugins, byHook: byHook(links), idleByHook: byHook(idle), tools };
 }
 
 function byHook(plugins: readonly InstalledPlugin[]): ReadonlyMap<string, readonly InstalledPlugin[]> {
@@ -128,9 +142,13 @@ const NOBODY: readonly InstalledPlugin[] = [];
 export const idleOf = (accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] =>
   accountPlugins.idleByHook.get(hook) ?? NOBODY;
 
-/** The links of one hook, in order. Compaction asks the first that may run only. */
+/**
+ * The links of one hook, in order. Compaction asks one plugin only: the first required one, otherwise the first that is not
+ * blocked.
+ */
 export function linksOf(accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] {
   const links = accountPlugins.byHook.get(hook) ?? [];
   if (hook !== 'compaction.summarize') return links;
-  return links.filter(({ blockedReason }) => blockedReason === null).slice(0, 1);
+  const link = links.find(({ required }) => required) ?? links.find(({ blockedReason }) => blockedReason === null);
+  return link ? [link] : [];
 }

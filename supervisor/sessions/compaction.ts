@@ -4,14 +4,19 @@ import { appendMessages, lastMessages, type Session } from '../../db/sessions/se
 import { limits } from '../../sdk/contract/limits.ts';
 import type { transcriptMessage, trigger } from '../../sdk/contract/payloads.ts';
 import type { Summary } from '../../sdk/session/api-types.ts';
-import type { ChainState } from '../calls/chain.ts';
-import { runChain } from '../calls/chain-runner.ts';
-import { idleOf, linksOf } from '../children/account-plugins-cache.ts';
+import { type Cancel, type ChainState, describeRequiredFailure } from '../calls/chain.ts';
+import { recordCancel, runHook } from '../calls/hook-runner.ts';
+import { linksOf } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from './session-services.ts';
 
 /** Messages of a transcript that a summarizer gets if the runtime sends none. */
 const MESSAGES_MAX = 10_000;
 const HOOK = 'compaction.summarize';
+
+/** A summary, with outcomes of the closed set. */
+interface Compaction extends Summary {
+  readonly trace: ChainState['trace'];
+}
 
 interface CompactionRequest {
   readonly messages?: readonly z.infer<typeof transcriptMessage>[] | undefined;
@@ -19,29 +24,68 @@ interface CompactionRequest {
   readonly trigger: z.infer<typeof trigger>;
 }
 
-/** A summary that cannot be used is answered with `builtin`; a notice in the transcript and the plugin's log says why. */
+/**
+ * Has a plugin summarize. A summary that cannot be used is answered with `builtin`, and a notice in the transcript and the
+ * plugin's log says why. A required plugin without a usable summary stops the compaction.
+ */
 export async function summarizeTranscript(
   services: SessionServices,
   session: Session,
   request: CompactionRequest,
-): Promise<Summary> {
-  const accountPlugins = await services.pluginsCache.get(session.accountId);
-  const links = linksOf(accountPlugins, HOOK);
-  const idle = idleOf(accountPlugins, HOOK);
-  const [link] = links;
-  if (!link) return { summary: null, source: 'builtin', notice: null };
+): Promise<Compaction> {
+  const { accountId } = session;
+  if (linksOf(await services.pluginsCache.current(accountId), HOOK).length === 0) return useBuiltin(null, []);
   const messages = request.messages ?? (await lastMessages(services.pool, session.id, MESSAGES_MAX));
   const context = { messages, focus: request.focus, maxChars: limits.summaryMaxChars };
-  const state = await runChain(services, { hook: HOOK, links, idle, session, trigger: request.trigger, context });
+  const state = await runHook(services, { hook: HOOK, accountId, session, trigger: request.trigger, context });
+  const { trace, cancelled } = state;
+  if (cancelled) return cancelCompaction(trace, cancelled);
   const fault = summaryFault(state);
   const { summary } = state.context;
-  if (fault === null && typeof summary === 'string') return { summary, source: 'plugin', notice: null };
-  const notice = `The built-in summarizer is used: ${link.slug} ${fault ?? 'returned nothing'}.`;
+  if (fault === null && typeof summary === 'string')
+    return { ...CONTINUE, summary, source: 'plugin', notice: null, trace };
+  const [step] = trace;
+  const links = linksOf(await services.pluginsCache.current(accountId), HOOK);
+  const link = links.find(({ installationId }) => installationId === step?.installationId);
+  // Uninstalled or paused meanwhile: there is no plugin to report to.
+  if (!link) return useBuiltin(null, trace);
+  if (link.required) {
+    const cancel: Cancel = {
+      reason: describeRequiredFailure(link, { what: fault ?? BLANK }),
+      by: link,
+      cause: 'failure',
+    };
+    await recordCancel(services, { hook: HOOK }, session.id, cancel);
+    return cancelCompaction(trace, cancel);
+  }
+  const notice = `The built-in summarizer is used: ${link.slug} ${fault ?? BLANK}.`;
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
   await appendMessages(services.pool, session.id, [{ role: 'notice', text: notice, data }]);
   services.logs.system(link, 'warn', notice, { sessionId: session.id });
-  return { summary: null, source: 'builtin', notice };
+  return useBuiltin(notice, trace);
 }
+
+const CONTINUE = { action: 'continue', reason: null, cancelledBy: null } as const;
+const BLANK = 'returned a blank summary';
+
+const useBuiltin = (notice: string | null, trace: Compaction['trace']): Compaction => ({
+  ...CONTINUE,
+  summary: null,
+  source: 'builtin',
+  notice,
+  trace,
+});
+
+/** Not `builtin`: a runtime that knows no `action` must not run its own summarizer either. */
+const cancelCompaction = (trace: Compaction['trace'], { reason, by }: Cancel): Compaction => ({
+  action: 'cancel',
+  reason,
+  cancelledBy: by.slug,
+  summary: null,
+  source: 'plugin',
+  notice: null,
+  trace,
+});
 
 function summaryFault(state: ChainState): string | null {
   const outcome = state.trace[0]?.outcome;
@@ -49,7 +93,7 @@ function summaryFault(state: ChainState): string | null {
   if (outcome === 'skipped_unavailable') return 'is not running';
   if (outcome === 'skipped_error') return 'failed';
   const { summary } = state.context;
-  if (typeof summary !== 'string' || summary.trim() === '') return 'returned a blank summary';
+  if (typeof summary !== 'string' || summary.trim() === '') return BLANK;
   if (summary.length > limits.summaryMaxChars) return `returned more than ${limits.summaryMaxChars} characters`;
   return null;
 }

@@ -22,23 +22,33 @@ const names = (Object.keys(hooks) as HookName[])
   .filter((name) => name.startsWith(PREFIX))
   .map((name) => ({ name, short: name.slice(PREFIX.length) }));
 
+const action = z.enum(['continue', 'cancel']);
+const cancelledBy = z
+  .string()
+  .nullable()
+  .describe('The slug of the plugin that cancelled the operation, or that is required and did not run.');
+const trace = z.array(
+  z.strictObject({
+    installationId: z.string(),
+    slug: z.string(),
+    required: z.boolean().describe('Whether the operation stops when this plugin does not run or fails.'),
+    ms: z.number(),
+    outcome: z
+      .enum(linkOutcomes)
+      .describe('skipped_*: it did not run, and the operation went on. vetoed_*: that cancelled the operation.'),
+    reason: z.string().optional().describe('Why the plugin was not called.'),
+  }),
+);
+
 const hookResult = z
   .strictObject({
-    action: z
-      .enum(['continue', 'cancel'])
-      .describe('cancel: a plugin cancelled the operation. Do not continue with it.'),
+    action: action.describe(
+      'cancel: a plugin cancelled the operation, or a required plugin did not run. Do not continue with it.',
+    ),
     context: z.record(z.string(), z.unknown()).describe('The context with all changes of the chain.'),
     reason: z.string().nullable(),
-    cancelledBy: z.string().nullable().describe('The slug of the plugin that cancelled the operation.'),
-    trace: z.array(
-      z.strictObject({
-        installationId: z.string(),
-        slug: z.string(),
-        ms: z.number(),
-        outcome: z.enum(linkOutcomes),
-        reason: z.string().optional().describe('Why the plugin was not called.'),
-      }),
-    ),
+    cancelledBy,
+    trace,
   })
   .meta({ id: 'HookResult', description: 'The result of a hook: the changed context, and each plugin’s part.' });
 
@@ -50,7 +60,13 @@ const compactionBody = jsonBody({
 });
 const compactionResult = z
   .strictObject({
-    summary: z.string().nullable().describe('Null if the source is `builtin`.'),
+    action: action.describe(
+      'cancel: a required plugin gave no usable summary. Do not compact, and do not run the turn.',
+    ),
+    reason: z.string().nullable(),
+    cancelledBy,
+    trace,
+    summary: z.string().nullable().describe('Null if the source is `builtin` or the action `cancel`.'),
     source: z.enum(['plugin', 'builtin']).describe('builtin: run the runtime’s own summarizer.'),
     notice: z.string().nullable().describe('Why the plugin’s summary is not used.'),
   })
@@ -111,7 +127,8 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
       },
       async (request) => {
         const session = await requireSession(services, callerOf(request), request.params);
-        return summarizeTranscript(services, session, request.body);
+        const { trace, ...result } = await summarizeTranscript(services, session, request.body);
+        return { ...result, trace: [...trace] };
       },
     );
   };

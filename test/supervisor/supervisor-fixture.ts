@@ -35,6 +35,7 @@ export interface PluginSource {
   readonly secrets?: Readonly<Record<string, string>>;
   readonly semVer?: string;
   readonly status?: string;
+  readonly required?: boolean;
   readonly files?: Readonly<Record<string, string | Uint8Array>>;
   readonly discovered?: unknown;
   /** For code that cannot be introspected: what its version is said to register. */
@@ -150,8 +151,8 @@ async function install(base: Base, source: PluginSource): Promise<Installed> {
   const { versionId, capabilities } = await addVersion(base, ids.pluginId, source);
   await pool.query(
     `INSERT INTO installations (id, account_id, plugin_id, version_policy, current_version_id, granted_capabilities,
-       settings, status, hook_order)
-     VALUES ($1, $2, $3, 'Latest', $4, $5, $6, $7, (SELECT count(*) + 1 FROM installations WHERE account_id = $2))`,
+       settings, status, required, hook_order)
+     VALUES ($1, $2, $3, 'Latest', $4, $5, $6, $7, $8, (SELECT count(*) + 1 FROM installations WHERE account_id = $2))`,
     [
       ids.installationId,
       account.id,
@@ -160,6 +161,7 @@ async function install(base: Base, source: PluginSource): Promise<Installed> {
       capabilities,
       JSON.stringify(source.settings ?? {}),
       source.status ?? 'ready',
+      source.required ?? false,
     ],
   );
   for (const [name, value] of Object.entries(source.secrets ?? {}))

@@ -7,6 +7,7 @@ import type { HookRow } from '../../../sdk/contract/rows.ts';
 import type { LinkResult } from '../../../supervisor/calls/chain.ts';
 import { runChain } from '../../../supervisor/calls/chain-runner.ts';
 import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
+import { indexAccountPlugins } from '../../../supervisor/children/account-plugins-cache.ts';
 
 const START = Date.UTC(2026, 0, 5, 9);
 const LINKS = 6;
@@ -16,14 +17,25 @@ const none = {
   linkRan: () => undefined,
   chainRan: () => undefined,
 } as never;
-const links = Array.from(
-  { length: LINKS },
-  (_, n) =>
-    ({ installationId: `i${n}`, slug: `s${n}`, blockedReason: null, settings: {} }) as unknown as InstalledPlugin,
-);
+const STATE = { status: 'ready', blockedReason: null, settings: {} };
+
+/** An account whose plugins all have this hook. */
+const accountWith = (hook: HookName, count: number, required = false) =>
+  indexAccountPlugins(
+    Array.from({ length: count }, (_, n) => {
+      const registrations = { hooks: [hook], tools: {} };
+      const ids = { installationId: `i${n}`, slug: `s${n}`, displayName: `S${n}` };
+      return { ...ids, ...STATE, required, registrations } as unknown as InstalledPlugin;
+    }),
+  );
 
 /** Every link takes as long as `takes` says of its call. */
-async function run(hook: HookName, takes: (call: PluginCall, now: number) => number, result: LinkResult) {
+async function run(
+  hook: HookName,
+  takes: (call: PluginCall, now: number) => number,
+  result: LinkResult,
+  required = false,
+) {
   const clock = { now: START };
   const calls: { readonly at: number; readonly call: PluginCall }[] = [];
   const invoker = {
@@ -34,8 +46,15 @@ async function run(hook: HookName, takes: (call: PluginCall, now: number) => num
     },
   };
   const { context } = hooks[hook].example;
+  const plugins = accountWith(hook, LINKS, required);
   const deps = { invoker, logs: none, metrics: none, now: () => clock.now };
-  const state = await runChain(deps, { hook, links, idle: [], session: null, trigger: 'user', context });
+  const state = await runChain(deps, {
+    hook,
+    loadPlugins: () => plugins,
+    session: null,
+    trigger: 'user',
+    context,
+  });
   return { state, calls, tookMs: clock.now - START };
 }
 
@@ -45,6 +64,7 @@ const asMoment = (ms: number): string => new Date(ms).toISOString();
 
 for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
   const wholeMs = Math.max(limits.chainBudgetMs, row.budgetMs);
+  const linkCount = name === 'compaction.summarize' ? 1 : LINKS;
   const untilItsDeadline = (call: PluginCall, now: number) => call.deadlineAt - now;
 
   t.test(`${name}: ${row.budgetMs} ms a link, ${wholeMs} ms in all`, async (t) => {
@@ -59,16 +79,16 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
       return;
     }
     const asked = Math.ceil(wholeMs / row.budgetMs);
-    t.equal(calls.length, Math.min(asked, LINKS), 'those for whom time was left are asked');
-    t.equal(state.trace.length, LINKS, 'the trace tells of all');
+    t.equal(calls.length, Math.min(asked, linkCount), 'those for whom time was left are asked');
+    t.equal(state.trace.length, linkCount, 'the trace tells of all');
     for (const step of state.trace.slice(asked))
       t.match(step, { outcome: 'skipped_unavailable', reason: /earlier links used up/ });
   });
 
   t.test(`${name}: quick links are all asked, the last one for what is left`, async (t) => {
-    const each = Math.floor(wholeMs / LINKS);
+    const each = Math.floor(wholeMs / linkCount);
     const { calls, state } = await run(name, () => each, SILENT);
-    t.equal(calls.length, LINKS);
+    t.equal(calls.length, linkCount);
     for (const { at, call } of calls)
       t.equal(call.deadlineAt, Math.min(at + row.budgetMs, START + wholeMs), `asked ${at - START} ms after the start`);
     t.ok(state.trace.every(({ outcome }) => outcome === 'unchanged'));
@@ -77,8 +97,31 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
   t.test(`${name}: a link that was waiting for a model does not make the chain longer`, async (t) => {
     const { calls, state } = await run(name, () => wholeMs + 1, SILENT);
     t.equal(calls.length, 1);
+    if (linkCount === 1) return;
     const outcome = row.onFailure === 'cancel' ? 'vetoed_unavailable' : 'skipped_unavailable';
     t.equal(state.trace[1]?.outcome, outcome);
     t.equal(state.cancelled !== null, row.onFailure === 'cancel', 'who guards and could not be asked stops it');
+  });
+
+  t.test(`${name}: a required link that is late cancels, whatever the hook`, async (t) => {
+    const { state, calls } = await run(name, untilItsDeadline, LATE, true);
+    t.equal(calls.length, 1);
+    t.match(state.trace, [{ slug: 's0', outcome: 'vetoed_timeout', required: true }]);
+    t.match(state.cancelled, {
+      by: { slug: 's0' },
+      cause: 'failure',
+      reason: /“S0” did not answer within .* requires it/,
+    });
+  });
+
+  t.test(`${name}: a required link for which no time was left cancels`, async (t) => {
+    const { state, calls } = await run(name, () => wholeMs + 1, SILENT, true);
+    t.equal(calls.length, 1);
+    if (linkCount === 1) return t.equal(state.cancelled, null, 'the only one ran');
+    t.match(state.trace, [{ outcome: 'unchanged' }, { outcome: 'vetoed_unavailable', required: true }]);
+    return t.match(state.cancelled, {
+      by: { slug: 's1' },
+      reason: /earlier links used up the chain’s time\. Try again/,
+    });
   });
 }

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
+import type { HookRow } from '../../../sdk/contract/rows.ts';
 import {
   type ChainState,
   chainDeadline,
@@ -14,7 +15,8 @@ import {
 } from '../../../supervisor/calls/chain.ts';
 import { amount, seed } from '../../runner/soak.ts';
 
-const link = { installationId: 'i1', slug: 'one' };
+const link = { installationId: 'i1', slug: 'one', displayName: 'Guard One', required: false };
+const required = { ...link, required: true };
 const fold = (hook: HookName, context: Fields, result: LinkResult) =>
   foldLink(hook, startChain(context), link, result, 1);
 const answer = (value: unknown): LinkResult => ({ kind: 'answered', answer: value });
@@ -80,6 +82,40 @@ t.test('who fails is skipped, but for the guards of SSH', async (t) => {
   }
 });
 
+t.test('a required link that did not run or failed cancels every hook, and the reason says what to do', async (t) => {
+  const causes: readonly (readonly [LinkResult, string, RegExp])[] = [
+    [{ kind: 'error', message: 'key sk-1 is wrong', stack: 'Error: …' }, 'vetoed_error', /failed with an error, and/],
+    [
+      { kind: 'error', message: 'it was ended by SIGKILL' },
+      'vetoed_error',
+      /failed, .*: it was ended by SIGKILL\. Try/,
+    ],
+    [{ kind: 'unavailable', message: 'it is still starting' }, 'vetoed_unavailable', /: it is still starting\. Try/],
+    [{ kind: 'unavailable', message: 'x'.repeat(2_000) }, 'vetoed_unavailable', /could not run/],
+    [answer(7), 'vetoed_error', /returned a result that this hook does not allow/],
+  ];
+  for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
+    for (const [result, outcome, why] of causes) {
+      const { state, fault } = foldLink(name, startChain(row.example.context), required, result, 1);
+      t.match(state.trace, [{ installationId: 'i1', slug: 'one', required: true, outcome }], name);
+      t.match(state.cancelled, { by: required, cause: 'failure', reason: why });
+      t.match(state.cancelled?.reason, /^“Guard One” .*this account requires it.* pause the plugin/);
+      t.ok((state.cancelled?.reason ?? '').length <= 500);
+      t.notMatch(state.cancelled?.reason, /sk-1/, 'the plugin’s own error stays in its log');
+      t.ok(fault);
+    }
+    const late = foldLink(name, startChain(row.example.context), required, { kind: 'timeout', message: 'x' }, 90_000);
+    t.match(late.state.cancelled?.reason, `did not answer within ${row.budgetMs / 1000} s`);
+    const cut = foldLink(name, startChain(row.example.context), required, { kind: 'timeout', message: 'x' }, 1_234);
+    t.match(cut.state.cancelled?.reason, 'did not answer within 1.2 s');
+    if (row.cancellable) continue;
+    const cannot = foldLink(name, startChain(row.example.context), required, { kind: 'cancelled', reason: 'no' }, 1);
+    t.match(cannot.state.cancelled, { cause: 'failure' }, 'a cancel where none is allowed is malformed');
+  }
+  const ran = foldLink('middleware.systemPrompt', startChain({ systemPrompt: 'a' }), required, answer('b'), 1);
+  t.match(ran.state, { cancelled: null, trace: [{ outcome: 'changed', required: true }] });
+});
+
 t.test('time: a link’s own budget within the chain’s', async (t) => {
   t.equal(chainDeadline('middleware.systemPrompt', 1_000), 16_000);
   t.equal(chainDeadline('compaction.summarize', 1_000), 61_000);
@@ -105,7 +141,7 @@ t.test('whatever the links answer, the context stays valid and the trace tells a
       for (const [index, result] of results.entries()) {
         if (state.cancelled) break;
         asked += 1;
-        state = foldLink(hook, state, { installationId: String(index), slug: `s${index}` }, result, 1).state;
+        state = foldLink(hook, state, { ...link, installationId: String(index), slug: `s${index}` }, result, 1).state;
       }
       if (JSON.stringify(start) !== before) return false;
       if (state.trace.length !== asked) return false;

@@ -86,7 +86,10 @@ t.test('compaction asks the first plugin, and falls back with a notice', async (
   const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
   const path = `/sessions/${session}/compaction`;
-  t.same((await fixture.call('POST', path, {})).body, { summary: null, source: 'builtin', notice: null });
+  t.same((await fixture.call('POST', path, {})).body, {
+    ...{ action: 'continue', reason: null, cancelledBy: null, trace: [] },
+    ...{ summary: null, source: 'builtin', notice: null },
+  });
   const made = await fixture.install({
     slug: 'short',
     code: 'compaction.summarize = (ctx) => ctx.messages.map((m) => m.text).join("|") + (ctx.focus ?? "");',
@@ -97,7 +100,10 @@ t.test('compaction asks the first plugin, and falls back with a notice', async (
       { role: 'assistant', text: 'b' },
     ],
   });
-  t.same((await fixture.call('POST', path, { focus: '?' })).body, { summary: 'a|b?', source: 'plugin', notice: null });
+  t.match((await fixture.call('POST', path, { focus: '?' })).body, {
+    ...{ action: 'continue', summary: 'a|b?', source: 'plugin', notice: null },
+    trace: [{ slug: 'short', required: false, outcome: 'changed' }],
+  });
   await fixture.update(made, { semVer: '2.0.0', code: 'compaction.summarize = () => "  ";' });
   // The old version answers until the new one is ready.
   const after = (word: RegExp) =>

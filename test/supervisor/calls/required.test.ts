@@ -1,0 +1,317 @@
+/** Whatever happens to a required plugin: the operation goes ahead only when the plugin ran. */
+import t from 'tap';
+import { blockPlugin } from '../../../db/accounts/moderation.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { eventually, type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
+
+t.setTimeout(300_000);
+const fixture = await startSupervisorFixture(t);
+const REGISTRATIONS = {
+  ...{ hooks: ['middleware.inboundMessage'], events: [], tools: {}, commands: {}, providers: {} },
+  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
+};
+/** A guard that does this for the message “bad”, and lets others pass. */
+const guard = (onBad: string) =>
+  `middleware.inboundMessage = async (ctx) => { if (ctx.message.text === 'bad') { ${onBad} } return {}; };`;
+const NEVER = 'host.log("begun"); await new Promise(() => undefined);';
+
+interface Case {
+  readonly code?: string;
+  readonly registrations?: unknown;
+  readonly status?: string;
+  /** Whether the plugin runs first: another message passes it. Default: yes. */
+  readonly cold?: boolean;
+  /** Happens before the message. */
+  readonly before?: (made: Installed) => Promise<unknown>;
+  /** Happens while the message is with the plugin. */
+  readonly during?: (made: Installed) => Promise<unknown>;
+  readonly reason: RegExp;
+}
+
+const change = async (made: Installed, columns: string) => {
+  await fixture.pool.query(`UPDATE installations SET ${columns}, updated_at = clock_timestamp() WHERE id = $1`, [
+    made.installationId,
+  ]);
+  await notifyInstallationChanged(fixture.pool, made.installationId);
+};
+const current = async ({ accountId, installationId }: Installed) => {
+  const { byHook } = await fixture.supervisor.pluginsCache.current(accountId);
+  return byHook.get('middleware.inboundMessage')?.find((plugin) => plugin.installationId === installationId);
+};
+const hasBegun = async ({ installationId }: Installed) => {
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message = 'begun'`,
+    [installationId],
+  );
+  return rows.length > 0;
+};
+const killed = async (made: Installed) => {
+  const pid = await eventually(async () => fixture.supervisor.fleet.pidOf(made.installationId));
+  process.kill(pid, 'SIGKILL');
+};
+
+const cases: Readonly<Record<string, Case>> = {
+  throws: { code: guard('throw new Error("oh no");'), reason: /failed with an error/ },
+  'does not answer in time': { code: guard(NEVER), reason: /did not answer within 5 s/ },
+  'hangs in a loop': { code: guard('for (;;) {}'), reason: /did not answer within 5 s/ },
+  floods: { code: guard('for (;;) host.log("x".repeat(8_000));'), reason: /did not answer within 5 s|failed/ },
+  'exceeds its memory': {
+    code: guard('const kept = []; for (;;) kept.push(new Array(1e6).fill(kept.length));'),
+    // On a busy machine the heap is not full before the deadline.
+    reason: /failed, .*: it used more memory than it may\. Try again|did not answer within 5 s/,
+  },
+  'returns more than a frame holds': {
+    code: guard('return { message: { text: "x".repeat(8_000_000) } };'),
+    reason: /failed/,
+  },
+  'is killed from outside': { code: guard(NEVER), during: killed, reason: /failed.*: it was ended by SIGKILL/ },
+  'returns a malformed result': {
+    code: guard('return { message: { id: "other" } };'),
+    reason: /result that this hook/,
+  },
+  'returns no object': { code: guard('return "bad";'), reason: /result that this hook/ },
+  'is cold and does not start': {
+    code: 'throw new Error("not today");',
+    registrations: REGISTRATIONS,
+    cold: true,
+    reason: /could not run, and this account requires it: /,
+  },
+  'is cold and its bundle is gone': {
+    code: guard(''),
+    cold: true,
+    before: (made) =>
+      fixture.pool.query(`UPDATE versions SET bundle_sha256 = repeat('0', 64) WHERE id = $1`, [made.versionId]),
+    reason: /could not run/,
+  },
+  'is updated to a version that throws': {
+    code: guard(''),
+    before: async (made) => {
+      await fixture.update(made, { semVer: '2.0.0', code: guard('throw new Error("new");') });
+      await eventually(async () => (await current(made))?.semVer === '2.0.0');
+      // The old version answers until the new one is ready.
+      await eventually(async () => /_error$/.test((await send(made, 'bad')).body.trace[0].outcome));
+    },
+    reason: /failed with an error/,
+  },
+  'is updated to a version that does not start, with no old process left': {
+    code: guard(''),
+    before: async (made) => {
+      await fixture.supervisor.fleet.retire(made.installationId, 0);
+      const code = 'throw new Error("not today");';
+      await fixture.update(made, { semVer: '2.0.0', code, registrations: REGISTRATIONS });
+      await eventually(async () => (await current(made))?.semVer === '2.0.0');
+    },
+    reason: /could not run/,
+  },
+  'is blocked by an operator': {
+    code: guard(''),
+    before: async (made) => {
+      await blockPlugin(fixture.pool, made.slug, 'it phones home');
+      await eventually(async () => (await current(made))?.blockedReason);
+    },
+    reason: /could not run.*: the operator blocked this plugin: it phones home\. Pause the plugin/,
+  },
+  'is blocked while it runs': {
+    code: guard(NEVER),
+    during: (made) => blockPlugin(fixture.pool, made.slug, 'it phones home'),
+    reason: /the operator blocked this plugin: it phones home\./,
+  },
+  'lacks its configuration': {
+    code: guard(''),
+    status: 'needs_configuration',
+    cold: true,
+    reason: /could not run.*: a setting or secret that it requires is missing\. Configure the plugin, or pause/,
+  },
+};
+
+const sessions = new Map<string, Promise<string>>();
+function sessionOf(account: string): Promise<string> {
+  const known = sessions.get(account) ?? fixture.session(account);
+  sessions.set(account, known);
+  return known;
+}
+/** Sends a message to the account of this installation, which has the slug's name. */
+async function send({ slug }: Pick<Installed, 'slug'>, text: string): Promise<Reply> {
+  const message = { id: 'm', from: 'bob', text, attachments: [] };
+  const path = `/sessions/${await sessionOf(slug)}/hooks/inboundMessage`;
+  return fixture.call('POST', path, { context: { message } }, slug);
+}
+
+let count = 0;
+for (const [name, { code = guard(''), status, registrations, cold, before, during, reason }] of Object.entries(cases)) {
+  const install = async (required: boolean) => {
+    count += 1;
+    const slug = `guard-${count}`;
+    const made = await fixture.install({
+      ...{ slug, account: slug, code, required },
+      ...(status ? { status } : {}),
+      ...(registrations ? { registrations } : {}),
+    });
+    if (!cold) t.match((await send(made, 'good')).body, { action: 'continue', trace: [{ outcome: 'unchanged' }] });
+    await before?.(made);
+    return made;
+  };
+  const ask = async (made: Installed) => {
+    const answer = send(made, 'bad');
+    if (during) {
+      await eventually(() => hasBegun(made));
+      await during(made);
+    }
+    return (await answer).body;
+  };
+
+  t.test(`required, it ${name}: the message does not pass`, async (t) => {
+    const made = await install(true);
+    const body = await ask(made);
+    t.match(body, { action: 'cancel', cancelledBy: made.slug, reason });
+    t.ok(body.reason.startsWith(`“${made.slug}” `), body.reason);
+    t.match(body.reason, /this account requires it.*[Pp]ause .* to continue without it/);
+    t.equal(body.trace.length, 1);
+    t.match(body.trace, [{ slug: made.slug, required: true, outcome: /^vetoed_/ }]);
+    const { items } = (
+      await fixture.call('GET', `/sessions/${await sessionOf(made.slug)}/messages`, undefined, made.slug)
+    ).body;
+    t.match(items.at(-1), { role: 'notice', text: reason, data: { kind: 'cancelled', plugin: made.slug } });
+  });
+
+  t.test(`not required, it ${name}: the message passes, as before`, async (t) => {
+    const body = await ask(await install(false));
+    t.match(body, { action: 'continue', reason: null, context: { message: { text: 'bad' } } });
+    t.ok(
+      body.trace.every(
+        (step: { outcome: string; required: boolean }) => !step.required && /^skipped_/.test(step.outcome),
+      ),
+    );
+  });
+}
+
+t.test('required and paused by its owner: it is not asked, and the message passes', async (t) => {
+  const made = await fixture.install({
+    ...{ slug: 'paused', account: 'paused', code: guard('ctx.cancel("no");'), required: true },
+  });
+  t.match((await send(made, 'bad')).body, {
+    action: 'cancel',
+    reason: 'no',
+    trace: [{ required: true, outcome: 'cancelled' }],
+  });
+  await change(made, `status = 'paused'`);
+  await eventually(async () => (await current(made)) === undefined);
+  t.match((await send(made, 'bad')).body, { action: 'continue', trace: [] });
+  await change(made, `status = 'ready'`);
+  await eventually(async () => (await send(made, 'bad')).body.action === 'cancel');
+});
+
+t.test('the first failing required plugin stops the chain; what ran before it is in the trace', async (t) => {
+  const place = { account: 'chain', slug: 'chain' };
+  await fixture.install({
+    ...place,
+    slug: 'optional',
+    code: 'middleware.inboundMessage = () => { throw new Error("x"); };',
+  });
+  await fixture.install({
+    ...place,
+    slug: 'fine',
+    code: 'middleware.inboundMessage = () => ({ message: { text: "ok" } });',
+    required: true,
+  });
+  await fixture.install({ ...place, slug: 'broken', code: 'middleware.inboundMessage = () => 7;', required: true });
+  await fixture.install({ ...place, slug: 'last', code: 'middleware.inboundMessage = () => ({});' });
+  const { body } = await send({ slug: 'chain' }, 'hello');
+  t.match(body, { action: 'cancel', cancelledBy: 'broken' });
+  t.same(
+    body.trace.map(({ slug, required, outcome }: Record<string, unknown>) => [slug, required, outcome]),
+    [
+      ['optional', false, 'skipped_error'],
+      ['fine', true, 'changed'],
+      ['broken', true, 'vetoed_error'],
+    ],
+  );
+});
+
+t.test('hooks that no plugin can cancel stop their operation too', async (t) => {
+  const account = 'uncancellable';
+  const code = ['middleware.systemPrompt', 'middleware.sshCommandOutput', 'compaction.summarize']
+    .map((hook) => `${hook} = (ctx) => { if (ctx.focus === 'blank') return ' '; throw new Error('x'); };`)
+    .join('\n');
+  const made = await fixture.install({ slug: account, account, code, required: true });
+  const session = await sessionOf(account);
+  const run = async (path: string, body: object) =>
+    (await fixture.call('POST', `/sessions/${session}/${path}`, body, account)).body;
+  const stopped = {
+    ...{ action: 'cancel', cancelledBy: account, reason: /failed with an error, and this account requires it/ },
+    trace: [{ slug: account, required: true, outcome: 'vetoed_error' }],
+  };
+  t.match(await run('hooks/systemPrompt', { context: { systemPrompt: 'a', model: 'm' } }), stopped);
+  const output = { command: 'ls', exitCode: 0, stdout: 'key=1', stderr: '', durationMs: 3 };
+  t.match(await run('hooks/sshCommandOutput', { context: output }), stopped);
+  t.match(await run('compaction', { messages: [] }), { ...stopped, summary: null, source: 'plugin', notice: null });
+  t.match(await run('compaction', { messages: [], focus: 'blank' }), {
+    ...{ action: 'cancel', cancelledBy: account, summary: null, reason: /returned a blank summary, and this account/ },
+    trace: [{ outcome: 'changed' }],
+  });
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`, undefined, account)).body;
+  t.equal(items.filter(({ data }: { data: { kind: string } }) => data.kind === 'cancelled').length, 4, 'a notice each');
+  await change(made, 'required = false');
+  await eventually(async () => (await run('compaction', { messages: [] })).source === 'builtin');
+});
+
+t.test('compaction asks the required plugin before others', async (t) => {
+  const account = 'summaries';
+  await fixture.install({ slug: 'first-summary', account, code: 'compaction.summarize = () => "first";' });
+  const made = await fixture.install({
+    slug: 'second-summary',
+    account,
+    code: 'compaction.summarize = () => "second";',
+  });
+  const session = await sessionOf(account);
+  const summary = async () =>
+    (await fixture.call('POST', `/sessions/${session}/compaction`, { messages: [] }, account)).body.summary;
+  t.equal(await summary(), 'first');
+  await change(made, 'required = true');
+  await eventually(async () => (await summary()) === 'second');
+});
+
+t.test('a plugin that is uninstalled, paused or reconfigured while an earlier one runs', async (t) => {
+  const account = 'changes';
+  await fixture.install({
+    slug: 'slow',
+    account,
+    code: `middleware.inboundMessage = async (ctx) => {
+    if (ctx.message.text === 'wait') await new Promise((resolve) => setTimeout(resolve, 700));
+    return {};
+  };`,
+  });
+  const adds = (slug: string) =>
+    fixture.install({
+      ...{ slug, account, settings: { suffix: 'old' } },
+      code: 'middleware.inboundMessage = (ctx) => ({ message: { text: ctx.message.text + " " + ctx.settings.suffix } });',
+    });
+  const [gone, paused, changed] = [await adds('gone'), await adds('paused-later'), await adds('changed')];
+  const sent = send({ slug: account }, 'x');
+  t.match((await sent).body, { context: { message: { text: 'x old old old' } } });
+  const answer = send({ slug: account }, 'wait');
+  await change(gone, `status = 'uninstalling'`);
+  await change(paused, `status = 'paused'`);
+  await change(changed, `settings = '{"suffix": "new"}'`);
+  const { body } = await answer;
+  t.equal(body.context.message.text, 'wait new');
+  t.same(
+    body.trace.map(({ slug }: { slug: string }) => slug),
+    ['slow', 'changed'],
+  );
+});
+
+t.test('asked while the supervisor drains: the message does not pass', async (t) => {
+  const draining = await fixture.install({ slug: 'draining', account: 'draining', code: guard(NEVER), required: true });
+  t.match((await send(draining, 'good')).body, { action: 'continue' });
+  const under = send(draining, 'bad');
+  await eventually(() => hasBegun(draining));
+  const closed = fixture.supervisor.fleet.close(100);
+  t.match((await send(draining, 'good')).body, {
+    ...{ action: 'cancel', cancelledBy: 'draining', reason: /could not run.*: the supervisor is stopping\. Try again/ },
+    trace: [{ required: true, outcome: 'vetoed_unavailable' }],
+  });
+  t.match((await under).body, { action: 'cancel', cancelledBy: 'draining', trace: [{ outcome: /^vetoed_/ }] });
+  await closed;
+});
