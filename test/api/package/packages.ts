@@ -61,7 +61,7 @@ export function multipartOf(...parts: Part[]): { payload: Buffer; headers: Recor
       `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${filename ? `; filename="${filename}"` : ''}\r\n` +
         `${filename ? 'content-type: application/zip\r\n' : ''}\r\n`,
     ),
-    Buffer.from(content),
+    typeof content === 'string' ? Buffer.from(content) : content,
     Buffer.from('\r\n'),
   ]);
   return {

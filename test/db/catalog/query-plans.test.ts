@@ -7,11 +7,12 @@ import pg from 'pg';
 import t from 'tap';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
+import { amount } from '../../runner/soak.ts';
 
 /** Tables that grow with the service. */
 const BIG = ['plugins', 'catalog_words', 'versions', 'version_files', 'installations', 'install_counts', 'accounts'];
-const PLUGINS = 20_000;
-const INSTALLATIONS = 40_000;
+const PLUGINS = amount({ quick: 5_000, soak: 20_000 });
+const INSTALLATIONS = 2 * PLUGINS;
 
 t.setTimeout(300_000);
 const api = await startApiFixture(t, { introspect: () => Promise.reject(new Error('nothing is published here')) });
