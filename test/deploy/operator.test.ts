@@ -5,7 +5,6 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { findPluginBySlug, insertPlugin } from '../../db/catalog/plugins.ts';
-import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
@@ -75,19 +74,6 @@ t.test('a record says who did what, when and why', async (t) => {
   const lines = (await say(['actions'])).trimEnd().split('\n');
   t.equal(lines.length, 4, 'a line each');
   t.match(lines[2], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
-});
-
-t.test('works beside a running service, and while none runs', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  await t.rejects(operator(['verify', 'ann'], { DATA_DIR }), { code: 1, stderr: /no account “ann”/ });
-  const service = await startEmbedded({ dataDir: DATA_DIR });
-  await migrate(service.url);
-  const database = openPool(service.url, { name: 'test', connections: 1, onError: () => undefined });
-  await findOrCreateAccount(database.pool, 'ann');
-  await operator(['verify', 'ann'], { DATA_DIR });
-  t.ok((await findOrCreateAccount(database.pool, 'ann')).verifiedAt);
-  await database.close();
-  await service.stop();
 });
 
 t.test('says what is wrong, as JSON where asked to', async (t) => {

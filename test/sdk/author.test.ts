@@ -2,12 +2,16 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
+import { localTools } from '../../pack/local-tools.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { newAuthor, type Said } from './author.ts';
+import { bulkhead } from './typed.ts';
 
 t.setTimeout(400_000);
+t.after(() => stopEsbuild());
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -20,6 +24,12 @@ const author = await newAuthor(t, { BULKHEAD_SESSION_URL: sessionUrl });
 const here = { in: 'word-count' };
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
 const answer = ({ stdout, stderr }: Said): any => JSON.parse(stdout || stderr);
+
+/** A command in this process, with the same home and folder: what the packed one starts has been seen by then. */
+function typed(args: readonly string[], options: { in?: string; env?: Readonly<Record<string, string>> } = {}) {
+  const env = { HOME: join(author.folder, '../home'), BULKHEAD_SESSION_URL: sessionUrl, ...options.env };
+  return bulkhead(args, { folder: join(author.folder, options.in ?? '.'), env, localTools });
+}
 
 t.test('init writes a package that passes the check', async (t) => {
   const made = await author.bulkhead(['init', 'word-count', '--template', 'tool', '--name', 'Word count']);
@@ -82,37 +92,37 @@ t.test('publish, install and call', async (t) => {
 });
 
 t.test('list, delist, yank and status', async (t) => {
-  t.match(await author.bulkhead(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
-  const last = await author.bulkhead(['yank', '1.0.0'], here);
+  t.match(await typed(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
+  const last = await typed(['yank', '1.0.0'], here);
   t.match(last, { code: 1, stderr: /last version/ });
-  const next = await author.bulkhead(['publish', '--zip', '--version', '1.0.1-rc.1', '--json'], here);
+  const next = await typed(['publish', '--zip', '--version', '1.0.1-rc.1', '--json'], here);
   t.match(answer(next).version, { semVer: '1.0.1-rc.1', status: 'published' }, 'a zip of the same files');
-  t.match(await author.bulkhead(['yank', '1.0.1-rc.1'], here), { code: 0, stdout: /is yanked/ });
-  const gone = await author.bulkhead(['delist', '--message', 'Count yourself', '--json'], here);
+  t.match(await typed(['yank', '1.0.1-rc.1'], here), { code: 0, stdout: /is yanked/ });
+  const gone = await typed(['delist', '--message', 'Count yourself', '--json'], here);
   t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
-  const status = answer(await author.bulkhead(['status', '--json']));
+  const status = answer(await typed(['status', '--json']));
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
 });
 
 t.test('configure names what is missing, accept shows the requested capabilities', async (t) => {
   const channel = { in: 'inbox' };
-  await author.bulkhead(['init', 'inbox', '--template', 'channel']);
-  t.match(await author.bulkhead(['publish'], channel), { code: 0 });
-  const installed = await author.bulkhead(['install', 'inbox']);
+  await typed(['init', 'inbox', '--template', 'channel']);
+  t.match(await typed(['publish'], channel), { code: 0 });
+  const installed = await typed(['install', 'inbox']);
   t.match(installed.stdout, /needs configuration[\s\S]*apiToken/);
   const env = { BULKHEAD_SECRET_apiToken: 't' };
-  const set = await author.bulkhead(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], {
+  const set = await typed(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], {
     env,
   });
   t.match(set, { code: 0, stdout: 'inbox is ready\n' }, set.stderr);
-  t.match(await author.bulkhead(['accept', 'inbox']), { code: 1, stderr: /“inbox” has no update/ });
+  t.match(await typed(['accept', 'inbox']), { code: 1, stderr: /“inbox” has no update/ });
 });
 
 t.test('accept shows an update that requests more access, and accepts it', async (t) => {
   const source = join(author.folder, 'word-count/index.ts');
   await writeFile(source, `${await readFile(source, 'utf8')}\nevents.sessionStarted = () => {};\n`);
-  const next = await author.bulkhead(['publish', '--json'], here);
+  const next = await typed(['publish', '--json'], here);
   t.match(answer(next).version, { semVer: '1.1.0' }, 'what it may do grew');
-  const accepted = await author.bulkhead(['accept', 'word-count']);
+  const accepted = await typed(['accept', 'word-count']);
   t.match(accepted, { code: 0, stdout: /1\.1\.0 requests events\.sessionStarted[\s\S]*runs 1\.1\.0/ }, accepted.stderr);
 });

@@ -11,9 +11,10 @@ import t, { type Test } from 'tap';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { startApiFixture } from '../api/api-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
 import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
-const SAVES = 7;
+const SAVES = amount({ quick: 3, soak: 7 });
 const fixture = await startSupervisorFixture(t, { inspect: true });
 const api = await startApiFixture(t, { beside: fixture });
 const ann = await api.user('ann');

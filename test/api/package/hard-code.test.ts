@@ -116,11 +116,6 @@ const wrong: Record<string, [source: string, message: RegExp, more?: Files]> = {
     'let n = 0; tools.x = { description: "d", handler: () => "", parameters: { get type() { n += 1; return n > 1 ? "objekt" : "objekt"; } } };',
     /./,
   ],
-  'an endless loop of promises at load': [
-    'const spin = () => Promise.resolve().then(spin); spin();\nmiddleware.systemPrompt = () => "x";',
-    // Whichever comes first on this machine: its time or its memory.
-    /5 s|5000|memory/,
-  ],
   'registering only later': ['setTimeout(() => { middleware.systemPrompt = () => "x"; }, 0);', /registers nothing/],
 };
 for (const [name, [source, message, more]] of Object.entries(wrong))

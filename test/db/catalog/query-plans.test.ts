@@ -41,7 +41,7 @@ for (const statement of [
        'version-' || (1 + (i * 7 + i / 4000) % ${PLUGINS}), '{}', 'ready', i FROM generate_series(1, ${INSTALLATIONS}) i`,
   `INSERT INTO install_counts SELECT plugin_id, count(*) FROM installations GROUP BY plugin_id`,
   `INSERT INTO version_files (version_id, path, sha256, size_bytes)
-     SELECT id, 'index.ts', repeat(md5(id), 2), 1 FROM versions`,
+     SELECT id, 'file-' || i, repeat(md5(id || i), 2), 1 FROM versions, generate_series(1, 4) i`,
   'VACUUM ANALYZE',
 ])
   await loading.query(statement);
