@@ -4,8 +4,6 @@ import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plug
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
 import { deleteSecret, listSecretNames, saveSecret } from '../../db/files/secrets.ts';
-import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
-import { recordEvent } from '../../db/installations/events.ts';
 import {
   changeInstallation,
   type Installation,
@@ -22,6 +20,7 @@ import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
 import { type ConfigurationInput, checkConfiguration, mergeSettings, resolveStatus } from './configuration.ts';
+import { recordInstallationEvent } from './installation-events.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
 
@@ -101,15 +100,9 @@ async function addInstallation(
     required: request.required,
   });
   if (id === null) throw new Problem('already_installed', `You have “${plugin.slug}” installed already.`);
-  await recordEvent(tx, queues, {
-    installationId: id,
-    accountId: caller.id,
-    pluginId: plugin.id,
-    versionId: version.id,
-    semVer: version.semVer ?? DRAFT_SEM_VER,
-    type: 'pluginInstalled',
-    data: { reason: 'install' },
-  });
+  const versionFields = { currentVersionId: version.id, currentSemVer: version.semVer };
+  const installed = { id, accountId: caller.id, pluginId: plugin.id, ...versionFields };
+  await recordInstallationEvent(tx, queues, installed, 'pluginInstalled', { reason: 'install' });
   await notifyInstallationChanged(tx, id);
   return id;
 }
@@ -155,15 +148,10 @@ export async function beginUninstall(
   installation: Installation,
   by: 'user' | 'owner',
 ): Promise<void> {
-  const { id, accountId, pluginId, currentVersionId, currentSemVer } = installation;
+  const { id } = installation;
   await changeInstallation(tx, id, { status: 'uninstalling', statusReason: null });
   await retireInstallationAddresses(tx, id);
-  await recordEvent(tx, queues, {
-    ...{ installationId: id, accountId, pluginId, versionId: currentVersionId },
-    semVer: currentSemVer ?? DRAFT_SEM_VER,
-    type: 'pluginUninstalled',
-    data: { by },
-  });
+  await recordInstallationEvent(tx, queues, installation, 'pluginUninstalled', { by });
   await queues.send(tx, 'uninstall', { installationId: id }, { group: id });
   await notifyInstallationChanged(tx, id);
 }
@@ -171,14 +159,8 @@ export async function beginUninstall(
 /** Sends `pluginInstalled` again. @returns the event's id */
 export async function rerunSetup(services: Services, caller: Caller, installationId: string): Promise<string> {
   return changeLockedInstallation(services, caller, installationId, (tx, installation) =>
-    recordEvent(tx, services.queues, {
-      installationId,
-      accountId: caller.id,
-      pluginId: installation.pluginId,
-      versionId: installation.currentVersionId,
-      semVer: installation.currentSemVer ?? DRAFT_SEM_VER,
-      type: 'pluginInstalled',
-      data: { reason: 'rerun-setup' },
+    recordInstallationEvent(tx, services.queues, installation, 'pluginInstalled', {
+      reason: 'rerun-setup',
     }),
   );
 }

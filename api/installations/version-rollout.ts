@@ -3,7 +3,6 @@ import type { ClientBase } from 'pg';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
 import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
-import { recordEvent } from '../../db/installations/events.ts';
 import {
   changeInstallation,
   type Installation,
@@ -13,6 +12,7 @@ import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { isCovered } from './capability-diff.ts';
 import { resolveStatus } from './configuration.ts';
+import { recordInstallationEvent } from './installation-events.ts';
 
 /**
  * Brings every installation on policy Latest to the plugin's latest version: the covered ones move, the others keep what
@@ -66,19 +66,12 @@ export async function switchVersion(
     grantedCapabilities: version.capabilities,
     ...resolveStatus(installation.status, version.manifest, installation),
   });
-  await recordEvent(tx, queues, {
-    installationId: installation.id,
-    accountId: installation.accountId,
-    pluginId: installation.pluginId,
-    versionId: version.id,
-    semVer: version.semVer ?? DRAFT_SEM_VER,
-    type: 'pluginUpdated',
-    data: {
-      fromVersionId: installation.currentVersionId ?? version.id,
-      toVersionId: version.id,
-      fromSemVer: installation.currentSemVer ?? DRAFT_SEM_VER,
-      toSemVer: version.semVer ?? DRAFT_SEM_VER,
-    },
+  const updated = { ...installation, currentVersionId: version.id, currentSemVer: version.semVer };
+  await recordInstallationEvent(tx, queues, updated, 'pluginUpdated', {
+    fromVersionId: installation.currentVersionId ?? version.id,
+    toVersionId: version.id,
+    fromSemVer: installation.currentSemVer ?? DRAFT_SEM_VER,
+    toSemVer: version.semVer ?? DRAFT_SEM_VER,
   });
   await notifyInstallationChanged(tx, installation.id);
 }
