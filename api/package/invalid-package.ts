@@ -1,5 +1,5 @@
 /** Creates problems for invalid packages, which name every location. */
-import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
+import { formatLocation, Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 
 /** Maximum number of locations in one response. */
 const FAULTS_MAX = 50;
@@ -11,7 +11,7 @@ export function invalidPackage(detail: string, locations: readonly ProblemLocati
 
 /** A problem with one location, which becomes its detail. */
 export function invalidAt(location: ProblemLocation): Problem {
-  return invalidPackage(describe(location), [location]);
+  return invalidPackage(formatLocation(location), [location]);
 }
 
 /** A problem with several locations; its detail is the first, and the number of the others. */
@@ -19,11 +19,5 @@ export function invalidAll(locations: readonly ProblemLocation[]): Problem {
   const [first] = locations;
   if (!first) throw new Error('a refusal needs a reason');
   const more = locations.length > 1 ? ` (and ${locations.length - 1} more, see errors)` : '';
-  return invalidPackage(`${describe(first)}${more}`, locations);
-}
-
-/** Formats a location like compilers: `index.ts:3:7: message`. */
-function describe({ path, line, column, field, message }: ProblemLocation): string {
-  const place = [path, line, column].filter((part) => part !== undefined).join(':');
-  return [place, field, message].filter((part) => part !== undefined && part !== '').join(': ');
+  return invalidPackage(`${formatLocation(first)}${more}`, locations);
 }

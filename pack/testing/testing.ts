@@ -3,10 +3,9 @@
  * sdk/testing/testing.ts.
  */
 import { basename, resolve } from 'node:path';
-import { formatLocation } from '../../sdk/cli/failure.ts';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { formatLocation, Problem } from '../../sdk/contract/errors.ts';
 import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { openPlugin as Declared, OpenPlugin, PluginOptions } from '../../sdk/testing/testing.ts';
 import { buildLocally, type LocalBuild } from '../local-build.ts';

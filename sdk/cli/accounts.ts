@@ -76,7 +76,7 @@ export class Accounts {
 export function normalizeServiceUrl(address: string): string {
   const text = /^https?:\/\//.test(address) ? address : `http://${address}`;
   if (!URL.canParse(text)) {
-    throw new CommandError('usage', `“${address}” is not an address. Use the form ${DEFAULT_URL}.`, { exit: 'usage' });
+    throw new CommandError('usage', `“${address}” is not an address. Use the form ${DEFAULT_URL}.`);
   }
   const { origin, pathname } = new URL(text);
   return `${origin}${pathname.replace(/\/+$/, '').replace(/\/api$/, '')}`;

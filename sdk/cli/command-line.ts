@@ -6,10 +6,11 @@
  */
 import type { Readable } from 'node:stream';
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';
+import { formatLocation } from '../contract/errors.ts';
 import { COMMON_OPTIONS, type Command, ParsedArgs } from './command.ts';
 import { commands } from './command-list.ts';
 import { Context } from './context.ts';
-import { exitCodes, type Failure, formatLocation, INTERRUPTED, toFailure } from './failure.ts';
+import { exitCodes, type Failure, INTERRUPTED, toFailure } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import { Output, type OutputStream } from './output.ts';
 

@@ -73,7 +73,7 @@ export class Context {
     const token = this.env.BULKHEAD_TOKEN || (await this.accounts.find(url))?.token;
     if (!token) {
       const message = `You are not signed in at ${url}. Run \`bulkhead login\`.`;
-      throw new CommandError('unauthenticated', message, { exit: 'notSignedIn' });
+      throw new CommandError('unauthenticated', message);
     }
     return new Rest({ url, token, signal: this.signal });
   }
@@ -100,7 +100,7 @@ export class Context {
     const url = this.env.BULKHEAD_SESSION_URL ?? sessionApiUrl;
     if (url) return url.replace(/\/+$/, '');
     const message = `${service} does not publish the address of its session API. Set BULKHEAD_SESSION_URL.`;
-    throw new CommandError('unavailable', message);
+    throw new CommandError('unavailable', message, { exit: 'failed' });
   }
 }
 

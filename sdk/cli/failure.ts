@@ -31,7 +31,7 @@ export class CommandError extends Error {
   constructor(
     code: string,
     message: string,
-    { exit = 'failed', errors = [] }: { exit?: ExitName; errors?: readonly ProblemLocation[] } = {},
+    { exit = EXITS[code] ?? 'failed', errors = [] }: { exit?: ExitName; errors?: readonly ProblemLocation[] } = {},
   ) {
     super(message);
     this.code = code;
@@ -52,6 +52,7 @@ export interface Failure {
 export const INTERRUPTED: Failure = { code: 'interrupted', message: 'Interrupted.', exit: 'interrupted', errors: [] };
 
 const EXITS: Readonly<Record<string, ExitName>> = {
+  usage: 'usage',
   unauthenticated: 'notSignedIn',
   invalid_package: 'invalidPackage',
   text_files_only: 'invalidPackage',
@@ -104,10 +105,4 @@ function describeProblem({ code, message }: BulkheadError, url: string): string 
 function isUnreachable(error: unknown): boolean {
   if (!(error instanceof TypeError)) return false;
   return error.message === 'fetch failed' || (error.cause instanceof Error && 'code' in error.cause);
-}
-
-/** Formats a fault as compilers do, so that editors can open it: `index.ts:3:7: message`. */
-export function formatLocation({ path, line, column, field, message }: ProblemLocation): string {
-  const place = [path, line, column].filter((part) => part !== undefined).join(':');
-  return [place, field, message].filter((part) => part !== undefined && part !== '').join(': ');
 }

@@ -5,7 +5,7 @@ import { CommandError } from './failure.ts';
 export function parseJsonObject(text: string | undefined, example: string): Readonly<Record<string, unknown>> {
   if (text === undefined || text.trim() === '') return {};
   const message = `“${text}” is not a JSON object. Example: '${example}'.`;
-  const fault = new CommandError('usage', message, { exit: 'usage' });
+  const fault = new CommandError('usage', message);
   let value: unknown;
   try {
     value = JSON.parse(text);

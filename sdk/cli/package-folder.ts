@@ -33,11 +33,11 @@ export async function readPackageFolder(from: string, path: string | undefined, 
   const found = await stat(folder).catch(() => null);
   if (!found?.isDirectory()) {
     const message = `There is no folder ${path ?? folder}. Pass the folder with readme.md and index.ts.`;
-    throw new CommandError('usage', message, { exit: 'usage' });
+    throw new CommandError('usage', message);
   }
   if (!(await isPackage(folder))) {
     const message = `${folder} has no readme.md and no index.ts. Pass the folder of a package, or run \`bulkhead init\`.`;
-    throw new CommandError('no_package', message, { exit: 'usage' });
+    throw new CommandError('no_package', message);
   }
   const files = await listFiles(folder, '', 0);
   files.sort((a, b) => (a.path < b.path ? -1 : 1));

@@ -28,7 +28,7 @@ export async function askToConfirm(
  * @throws CommandError `usage` without a terminal
  */
 export async function askForSecret({ output }: Context, message: string, noTerminal: string): Promise<string> {
-  if (!output.isTerminal) throw new CommandError('usage', noTerminal, { exit: 'usage' });
+  if (!output.isTerminal) throw new CommandError('usage', noTerminal);
   const { isCancel, password } = await import('@clack/prompts');
   const typed = await password({ message });
   if (isCancel(typed)) throw new DOMException('Interrupted', 'AbortError');

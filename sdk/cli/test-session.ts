@@ -94,5 +94,5 @@ const toFullName = (slug: string, name: string): string => (name.includes('__') 
 
 function createUnknownNameError(kind: string, name: string, known: readonly string[]): CommandError {
   const message = `There is no ${kind} “${name}”. Known: ${known.join(', ')}.`;
-  return new CommandError('usage', message, { exit: 'usage' });
+  return new CommandError('usage', message);
 }

@@ -51,6 +51,12 @@ export interface ProblemLocation {
   readonly message: string;
 }
 
+/** Formats a fault as compilers do, so that editors can open it: `index.ts:3:7: message`. */
+export function formatLocation({ path, line, column, field, message }: ProblemLocation): string {
+  const place = [path, line, column].filter((part) => part !== undefined).join(':');
+  return [place, field, message].filter((part) => part !== undefined && part !== '').join(': ');
+}
+
 /**
  * An error that is safe to show to the caller: `detail` says what happened and what to do, without internal text. The
  * error handlers of the API and the supervisor turn it into `application/problem+json`.

@@ -11,7 +11,7 @@ export const createCompletionCommand = (listCommands: () => readonly Command[]):
   examples: ['completion bash > ~/.local/share/bash-completion/completions/bulkhead'],
   async run({ output }, args) {
     const shell = shells.find((name) => name === args.positional[0]);
-    if (!shell) throw new CommandError('usage', 'Unknown shell. Use bash, zsh or fish.', { exit: 'usage' });
+    if (!shell) throw new CommandError('usage', 'Unknown shell. Use bash, zsh or fish.');
     output.write(renderCompletionScript(shell, listCommands()));
     return undefined;
   },

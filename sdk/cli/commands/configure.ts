@@ -1,5 +1,4 @@
 /** `bulkhead configure`: sets settings and secrets of an installation. */
-
 import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -37,7 +36,7 @@ export const configure: Command = {
     for (const name of args.list('forget')) secrets[name] = null;
     if (Object.keys(settings).length + Object.keys(secrets).length === 0) {
       const message = 'Nothing to change. Pass `--set name=value` or `--secret name`.';
-      throw new CommandError('usage', message, { exit: 'usage' });
+      throw new CommandError('usage', message);
     }
     const updated = await rest.post<Installation>(`/installations/${id}/configure`, { settings, secrets });
     const reason = updated.statusReason ? `: ${updated.statusReason}` : '';
@@ -49,7 +48,7 @@ export const configure: Command = {
 function parsePair(text: string): [string, string] {
   const at = text.indexOf('=');
   if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
-  throw new CommandError('usage', `“${text}” is not of the form name=value.`, { exit: 'usage' });
+  throw new CommandError('usage', `“${text}” is not of the form name=value.`);
 }
 
 /** Reads a secret without a value on the command line, which would stay in the shell's history. */

@@ -1,11 +1,12 @@
 /** `bulkhead dev`: saves the folder as the author's draft after every change, and prints its log. */
+import { formatLocation } from '../../contract/errors.ts';
 import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { Draft } from '../dev/draft.ts';
 import { watchFolder } from '../dev/folder-watcher.ts';
 import { openInspector } from '../dev/inspector.ts';
 import { runPlaygroundLine } from '../dev/playground.ts';
-import { formatLocation, toFailure } from '../failure.ts';
+import { toFailure } from '../failure.ts';
 import { followLines, formatLine } from '../log-lines.ts';
 
 const DEFAULT_PORT = 9229;

@@ -21,7 +21,7 @@ export const init: Command = {
     const folder = resolve(context.folder, args.positional[0] ?? '.');
     const slug = args.text('slug') ?? toSlug(basename(folder));
     const fault = findSlugFault(slug);
-    if (fault) throw new CommandError('usage', `“${slug}” ${fault}.`, { exit: 'usage' });
+    if (fault) throw new CommandError('usage', `“${slug}” ${fault}.`);
     const { template, name } = await chooseTemplate(context, args, slug);
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
@@ -48,7 +48,7 @@ async function chooseTemplate(
   const found = templates.find(({ name }) => name === templateName);
   if (templateName !== undefined && !found) {
     const names = templates.map(({ name }) => name).join(', ');
-    throw new CommandError('usage', `There is no template “${templateName}”. Use one of ${names}.`, { exit: 'usage' });
+    throw new CommandError('usage', `There is no template “${templateName}”. Use one of ${names}.`);
   }
   const title = slug.replaceAll('-', ' ').replace(/^./, (first) => first.toUpperCase());
   if (!context.output.isTerminal || (found && args.text('name'))) {

@@ -22,7 +22,7 @@ export const login: Command = {
     const { id, name } = await rest.get<Me>('/me').catch((error: unknown) => {
       if ((error as { code?: string }).code !== 'unauthenticated') throw error;
       const message = `${url} refused the token. Get a new one with \`npm run -s token -- <user>\` on the service’s machine.`;
-      throw new CommandError('unauthenticated', message, { exit: 'notSignedIn' });
+      throw new CommandError('unauthenticated', message);
     });
     await context.accounts.save(url, { token, name });
     context.output.printLine(`Signed in as ${name} at ${url}.`);
@@ -39,7 +39,7 @@ function parseSignInLink(input: string, url: string): { url: string; token: stri
   if (token !== undefined) return { url: address === '' ? url : normalizeServiceUrl(address), token };
   if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(input)) {
     const message = `That is not a token. Pass the sign-in link that \`npm start\` prints, such as ${DEFAULT_URL}/#token=…`;
-    throw new CommandError('usage', message, { exit: 'usage' });
+    throw new CommandError('usage', message);
   }
   return { url, token: input };
 }

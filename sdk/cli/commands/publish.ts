@@ -1,5 +1,4 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
-
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import type { CheckedPackage } from '../local-tools.ts';
@@ -29,7 +28,7 @@ export const publish: Command = {
     const { output } = context;
     const { slug, files } = await readPackageFolder(context.folder, args.positional[0], args.text('slug'));
     const fault = findSlugFault(slug);
-    if (fault) throw new CommandError('usage', `“${slug}” ${fault}. Pass one with \`--slug\`.`, { exit: 'usage' });
+    if (fault) throw new CommandError('usage', `“${slug}” ${fault}. Pass one with \`--slug\`.`);
     // Before the check, so that a missing sign-in is reported immediately.
     const rest = await context.getRest();
     const checked = await context.localTools.check(files, slug);

@@ -152,6 +152,8 @@ export interface ProblemLocation {
     readonly field?: string | undefined;
     readonly message: string;
 }
+/** Formats a fault as compilers do, so that editors can open it: `index.ts:3:7: message`. */
+export declare function formatLocation({ path, line, column, field, message }: ProblemLocation): string;
 /**
  * An error that is safe to show to the caller: `detail` says what happened and what to do, without internal text. The
  * error handlers of the API and the supervisor turn it into `application/problem+json`.
