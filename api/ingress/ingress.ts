@@ -10,21 +10,26 @@ import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import type { HandshakeReply } from '../../db/channels/handshakes.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { KIB } from '../../sdk/contract/limits.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
 import type { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { Addresses } from './address-cache.ts';
+import type { IncomingBodies } from './incoming-bodies.ts';
 import type { Intake } from './intake.ts';
-import { endToEndHeaders, readBody } from './webhook-request.ts';
+import { endToEndHeaders } from './webhook-request.ts';
 
 const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
 const RETRY_AFTER_S = 5;
+/** A larger body is no handshake: vendors send a challenge of some hundred bytes. */
+const HANDSHAKE_MAX_BYTES = 64 * KIB;
 
 interface IngressDeps {
   readonly addresses: Pick<Addresses, 'find'>;
   /** Limits the requests of each routing id. */
   readonly rateLimits: TokenBuckets;
+  readonly bodies: Pick<IncomingBodies, 'receive'>;
   readonly intake: Pick<Intake, 'accept'>;
   /** Requests a handshake; null: the plugin did not answer in time, so the request is queued as usual. */
   handshake(delivery: NewDelivery): Promise<HandshakeReply | null>;
@@ -67,22 +72,29 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
     const detail = `Rate limit exceeded: too many requests to this webhook address. Retry after ${retryAfter} s.`;
     throw new Problem('rate_limited', detail, { retryAfter });
   }
-  const body = await readBody(request);
   const { channelId, installationId, accountId } = address;
-  const delivery: NewDelivery = {
-    ...{ id, channelId, installationId, accountId, routingId, query, body },
-    receivedAt: Date.now(),
-    method: request.method ?? 'POST',
-    headers: endToEndHeaders(request),
-    traceparent: currentTrace(),
-  };
-  const reply = isHandshake(address, delivery) ? await deps.handshake(delivery) : null;
-  if (reply) {
-    response.writeHead(reply.status, safeHeaders(reply)).end(reply.body ?? '');
-    return;
-  }
-  await deps.intake.accept(delivery);
-  send(response, 200, 'application/json', JSON.stringify({ ok: true, id }));
+  await deps.bodies.receive(request, accountId, async (body) => {
+    const delivery: NewDelivery = {
+      id,
+      channelId,
+      installationId,
+      accountId,
+      routingId,
+      query,
+      body,
+      receivedAt: Date.now(),
+      method: request.method ?? 'POST',
+      headers: endToEndHeaders(request),
+      traceparent: currentTrace(),
+    };
+    const reply = isHandshake(address, delivery) ? await deps.handshake(delivery) : null;
+    if (reply) {
+      response.writeHead(reply.status, safeHeaders(reply)).end(reply.body ?? '');
+      return;
+    }
+    await deps.intake.accept(delivery);
+    send(response, 200, 'application/json', JSON.stringify({ ok: true, id }));
+  });
 }
 
 /**
@@ -106,7 +118,8 @@ const unknown = () => new Problem('not_found', 'No channel has this webhook addr
 function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boolean {
   if (handshake === null) return false;
   if (method === 'GET') return true;
-  if (method !== 'POST' || handshake.jsonType === null || !body.includes(handshake.jsonType)) return false;
+  if (method !== 'POST' || handshake.jsonType === null) return false;
+  if (body.byteLength > HANDSHAKE_MAX_BYTES || !body.includes(handshake.jsonType)) return false;
   try {
     const parsed: unknown = JSON.parse(body.toString('utf8'));
     return typeof parsed === 'object' && parsed !== null && (parsed as { type?: unknown }).type === handshake.jsonType;

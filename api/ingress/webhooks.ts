@@ -9,6 +9,7 @@ import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './address-cache.ts';
+import { IncomingBodies } from './incoming-bodies.ts';
 import { createWebhookHandler } from './ingress.ts';
 import { Intake } from './intake.ts';
 import { Spool } from './spool.ts';
@@ -38,6 +39,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const serve = createWebhookHandler({
     addresses: await Addresses.open(pool, listener),
     rateLimits: new TokenBuckets({ perSecond: config.WEBHOOKS_PER_SECOND, burst: config.WEBHOOK_BURST }),
+    bodies: await IncomingBodies.open(join(config.DATA_DIR, 'incoming')),
     intake,
     handshake: (delivery) => requestHandshake({ pool, listener }, delivery),
     answered: deps.metrics.webhookAnswered,

@@ -1,54 +1,59 @@
-/** Reads a request's body whole. */
+/** Reads a request's body, bounded in bytes and time. */
 import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
 
 export interface BodyBounds {
   readonly maxBytes: number;
   /** How long the client may take, milliseconds. */
   readonly withinMs: number;
-  /** Called with the length of each piece before it is kept. What it throws ends the reading. */
-  onBytes(bytes: number): void;
 }
 
 /**
- * Reads a body into memory. After an error the rest of the body is not read.
+ * Passes a body on piece by piece. After an error the rest of the body is not read.
  *
+ * @param onChunk a promise pauses the client until it resolves; an error ends the reading
  * @throws Problem `too_large` as soon as that is certain, `bad_request` where the body ends early or takes too long, and
- *   what `onBytes` throws
+ *   what `onChunk` throws
  */
-export function readBody(body: Readable, contentLength: string | undefined, bounds: BodyBounds): Promise<Buffer> {
-  const { maxBytes, withinMs, onBytes } = bounds;
+export async function readChunks(
+  body: Readable,
+  contentLength: string | undefined,
+  { maxBytes, withinMs }: BodyBounds,
+  onChunk: (chunk: Buffer) => void | Promise<void>,
+): Promise<void> {
   const tooLarge = () =>
-    new Problem('too_large', `The body has more than ${maxBytes} bytes, which this address accepts.`);
-  const incomplete = (how: string) => new Problem('bad_request', `The request's body ${how}.`);
-  if (Number(contentLength ?? 0) > maxBytes) return Promise.reject(tooLarge());
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    const timer = setTimeout(() => fail(incomplete(`took longer than ${withinMs / 1_000} s`)), withinMs).unref();
-    const onData = (chunk: Buffer): void => {
-      bytes += chunk.byteLength;
-      try {
-        if (bytes > maxBytes) throw tooLarge();
-        onBytes(chunk.byteLength);
-        chunks.push(chunk);
-      } catch (error) {
-        fail(error as Error);
+    new Problem('too_large', `The body is larger than ${maxBytes} bytes, the limit of this address.`);
+  if (Number(contentLength ?? 0) > maxBytes) throw tooLarge();
+  const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
+  const fail = (how: string): void => reject(new Problem('bad_request', `The request's body ${how}.`));
+  const timer = setTimeout(() => fail(`took longer than ${withinMs / SECOND} s`), withinMs).unref();
+  let bytes = 0;
+  let writing: Promise<void> | undefined;
+  const onData = (chunk: Buffer): void => {
+    bytes += chunk.byteLength;
+    try {
+      if (bytes > maxBytes) throw tooLarge();
+      writing = onChunk(chunk) ?? undefined;
+      if (writing !== undefined) {
+        body.pause();
+        writing.then(() => body.resume(), reject);
       }
-    };
-    const onEnd = (): void => {
-      stop();
-      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-    };
-    const onGone = (): void => fail(incomplete('ended before it was complete'));
-    const fail = (error: Error): void => {
-      stop();
+    } catch (error) {
       reject(error);
-    };
-    const stop = (): void => {
-      clearTimeout(timer);
-      body.off('data', onData).off('end', onEnd).off('close', onGone);
-    };
-    body.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
-  });
+    }
+  };
+  const onGone = (): void => fail('ended before it was complete');
+  body.on('data', onData).on('end', resolve).on('close', onGone).on('error', onGone);
+  try {
+    await ended;
+    await writing;
+  } finally {
+    clearTimeout(timer);
+    body.off('data', onData).off('end', resolve).off('close', onGone);
+  }
 }
+
+/** The pieces of a body as one buffer, without a copy where there is only one. */
+export const joinChunks = (chunks: readonly Buffer[]): Buffer =>
+  chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { callerOf } from './authentication.ts';
-import { readBody } from './body-reader.ts';
+import { joinChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { JsonParser } from './json-parser.ts';
 
@@ -40,14 +40,14 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
   });
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
     const { bodyLimit, config } = request.routeOptions;
-    const body = await readBody(payload, request.headers['content-length'], {
-      maxBytes: bodyLimit,
-      withinMs: BODY_WITHIN_MS,
-      onBytes(bytes) {
-        budget.reserve(callerOf(request).id, bytes);
-        request.bodyBytes += bytes;
-      },
+    const chunks: Buffer[] = [];
+    const bounds = { maxBytes: bodyLimit, withinMs: BODY_WITHIN_MS };
+    await readChunks(payload, request.headers['content-length'], bounds, (chunk) => {
+      budget.reserve(callerOf(request).id, chunk.byteLength);
+      request.bodyBytes += chunk.byteLength;
+      chunks.push(chunk);
     });
+    const body = joinChunks(chunks);
     if (body.byteLength === 0) return undefined;
     const result = await parser.parse(body, bodyLimit);
     if ('value' in result) return result.value;

@@ -1,0 +1,88 @@
+/** Bodies of webhook requests while they arrive: small ones in memory, larger ones in a file. */
+import { randomUUIDv7 } from 'node:crypto';
+import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
+import { joinChunks, readChunks } from '../../service/http/body-reader.ts';
+import { ByteBudget } from '../../service/http/byte-budget.ts';
+
+/** Contract §7. A vendor sends 5 MiB well within 30 s; a client that sends slower holds a connection no longer. */
+const BODY_BOUNDS = { maxBytes: 5 * MIB, withinMs: 30 * SECOND };
+/** What one request may keep in memory while it arrives. Bytes. */
+const IN_MEMORY_MAX_BYTES = 64 * KIB;
+/** Bodies that arrive or wait to be stored, in memory and on disk. */
+const ARRIVING = { processBytes: 256 * MIB, accountBytes: 32 * MIB };
+
+export class IncomingBodies {
+  readonly #folder: string;
+  readonly #budget = new ByteBudget(ARRIVING);
+  /** Large bodies are read back and stored one after the other, so that only one is in memory. */
+  #lastLarge: Promise<void> = Promise.resolve();
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  static async open(folder: string): Promise<IncomingBodies> {
+    await mkdir(folder, { recursive: true });
+    return new IncomingBodies(folder);
+  }
+
+  /**
+   * Receives the body of a request of an account's channel and passes it to `store`.
+   *
+   * @throws Problem `too_large`, `bad_request` where the body ends early or takes too long, `rate_limited` and `unavailable`
+   *   where too much arrives at once, and what `store` throws
+   */
+  async receive(request: IncomingMessage, accountId: string, store: (body: Buffer) => Promise<void>): Promise<void> {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    let file: FileHandle | undefined;
+    const onChunk = (chunk: Buffer): void | Promise<void> => {
+      this.#budget.reserve(accountId, chunk.byteLength);
+      bytes += chunk.byteLength;
+      chunks.push(chunk);
+      if (bytes > IN_MEMORY_MAX_BYTES) return moveToFile();
+    };
+    const moveToFile = async (): Promise<void> => {
+      file ??= await this.#openUnnamedFile();
+      await file.writev(chunks.splice(0));
+    };
+    try {
+      await readChunks(request, request.headers['content-length'], BODY_BOUNDS, onChunk);
+      if (file === undefined) await store(joinChunks(chunks));
+      else await this.#storeInTurn(file, store);
+    } finally {
+      this.#budget.release(accountId, bytes);
+      await file?.close();
+    }
+  }
+
+  async #storeInTurn(file: FileHandle, store: (body: Buffer) => Promise<void>): Promise<void> {
+    const previous = this.#lastLarge;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#lastLarge = promise;
+    await previous;
+    try {
+      await store(await readFromStart(file));
+    } finally {
+      resolve();
+    }
+  }
+
+  /** A file without a name disappears with its process, whatever ends that. */
+  async #openUnnamedFile(): Promise<FileHandle> {
+    const path = join(this.#folder, randomUUIDv7());
+    const file = await open(path, 'wx+');
+    await rm(path);
+    return file;
+  }
+}
+
+async function readFromStart(file: FileHandle): Promise<Buffer> {
+  const { size } = await file.stat();
+  const body = Buffer.allocUnsafe(size);
+  await file.read(body, 0, size, 0);
+  return body;
+}

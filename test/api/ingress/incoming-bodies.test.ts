@@ -1,0 +1,93 @@
+/** Bodies of webhook requests arrive whole, in bounded memory, and leave no file. */
+import { once } from 'node:events';
+import { readdir } from 'node:fs/promises';
+import { createServer, request as httpRequest } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import t from 'tap';
+import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
+import { Problem } from '../../../sdk/contract/errors.ts';
+import { KIB, MIB } from '../../../sdk/contract/limits.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { send } from './webhook-fixture.ts';
+
+const folder = await temporaryFolder(t);
+const bodies = await IncomingBodies.open(folder);
+const stored: Buffer[] = [];
+let isStoring = false;
+let overlaps = 0;
+const server = createServer(async (request, response) => {
+  try {
+    await bodies.receive(request, String(request.headers.account ?? 'ann'), async (body) => {
+      if (isStoring && body.byteLength > MIB) overlaps += 1;
+      isStoring = true;
+      await new Promise(setImmediate);
+      stored.push(body);
+      isStoring = false;
+    });
+    response.end('{}');
+  } catch (error) {
+    const { status, message, retryAfter } = error as Problem;
+    response.writeHead(error instanceof Problem ? status : 500, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ message, retryAfter }));
+    server.emit('refused', message);
+  }
+}).listen(0, '127.0.0.1');
+await once(server, 'listening');
+const { port } = server.address() as AddressInfo;
+t.teardown(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+const bytesOf = (count: number): Buffer => Buffer.alloc(count, Buffer.from('a pattern of 23 bytes.\n'));
+
+t.test('a body of any size arrives byte by byte, and no file is left', async (t) => {
+  for (const size of [0, 1, 64 * KIB, 64 * KIB + 1, MIB, 5 * MIB]) {
+    const body = bytesOf(size);
+    t.equal((await send({ port }, body)).status, 200);
+    t.ok(stored.pop()?.equals(body), `${size} bytes`);
+  }
+  t.same(await readdir(folder), []);
+});
+
+t.test('a larger body is refused, announced or not', async (t) => {
+  const announced = await send({ port }, bytesOf(5 * MIB + 1));
+  t.equal(announced.status, 413);
+  t.equal(announced.body.message, 'The body is larger than 5242880 bytes, the limit of this address.');
+  const chunked = httpRequest({ host: '127.0.0.1', port, method: 'POST' }).on('error', () => undefined);
+  chunked.write(bytesOf(5 * MIB));
+  chunked.end('x');
+  const [response] = await once(chunked, 'response');
+  t.equal(response.statusCode, 413);
+  response.resume();
+});
+
+t.test('half-sent bodies of an account are bounded, and gone with their connections', async (t) => {
+  const head = (bytes: number) => `POST / HTTP/1.1\r\nhost: x\r\naccount: ann\r\ncontent-length: ${bytes}\r\n\r\n`;
+  const sockets = Array.from({ length: 8 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
+  const refused = once(server, 'refused');
+  for (const socket of sockets) socket.write(Buffer.concat([Buffer.from(head(5 * MIB)), bytesOf(4.5 * MIB)]));
+  t.match((await refused)[0], /^This account already has 32 MiB of requests in flight\./);
+  t.equal(
+    (await send({ port, headers: { account: 'ben' } }, bytesOf(2 * MIB))).status,
+    200,
+    'another account sends on',
+  );
+  t.same(await readdir(folder), [], 'no file has a name');
+  const gone = new Set<unknown>();
+  server.on('refused', () => gone.add({}));
+  for (const socket of sockets) socket.destroy();
+  while (gone.size < sockets.length - 1) await once(server, 'refused');
+  t.equal((await send({ port }, bytesOf(5 * MIB))).status, 200, 'the share is free again');
+});
+
+t.test('large bodies are stored one after the other', async (t) => {
+  stored.length = 0;
+  const answers = await Promise.all(Array.from({ length: 6 }, () => send({ port }, bytesOf(2 * MIB))));
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200, 200, 200],
+  );
+  t.equal(stored.length, 6);
+  t.equal(overlaps, 0);
+});
