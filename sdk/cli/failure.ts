@@ -53,6 +53,7 @@ export const INTERRUPTED: Failure = { code: 'interrupted', message: 'Interrupted
 
 const EXITS: Readonly<Record<string, ExitName>> = {
   usage: 'usage',
+  no_package: 'usage',
   unauthenticated: 'notSignedIn',
   invalid_package: 'invalidPackage',
   text_files_only: 'invalidPackage',
