@@ -205,7 +205,9 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
     ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, queues, otherPlugins },
     ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
-    ...hostCallBounds(options),
+    callsPerMinute: options.hostCallsPerMinute,
+    storageBytes: options.storageBytes,
+    http: options.http,
   });
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, hostCallRouter, invocations, logs, metrics, lease, onError },
@@ -227,15 +229,6 @@ const starter =
 function whyNotInspected({ inspect = false, sandbox }: SupervisorOptions): string | null {
   if (!inspect) return 'The inspector is switched off here; who runs this Bulkhead switches it on with INSPECT=on.';
   return sandbox.inspectable ? null : `The inspector needs the whole sandbox. ${sandbox.missing ?? ''}`.trim();
-}
-
-/** Those that are not the defaults. */
-function hostCallBounds({ hostCallsPerMinute, storageBytes, http }: SupervisorOptions) {
-  return {
-    ...(hostCallsPerMinute === undefined ? {} : { callsPerMinute: hostCallsPerMinute }),
-    ...(storageBytes === undefined ? {} : { storageBytes }),
-    ...(http === undefined ? {} : { http }),
-  };
 }
 
 function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => void): Workspaces {

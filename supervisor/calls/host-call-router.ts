@@ -53,9 +53,9 @@ interface HostCallRouterDeps {
   readonly queues: Queues;
   readonly otherPlugins: PluginPort;
   readonly ssh: SshCalls;
-  readonly callsPerMinute?: number;
-  readonly storageBytes?: number;
-  readonly http?: Partial<Exchange>;
+  readonly callsPerMinute?: number | undefined;
+  readonly storageBytes?: number | undefined;
+  readonly http?: Partial<Exchange> | undefined;
 }
 interface HostCallRequest {
   readonly member: string;

@@ -1,7 +1,7 @@
 /** Reads the operator's model configuration from a JSON file at start-up. Its API keys stay in this process. */
-import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { SettingsError } from '../../../service/settings/settings.ts';
+import { readSettingsFile } from '../../../service/settings/settings-file.ts';
 
 /** The full name `provider/model` must be a valid id of the protocol. */
 const MODEL_ID_MAX_CHARS = 150;
@@ -53,31 +53,15 @@ export async function readModels(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<readonly ModelProvider[]> {
   if (path === undefined) return [];
-  const text = await readFile(path, 'utf8').catch(() => {
-    throw new SettingsError(`MODELS_FILE cannot be read: ${path}.`);
-  });
-  const parsed = file.safeParse(asJson(text));
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const where = issue?.path.join('.') || 'the file';
-    throw new SettingsError(`MODELS_FILE: ${where}: ${issue?.message ?? 'is not valid'}.`);
-  }
-  const names = parsed.data.map(({ name }) => name);
+  const providers = await readSettingsFile('MODELS_FILE', path, file);
+  const names = providers.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) throw new SettingsError(`MODELS_FILE: two providers are called ${twice}.`);
-  return parsed.data.map(({ apiKeyEnv, ...rest }) => {
+  return providers.map(({ apiKeyEnv, ...rest }) => {
     if (apiKeyEnv === undefined) return rest;
     const apiKey = env[apiKeyEnv];
     if (!apiKey)
       throw new SettingsError(`MODELS_FILE: ${rest.name} wants the variable ${apiKeyEnv}, which is not set.`);
     return { ...rest, apiKey };
   });
-}
-
-function asJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new SettingsError('MODELS_FILE is not valid JSON.');
-  }
 }

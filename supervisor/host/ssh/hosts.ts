@@ -5,6 +5,7 @@ import type { Pool } from 'pg';
 import { z } from 'zod';
 import { id } from '../../../sdk/contract/payloads.ts';
 import { SettingsError } from '../../../service/settings/settings.ts';
+import { readSettingsFile } from '../../../service/settings/settings-file.ts';
 
 const SSH_PORT = 22;
 const EVERYBODY = '*';
@@ -50,30 +51,15 @@ export interface SshHosts {
  */
 export async function readSshTargets(path: string | undefined): Promise<readonly SshTarget[]> {
   if (path === undefined) return [];
-  const parsed = hostsFile.safeParse(await readJson(path));
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw new SettingsError(`SSH_HOSTS_FILE: ${issue?.path.join('.')}: ${issue?.message ?? 'not valid'}.`);
-  }
-  const twice = parsed.data.find((host, index) => parsed.data.findIndex((other) => other.id === host.id) !== index);
+  const hosts = await readSettingsFile('SSH_HOSTS_FILE', path, hostsFile);
+  const twice = hosts.find((host, index) => hosts.findIndex((other) => other.id === host.id) !== index);
   if (twice) throw new SettingsError(`SSH_HOSTS_FILE: two hosts have the id ${twice.id}.`);
   return Promise.all(
-    parsed.data.map(async ({ privateKeyFile, ...host }) => ({
+    hosts.map(async ({ privateKeyFile, ...host }) => ({
       ...host,
       privateKey: await readKey(host, resolve(dirname(path), privateKeyFile)),
     })),
   );
-}
-
-async function readJson(path: string): Promise<unknown> {
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new SettingsError(`SSH_HOSTS_FILE cannot be read (${error.code}).`);
-  });
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new SettingsError('SSH_HOSTS_FILE is not JSON.');
-  }
 }
 
 async function readKey(host: { id: string; passphrase?: string | undefined }, path: string): Promise<string> {
