@@ -1,18 +1,21 @@
 /** Runs the hooks of one agent's conversation, for all adapters. */
 import { describeCancel } from '../contract/errors.ts';
-import type { Session, ToolResult } from '../session/session.ts';
+import type { Session, Summary, ToolResult } from '../session/session.ts';
 
-/** A plugin cancelled the operation. `message` is safe to show to users. */
+/** A plugin cancelled the operation, or a required plugin did not run. `message` is safe to show to users. */
 export class VetoError extends Error {
   override readonly name = 'VetoError';
-  /** Slug of the plugin that cancelled. */
+  /** Slug of the plugin that cancelled, or that is required and did not run. */
   readonly plugin: string;
   readonly reason: string;
+  /** Whether the plugin itself cancelled. False: it is required and did not run, and the operation may pass later. */
+  readonly isFinal: boolean;
 
-  constructor(plugin: string | null, reason: string | null) {
+  constructor(plugin: string | null, reason: string | null, isFinal = true) {
     super(describeCancel(plugin, reason));
     this.plugin = plugin ?? '';
     this.reason = reason ?? '';
+    this.isFinal = isFinal;
   }
 }
 
@@ -48,10 +51,11 @@ export class Turn {
     this.#options = options;
   }
 
-  /** Runs `systemPrompt` and returns the resulting prompt. */
+  /** Runs `systemPrompt` and returns the resulting prompt. @throws VetoError when a required plugin did not run */
   async systemPrompt(systemPrompt: string, model: string): Promise<string> {
-    const { context } = await this.session.hook('systemPrompt', { systemPrompt, model: model.slice(0, 200) });
-    return context.systemPrompt;
+    const answer = await this.session.hook('systemPrompt', { systemPrompt, model: model.slice(0, 200) });
+    requireContinue(answer);
+    return answer.context.systemPrompt;
   }
 
   /** Runs `inboundMessage` and returns the resulting text. @throws VetoError */
@@ -62,15 +66,15 @@ export class Turn {
     this.#inbound.set(text, result);
     const oldest = this.#inbound.keys().next().value;
     if (this.#inbound.size > CACHE_MAX && oldest !== undefined) this.#inbound.delete(oldest);
-    // A failure is retried next time; a cancellation is final.
-    result.catch((error) => error instanceof VetoError || this.#inbound.delete(text));
+    // A failure is retried next time; a plugin's own cancel is final.
+    result.catch((error) => (error instanceof VetoError && error.isFinal) || this.#inbound.delete(text));
     return result;
   }
 
   async #runInbound(text: string): Promise<string> {
     const message = { id: crypto.randomUUID(), from: this.#options.from ?? 'user', text, attachments: [] };
     const answer = await this.session.hook('inboundMessage', { message });
-    if (answer.action === 'cancel') throw new VetoError(answer.cancelledBy, answer.reason);
+    requireContinue(answer);
     return answer.context.message.text;
   }
 
@@ -80,7 +84,7 @@ export class Turn {
     const message = { id: crypto.randomUUID(), text, attachments: [] };
     const target = this.#options.target ?? 'user';
     const answer = await this.session.hook('outboundMessage', { message, target }, { trigger: 'agent' });
-    if (answer.action === 'cancel') throw new VetoError(answer.cancelledBy, answer.reason);
+    requireContinue(answer);
     return answer.context.message.text;
   }
 
@@ -89,6 +93,7 @@ export class Turn {
    * the conversation is short or no plugin summarizes.
    *
    * @param messages without the system prompt
+   * @throws VetoError when a required plugin gave no usable summary
    */
   async compact(messages: readonly PlainMessage[]): Promise<{ replaced: number; summary: string } | null> {
     const { compactAfter, keep = 4 } = this.#options;
@@ -97,13 +102,22 @@ export class Turn {
     if (known && messages.length - known.upTo <= compactAfter) return { replaced: known.upTo, summary: known.text };
     const upTo = findCutBeforeTools(messages, messages.length - keep);
     const at = new Date().toISOString();
-    const { summary } = await this.session.compact({
+    const answer = await this.session.compact({
       messages: messages.slice(0, upTo).map((message, index) => ({ ...message, id: String(index + 1), at })),
     });
+    requireContinue(answer);
+    const { summary } = answer;
     if (summary === null || upTo <= 0) return null;
     this.#summary = { upTo, text: summary };
     return { replaced: upTo, summary };
   }
+}
+
+type Verdict = Pick<Summary, 'action' | 'cancelledBy' | 'reason' | 'trace'>;
+
+/** @throws VetoError */
+function requireContinue({ action, cancelledBy, reason, trace }: Verdict): void {
+  if (action === 'cancel') throw new VetoError(cancelledBy, reason, trace.at(-1)?.outcome === 'cancelled');
 }
 
 /** Moves the cut before a tool's result, because models reject a result without its call. */

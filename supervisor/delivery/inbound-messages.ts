@@ -13,6 +13,11 @@ import type { SessionServices } from '../sessions/session-services.ts';
 type ChannelMessage = z.infer<typeof channelMessage>;
 
 /** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
+/** A required plugin did not run, so that the message could not go ahead. */
+export class RequiredPluginError extends Error {
+  override readonly name = 'RequiredPluginError';
+}
+
 export async function takeMessages(
   services: SessionServices,
   delivery: ClaimedDelivery,
@@ -34,7 +39,11 @@ async function takeMessage(
   if (await hasMessage(services.pool, session.id, id)) return;
   const context = { message: { id, from: toStorable(from), text: toStorable(text), attachments } };
   const answer = await runSessionHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
-  if (answer.action === 'cancel') return;
+  if (answer.action === 'cancel') {
+    // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.
+    if (answer.trace.at(-1)?.outcome === 'cancelled') return;
+    throw new RequiredPluginError(answer.reason ?? '');
+  }
   const { message } = answer.context as typeof context;
   const { channelId, id: deliveryId } = delivery;
   const data = {

@@ -18,7 +18,7 @@ import type { LinkResult } from '../calls/chain.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
-import { takeMessages } from './inbound-messages.ts';
+import { RequiredPluginError, takeMessages } from './inbound-messages.ts';
 import { requestOf } from './webhook-request.ts';
 import {
   type AttemptVerdict,
@@ -149,6 +149,7 @@ async function take(
     await writes.write(() => takeMessages(services, delivery, messagesOf(result)));
     return result;
   } catch (error) {
+    if (error instanceof RequiredPluginError) return { kind: 'error', message: error.message };
     const fault = classifyDatabaseError(error);
     // The supervisor is stopping: the next one repeats the attempt.
     if (fault === 'unavailable' || fault === 'busy') throw error;

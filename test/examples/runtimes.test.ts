@@ -8,6 +8,8 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { Turn, VetoError } from '../../sdk/adapters/turn.ts';
+import { connect } from '../../sdk/session/session.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
@@ -55,14 +57,14 @@ function answer(response: ServerResponse, { body }: Asked): void {
 
 const TURNS = ['How many loafs?', 'the secret recipe', 'add 2 and 3', 'one', 'two', 'three'];
 
-async function runExample(name: string, modelUrl: string): Promise<string[]> {
+async function runExample(name: string, modelUrl: string, account = 'ann', turns = TURNS): Promise<string[]> {
   const script = fileURLToPath(new URL(`../../examples/runtimes/${name}.ts`, import.meta.url));
   const env = {
     ...{ ...bareEnvironment, HOME: '/tmp', MODEL_URL: modelUrl },
-    ...{ BULKHEAD_URL: `http://127.0.0.1:${port}`, BULKHEAD_TOKEN: await fixture.issuer.issue('ann') },
+    ...{ BULKHEAD_URL: `http://127.0.0.1:${port}`, BULKHEAD_TOKEN: await fixture.issuer.issue(account) },
   };
   const child = spawn(process.execPath, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] });
-  child.stdin.end(`${TURNS.join('\n')}\n`);
+  child.stdin.end(`${turns.join('\n')}\n`);
   let output = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     output += chunk;
@@ -97,3 +99,32 @@ for (const [name, { changesAnswer }] of Object.entries(examples)) {
     t.notMatch(last, /loaves/, 'and what was summarized is gone');
   });
 }
+
+const BROKEN = `
+  middleware.systemPrompt = () => { throw new Error('x'); };
+  middleware.inboundMessage = (ctx) => { if (ctx.message.text === 'bad') throw new Error('x'); return {}; };
+  compaction.summarize = () => { throw new Error('x'); };`;
+await fixture.install({ slug: 'gate', account: 'strict', code: BROKEN, required: true });
+
+for (const name of Object.keys(examples))
+  t.test(`${name}: no model is asked where a required plugin did not see the system prompt`, async (t) => {
+    const model = await startModelServer(t);
+    model.answers = [answer];
+    const lines = await runExample(name, model.url, 'strict', ['How many loaves?']);
+    t.match(lines, [/^\(gate cancelled the operation: “gate” failed with an error, and this account requires it\./]);
+    t.same(model.asked, []);
+  });
+
+t.test('a required summarizer that fails stops the turn; a message that was not judged is judged again', async (t) => {
+  const client = connect({ url: `http://127.0.0.1:${port}`, token: await fixture.issuer.issue('strict') });
+  const turn = new Turn(await client.start({ agentId: 'a' }), { compactAfter: 1, keep: 0 });
+  const messages = ['a', 'b', 'c'].map((text) => ({ role: 'user', text }) as const);
+  for (const stopped of [turn.compact(messages), turn.inbound('bad')]) {
+    const error = await stopped.catch((thrown: unknown) => thrown);
+    t.ok(error instanceof VetoError);
+    t.match(error, { plugin: 'gate', reason: /this account requires it/, isFinal: false });
+  }
+  await fixture.pool.query(`UPDATE installations SET required = false`);
+  fixture.supervisor.pluginsCache.dropAll();
+  t.equal(await turn.inbound('bad'), 'bad');
+});

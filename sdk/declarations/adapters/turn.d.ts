@@ -1,11 +1,13 @@
 import type { Session, ToolResult } from '../session/session.js';
-/** A plugin cancelled the operation. `message` is safe to show to users. */
+/** A plugin cancelled the operation, or a required plugin did not run. `message` is safe to show to users. */
 export declare class VetoError extends Error {
     readonly name = "VetoError";
-    /** Slug of the plugin that cancelled. */
+    /** Slug of the plugin that cancelled, or that is required and did not run. */
     readonly plugin: string;
     readonly reason: string;
-    constructor(plugin: string | null, reason: string | null);
+    /** Whether the plugin itself cancelled. False: it is required and did not run, and the operation may pass later. */
+    readonly isFinal: boolean;
+    constructor(plugin: string | null, reason: string | null, isFinal?: boolean);
 }
 export interface TurnOptions {
     /** The sender of messages to the agent, as plugins see it. Default: `user`. */
@@ -26,7 +28,7 @@ export declare class Turn {
     #private;
     readonly session: Session;
     constructor(session: Session, options?: TurnOptions);
-    /** Runs `systemPrompt` and returns the resulting prompt. */
+    /** Runs `systemPrompt` and returns the resulting prompt. @throws VetoError when a required plugin did not run */
     systemPrompt(systemPrompt: string, model: string): Promise<string>;
     /** Runs `inboundMessage` and returns the resulting text. @throws VetoError */
     inbound(text: string): Promise<string>;
@@ -37,6 +39,7 @@ export declare class Turn {
      * the conversation is short or no plugin summarizes.
      *
      * @param messages without the system prompt
+     * @throws VetoError when a required plugin gave no usable summary
      */
     compact(messages: readonly PlainMessage[]): Promise<{
         replaced: number;

@@ -149,3 +149,35 @@ t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   t.match(judgeDelivery(tried(6), away, { status: 'ready' }, 0.5), { kind: 'retry', as: 'nothing' });
   t.match(judgeDelivery(tried(6), away, { status: 'failed' }, 0.5), { kind: 'dead' });
 });
+
+t.test('a message that a required plugin did not see stays out, and comes again', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const code = `channel.receive = (request) => ({ messages: [
+    { conversationKey: 'k', from: 'v', text: 'first' }, { conversationKey: 'k', from: 'v', text: request.bodyText }] });`;
+  const made = await fixture.install({ slug: 'inbox', code });
+  const guard = await fixture.install({
+    slug: 'guard',
+    settings: { mode: 'broken' },
+    required: true,
+    code: `middleware.inboundMessage = (ctx) => {
+      if (ctx.message.text === 'hello' && ctx.settings.mode === 'broken') throw new Error('x');
+      return { message: { text: ctx.message.text + ' seen' } };
+    };`,
+  });
+  const [id = ''] = await deliver(fixture, made, await connect(fixture, made), ['hello']);
+  await eventually(async () => /“guard” failed.*requires it/.test((await rowOf(fixture, id)).last_error));
+  const transcript = async () => {
+    const { rows } = await fixture.pool.query('SELECT role, text FROM session_messages ORDER BY position');
+    return rows.map(({ role, text }) => `${role}: ${text.slice(0, 30)}`);
+  };
+  const before = ['user: first seen', 'notice: guard cancelled the operation:'];
+  t.same(await transcript(), before);
+  t.match(await rowOf(fixture, id), { state: 'pending' });
+  await fixture.pool.query(
+    `UPDATE installations SET settings = '{"mode": "well"}', updated_at = clock_timestamp() WHERE id = $1`,
+    [guard.installationId],
+  );
+  await notifyInstallationChanged(fixture.pool, guard.installationId);
+  await eventually(async () => (await stateOf(fixture, id)) === 'delivered', 30_000);
+  t.same(await transcript(), [...before, 'user: hello seen'], 'each once, and one notice');
+});

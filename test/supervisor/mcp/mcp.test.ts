@@ -184,3 +184,19 @@ t.test('what is no protocol is refused and leaves nothing', async (t) => {
   t.equal((await fixture.app.inject({ method: 'PUT', url: path, headers: { authorization } })).statusCode, 405);
   t.ok(installed.installationId);
 });
+
+t.test('a tool’s operation that a required plugin did not see stops, and the client reads why', async (t) => {
+  const account = 'strict';
+  const tell = `tools.tell = { description: 'd', parameters: {}, handler: async () => {
+    const { id } = await host.agents.create({ name: 'Ann', instructions: '' });
+    return (await host.agents.send(id, 'hello')).id;
+  } };`;
+  await fixture.install({ slug: 'teller', account, capabilities: ['host.agents'], code: tell });
+  const broken = 'middleware.agentMessage = () => { throw new Error("x"); };';
+  await fixture.install({ slug: 'gate', account, code: broken, required: true });
+  const { client } = await connect(t, await fixture.session(account), account);
+  const result = await client.callTool({ name: 'teller__tell', arguments: {} });
+  t.match(result, { isError: true, content: [{ text: /gate cancelled.*“gate” failed.*this account requires it/ }] });
+  const { rows } = await fixture.pool.query(`SELECT 1 FROM session_messages WHERE text = 'hello'`);
+  t.equal(rows.length, 0);
+});

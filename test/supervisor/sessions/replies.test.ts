@@ -1,6 +1,7 @@
 /** Agents' replies to a channel's conversation: through `outboundMessage`, kept, and sent by the plugin in order. */
 import t from 'tap';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -54,4 +55,27 @@ t.test('a session that is no conversation has nobody to reply to', async (t) => 
   const session = await fixture.session();
   const answer = await fixture.call('POST', `/sessions/${session}/replies`, { text: 'x' });
   t.match(answer, { status: 409, body: { code: 'no_channel' } });
+});
+
+t.test('a reply that a required plugin did not see is not sent, and may be sent again', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  const settings = { mode: 'broken' };
+  const code = `middleware.outboundMessage = (ctx) => { if (ctx.settings.mode === 'broken') throw new Error('x'); return {}; };`;
+  const guard = await fixture.install({ slug: 'guard', code, settings, required: true });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const send = () => fixture.call('POST', `/sessions/${session}/replies`, { text: 'hi', id: 'r1' });
+  t.match(await send(), {
+    status: 409,
+    body: { code: 'cancelled', detail: /“guard” failed.*this account requires it/ },
+  });
+  t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 0);
+  await fixture.pool.query(
+    `UPDATE installations SET settings = '{"mode": "well"}', updated_at = clock_timestamp() WHERE id = $1`,
+    [guard.installationId],
+  );
+  await notifyInstallationChanged(fixture.pool, guard.installationId);
+  await eventually(async () => (await send()).status === 202);
+  await eventually(async () => /hi/.test((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? ''));
 });
