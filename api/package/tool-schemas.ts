@@ -4,6 +4,7 @@
  */
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { KIB } from '../../sdk/contract/limits.ts';
+import { compileSchema, findSchemaFault } from './schema-compiler.ts';
 import { type CostFault, findReferenceFault, PatternChecks } from './schema-costs.ts';
 import { collectSubschemas, type SchemaObject, type Subschema } from './schema-walk.ts';
 
@@ -43,10 +44,9 @@ async function faultsOf(schema: unknown, patterns: PatternChecks): Promise<CostF
 
 function compileFault(schema: SchemaObject, nodes: readonly Subschema[]): CostFault | null {
   try {
-    // Formats and unknown keywords are annotations in 2020-12, so they are valid.
-    const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false, addUsedSchema: false });
-    if (!ajv.validateSchema(schema)) return invalid(ajv.errors?.[0]);
-    ajv.compile(schema);
+    const fault = findSchemaFault(schema);
+    if (fault) return invalid(fault);
+    compileSchema(schema);
     return null;
   } catch (error) {
     if (error instanceof RangeError) return { at: '', message: 'is nested too deeply' };
@@ -56,16 +56,16 @@ function compileFault(schema: SchemaObject, nodes: readonly Subschema[]): CostFa
   }
 }
 
-const invalid = (error: ErrorObject | undefined): CostFault => ({
-  at: error?.instancePath ?? '',
+const invalid = (error: ErrorObject): CostFault => ({
+  at: error.instancePath,
   message: `is not JSON Schema 2020-12: it ${reasonOf(error)}`.slice(0, MESSAGE_MAX_CHARS),
 });
 
 /** Adds the allowed values, which ajv's message does not contain. */
-function reasonOf(error: ErrorObject | undefined): string {
-  const allowed: unknown = error?.keyword === 'enum' ? error.params.allowedValues : undefined;
+function reasonOf(error: ErrorObject): string {
+  const allowed: unknown = error.keyword === 'enum' ? error.params.allowedValues : undefined;
   if (Array.isArray(allowed)) return `must be one of ${allowed.join(', ')}`;
-  return error?.message ?? 'is not valid';
+  return error.message ?? 'is not valid';
 }
 
 /** @param missing the reference, made absolute where the schema has an `$id` */
