@@ -60,6 +60,8 @@ const defaultBounds: ChildBounds = limits;
 const GO_WITHIN_MS = 250;
 /** From spawn to `ready`. It takes 60 ms; a machine that needs 10 s is in trouble anyway. */
 const READY_WITHIN_MS = 10_000;
+/** The same for a child that lets all other processes go first: a busy machine may give it nothing for a while. */
+const YIELDING_READY_WITHIN_MS = 60_000;
 /** Of a malformed method's name, what goes into the reason of the end. Characters. */
 const NAME_MAX_CHARS = 100;
 
@@ -87,6 +89,8 @@ export class Child {
   readonly #handlers: ChildHandlers;
   readonly #said = Promise.withResolvers<void>();
   readonly #startedAt = performance.now();
+  #startLimit: NodeJS.Timeout | undefined;
+  #yields = false;
   /** Null until its pipes are there. */
   #line: Line | null = null;
   #state: ChildState = 'spawning';
@@ -235,6 +239,16 @@ export class Child {
   /** Lets all other processes go first, or takes that back. Without a control group it does nothing. */
   yieldProcessor(yields: boolean): void {
     this.#jailed.yieldProcessor(yields);
+    if (yields === this.#yields) return;
+    this.#yields = yields;
+    if (this.#state === 'spawning') this.#limitStart();
+  }
+
+  /** Kills the child unless it becomes ready in time. Starts the time anew. */
+  #limitStart(): void {
+    const limitMs = this.#yields ? YIELDING_READY_WITHIN_MS : READY_WITHIN_MS;
+    clearTimeout(this.#startLimit);
+    this.#startLimit = setTimeout(() => this.kill(`it was not ready within ${limitMs} ms`), limitMs);
   }
 
   #connect({ stdin, stdout, inspector }: Pipes, bounds: ChildBounds): void {
@@ -250,14 +264,14 @@ export class Child {
   }
 
   async #become(): Promise<void> {
-    const late = setTimeout(() => this.kill(`it was not ready within ${READY_WITHIN_MS} ms`), READY_WITHIN_MS);
+    this.#limitStart();
     try {
       await Promise.all([this.#said.promise, this.#jailed.confined]);
       if (this.#state === 'spawning') this.#state = 'ready';
     } catch {
       throw new ChildError('dead', (await this.ended).reason);
     } finally {
-      clearTimeout(late);
+      clearTimeout(this.#startLimit);
     }
   }
 
