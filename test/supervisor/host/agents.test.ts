@@ -137,11 +137,11 @@ t.test('an uninstall takes its agents and their chats, whole or not at all when 
   const other = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });
   await withChats(storage.pool, leaving, other);
   await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
-  const first = await startProcess(t, storage);
   const holder = await storage.pool.connect();
   await holder.query('BEGIN');
-  // The chats go after the agents: there it is killed.
+  // The chats go after the agents: there it is killed. Locked before it starts, or it might be done already.
   await holder.query(`SELECT 1 FROM sessions WHERE id = 's-gone' FOR UPDATE`);
+  const first = await startProcess(t, storage);
   await eventually(
     async () =>
       (
