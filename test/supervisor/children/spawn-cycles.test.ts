@@ -17,10 +17,10 @@ import { amount } from '../../runner/soak.ts';
 import { eventually } from '../supervisor-fixture.ts';
 import { bundleOf, callTool, toolOf } from './jailed-child.ts';
 
-const CYCLES = amount({ quick: 150, soak: 10_000 });
+const CYCLES = amount({ quick: 50, soak: 10_000 });
 const random = seededRandom();
 /** Until then everything that is made once has been made. */
-const WARM_UP = Math.min(200, CYCLES / 5);
+const WARM_UP = Math.min(200, CYCLES / 2.5);
 /** Two cores are busy with this many. */
 const AT_ONCE = 4;
 /** A thousand cycles take half a minute on two free cores. */

@@ -1,12 +1,10 @@
 /** The jail around programs that have nothing to lose: how they end, what they cost, and that nothing of them is left. */
-import { execFileSync, fork } from 'node:child_process';
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { fork } from 'node:child_process';
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { findLimiter } from '../../../supervisor/jail/limiter.ts';
-import { processTree } from '../../deploy/process-tree.ts';
 import { answering, breakers, endings } from '../../plugins/hostile-programs.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
@@ -180,36 +178,6 @@ t.test('killing the supervisor leaves no orphan', async (t) => {
   for (let waited = 0; waited < 2_000 && pids.some(isRunning); waited += 20) await sleep(20);
   t.notOk(pids.some(isRunning));
 });
-
-t.test('a hundred children later nothing is left', async (t) => {
-  const jail = await testJail(t);
-  const open = () => countOpen('/proc/self/fd');
-  const before = open();
-  for (let batch = 0; batch < 10; batch += 1) {
-    const children = Array.from({ length: 10 }, () => testChild(t, jail));
-    // Half of them in the middle of starting.
-    await Promise.all(children.slice(0, 5).map((child) => child.ready));
-    await Promise.all(children.map((child) => child.kill('next')));
-  }
-  const processes = async () => {
-    const [, ...below] = await processTree(process.pid);
-    return below.map(({ command }) => command).filter((command) => /^(\S*\/)?(bwrap|node|sh)\b/.test(command));
-  };
-  // Exits and closed pipes are noticed a moment after the kill is answered, and the spawner goes a moment later.
-  let after = open();
-  for (let waited = 0; waited < 10_000 && (after > before + 2 || (await processes()).length > 0); waited += 50) {
-    await sleep(50);
-    after = open();
-  }
-  t.ok(after <= before + 2, `${before} descriptors before, ${after} after`);
-  t.same(await processes(), []);
-  t.equal(findLimiter().kind, jail.limiter);
-  t.equal(existsSync(`/sys/fs/cgroup/memory/bulkhead-${process.pid}-1`), false);
-});
-
-function countOpen(path: string): number {
-  return Number(execFileSync('/bin/sh', ['-c', `ls /proc/${process.pid}/fd | wc -l`, path]).toString());
-}
 
 /** Alive and no zombie: whose parent is gone is reaped by a first process that is none of ours. */
 function isRunning(pid: number): boolean {
