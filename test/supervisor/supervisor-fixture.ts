@@ -9,7 +9,8 @@ import t from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
-import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import type { Listener } from '../../db/postgres/listener.ts';
+import { notifyInstallationChanged, subscribeToInstallations } from '../../db/postgres/notifications.ts';
 import { openRegistry } from '../../sandbox-child/registry.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
@@ -65,6 +66,12 @@ export interface StorageFixture {
 export interface SupervisorFixture extends StorageFixture {
   readonly supervisor: Supervisor;
   readonly app: FastifyInstance;
+  /** Installs, calls and opens sessions where no other account is named. */
+  readonly account: string;
+  /** The same supervisor with a new account: tests of one file share a supervisor, each with an account of its own. */
+  withNewAccount(): SupervisorFixture;
+  /** Announces a changed installation. Resolves when the supervisor has been told. */
+  notify(installationId: string): Promise<void>;
   call(method: InjectOptions['method'], path: string, body?: unknown, account?: string): Promise<Reply>;
   session(account?: string): Promise<string>;
 }
@@ -94,10 +101,11 @@ export async function openStorageFixture(test: Teardown): Promise<StorageFixture
   const [blobs, keys] = [await openBlobs(dataDir), await openSecretKeys(dataDir)];
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const base = { pool, blobs, keys, sandbox };
+  const notify = (installationId: string) => notifyInstallationChanged(pool, installationId);
   return {
     ...{ ...base, url, dataDir, verifier, issuer: await openIssuer(dataDir) },
-    install: (source) => install(base, source),
-    update: (installed, source) => update(base, installed, source),
+    install: (source) => install({ ...base, notify }, source),
+    update: (installed, source) => update({ ...base, notify }, installed, source),
   };
 }
 
@@ -115,12 +123,53 @@ export async function startSupervisorFixture(
   });
   test.teardown(() => supervisor.stop());
   checkInjected(supervisor.app, await sessionApiAnswers(supervisor.app));
+  return fixtureOf('ann', { storage, supervisor, notify: await openNotifier(storage.pool, supervisor.listener) });
+}
+
+/** @returns `notify`: by when it resolves, the listener's earlier subscribers have been called, the supervisor's among them */
+async function openNotifier(pool: Pool, listener: Listener): Promise<SupervisorFixture['notify']> {
+  const waiting = new Map<string, () => void>();
+  await subscribeToInstallations(
+    listener,
+    ({ installationId }) => waiting.get(installationId)?.(),
+    () => {
+      for (const resolve of waiting.values()) resolve();
+    },
+  );
+  return async (installationId) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    waiting.set(installationId, resolve);
+    await notifyInstallationChanged(pool, installationId);
+    await promise;
+    waiting.delete(installationId);
+  };
+}
+
+let accounts = 0;
+
+interface Started extends Pick<SupervisorFixture, 'supervisor' | 'notify'> {
+  readonly storage: StorageFixture;
+}
+
+function fixtureOf(ownAccount: string, started: Started): SupervisorFixture {
+  const { storage, supervisor, notify } = started;
+  const { app } = supervisor;
+  const { pool, blobs, keys, sandbox } = storage;
+  const base = { pool, blobs, keys, sandbox, notify };
   const fixture: SupervisorFixture = {
     ...storage,
-    ...{ supervisor, app: supervisor.app },
-    call: (method, path, body, account = 'ann') =>
-      call(supervisor.app, storage.issuer, { method, path, body, account }),
-    session: async (account = 'ann') => {
+    supervisor,
+    app,
+    account: ownAccount,
+    withNewAccount() {
+      accounts += 1;
+      return fixtureOf(`account-${accounts}`, started);
+    },
+    notify,
+    install: (source) => install(base, { account: ownAccount, ...source }),
+    update: (installed, source) => update(base, installed, source),
+    call: (method, path, body, account = ownAccount) => call(app, storage.issuer, { method, path, body, account }),
+    session: async (account = ownAccount) => {
       const made = await fixture.call('POST', '/sessions', { agentId: 'agent-1' }, account);
       return made.body.id;
     },
@@ -135,7 +184,7 @@ async function sessionApiAnswers(app: FastifyInstance): Promise<AnswerCheck> {
   return answers;
 }
 
-type Base = Pick<SupervisorFixture, 'pool' | 'blobs' | 'keys' | 'sandbox'>;
+type Base = Pick<SupervisorFixture, 'pool' | 'blobs' | 'keys' | 'sandbox' | 'notify'>;
 
 async function install(base: Base, source: PluginSource): Promise<Installed> {
   const { pool } = base;
@@ -166,8 +215,7 @@ async function install(base: Base, source: PluginSource): Promise<Installed> {
   );
   for (const [name, value] of Object.entries(source.secrets ?? {}))
     await saveSecret(pool, base.keys, ids.installationId, name, value);
-  await notifyInstallationChanged(pool, ids.installationId);
-  await settle();
+  await base.notify(ids.installationId);
   return { ...ids, versionId, accountId: account.id, slug };
 }
 
@@ -178,12 +226,11 @@ async function update(base: Base, installed: Installed, source: PluginSource): P
       WHERE id = $1`,
     [installed.installationId, versionId, capabilities],
   );
-  await notifyInstallationChanged(base.pool, installed.installationId);
-  await settle();
+  await base.notify(installed.installationId);
   return versionId;
 }
 
-async function addVersion(base: Base, pluginId: string, source: PluginSource) {
+async function addVersion(base: Omit<Base, 'notify'>, pluginId: string, source: PluginSource) {
   const { sha256 } = await base.blobs.put(Buffer.from(source.code));
   const registrations = source.registrations ?? (await readRegistrations(base.sandbox, source.code));
   const capabilities = [...(source.capabilities ?? []), ...listRegisteredCapabilities(registrations as never)].sort();
@@ -235,9 +282,6 @@ async function readRegistrations(sandbox: Sandbox, code: string): Promise<Regist
   }
 }
 
-/** A notice is delivered within a millisecond of its commit; an API's answer takes longer than that, these tests do not. */
-const settle = () => new Promise((resolve) => setTimeout(resolve, 20));
-
 async function call(
   app: FastifyInstance,
   issuer: TokenIssuer,
@@ -275,7 +319,7 @@ export async function runCommand(
   fixture: SupervisorFixture,
   slug: string,
   args: object = {},
-  { account = 'ann', session }: { account?: string; session?: string } = {},
+  { account = fixture.account, session }: { account?: string; session?: string } = {},
 ): Promise<Reply['body']> {
   const path = `/sessions/${session ?? (await fixture.session(account))}/commands/${slug}__run`;
   const { body } = await fixture.call('POST', path, { input: JSON.stringify(args) }, account);

@@ -17,6 +17,7 @@ import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jai
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(60_000);
+const shared = await startSupervisorFixture(t);
 const names = Object.keys(hostCalls) as HostCallName[];
 
 t.test('host calls', async (t) => {
@@ -55,7 +56,7 @@ t.test('host calls', async (t) => {
 });
 
 t.test('events', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const rows = Object.entries(events) as [EventName, (typeof events)[EventName]][];
   const code = rows.map(
     ([name]) => `events.${name} = ({ signal, ...event }) => host.log(signal.aborted + ' ' + event.cancel, event);`,
@@ -83,7 +84,7 @@ t.test('events', async (t) => {
 });
 
 t.test('compaction', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const { context, answer } = hooks['compaction.summarize'].example;
   const made = await fixture.install({
     slug: 'short',

@@ -2,10 +2,12 @@
 import t from 'tap';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 const append = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ${JSON.stringify(text)};`;
 
 t.test('a chain runs in order, each link seeing the last one’s change', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const first = await fixture.install({ slug: 'first', code: append(' one') });
   await fixture.install({ slug: 'silent', code: 'middleware.systemPrompt = () => undefined;' });
   await fixture.install({
@@ -30,7 +32,7 @@ t.test('a chain runs in order, each link seeing the last one’s change', async 
 });
 
 t.test('the first cancel ends the chain and is written to the transcript', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({
     slug: 'guard',
     code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text.includes("spam")) ctx.cancel("no spam here"); };',
@@ -53,7 +55,7 @@ t.test('the first cancel ends the chain and is written to the transcript', async
 });
 
 t.test('a throwing link is skipped, with a line in its log', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const broken = await fixture.install({
     slug: 'broken',
     code: 'middleware.systemPrompt = () => { throw new Error("oh no"); };',
@@ -73,17 +75,17 @@ t.test('a throwing link is skipped, with a line in its log', async (t) => {
 });
 
 t.test('an SSH guard that fails vetoes the command', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  await fixture.install({ slug: 'guard', code: 'middleware.sshCommand = () => { throw new Error("x"); };' });
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: 'guard-2', code: 'middleware.sshCommand = () => { throw new Error("x"); };' });
   const session = await fixture.session();
   const answer = await fixture.call('POST', `/sessions/${session}/hooks/sshCommand`, {
     context: { host: { id: 'h', name: 'web' }, command: 'rm -rf /', cwd: null, env: {}, timeoutMs: 1000 },
   });
-  t.match(answer.body, { action: 'cancel', cancelledBy: 'guard', trace: [{ outcome: 'vetoed_error' }] });
+  t.match(answer.body, { action: 'cancel', cancelledBy: 'guard-2', trace: [{ outcome: 'vetoed_error' }] });
 });
 
 t.test('compaction asks the first plugin, and falls back with a notice', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const path = `/sessions/${session}/compaction`;
   t.same((await fixture.call('POST', path, {})).body, {

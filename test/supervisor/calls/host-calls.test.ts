@@ -3,6 +3,8 @@ import t from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 const tool = (body: string, name = 'run') =>
   `tools.${name} = { description: 'd', parameters: { type: 'object' }, handler: async (args, ctx) => { ${body} } };`;
 
@@ -20,13 +22,13 @@ const audit = async (fixture: SupervisorFixture, installationId: string) => {
 };
 
 t.test('without capabilities host is log, settings and secrets', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({ slug: 'bare', code: tool('return Object.keys(host).sort().join();') });
   t.equal(await run(fixture, 'bare'), 'log,secrets,settings');
 });
 
 t.test('members that no grant covers are absent too', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({
     slug: 'wants',
     capabilities: ['host.storage:read', 'host.session', 'host.http:example.com'],
@@ -62,18 +64,18 @@ t.test('storage keeps exact JSON within its quota, each installation its own', a
 });
 
 t.test('secrets are the installation’s own', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const code = tool(
     'return { content: [{ type: "json", json: [await host.secrets.get("key"), await host.secrets.get("other")] }] };',
   );
-  await fixture.install({ slug: 'one', secrets: { key: 'for one' }, code });
-  await fixture.install({ slug: 'two', secrets: { key: 'for two' }, code });
-  t.same(await run(fixture, 'one'), ['for one', null]);
-  t.same(await run(fixture, 'two'), ['for two', null]);
+  await fixture.install({ slug: 'one-2', secrets: { key: 'for one' }, code });
+  await fixture.install({ slug: 'two-2', secrets: { key: 'for two' }, code });
+  t.same(await run(fixture, 'one-2'), ['for one', null]);
+  t.same(await run(fixture, 'two-2'), ['for two', null]);
 });
 
 t.test('the session is the handler’s own, and ends with it', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'talker',
     capabilities: ['host.session'],
@@ -110,7 +112,7 @@ t.test('the session is the handler’s own, and ends with it', async (t) => {
 });
 
 t.test('a grant that goes is gone for the running child, also for a kept reference', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'keeper',
     capabilities: ['host.storage'],
@@ -146,7 +148,7 @@ t.test('calls over the cap a minute are denied', async (t) => {
 });
 
 t.test('wrong arguments are named', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({
     slug: 'wrong',
     capabilities: ['host.storage', 'host.session'],

@@ -1,12 +1,12 @@
 /** A plugin that a chain leaves out is told why, in its own log, and not with every model call. */
 import t from 'tap';
 import { blockPlugin } from '../../../db/accounts/moderation.ts';
-import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
+const shared = await startSupervisorFixture(t);
 const CODE = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + "!";';
 const CALLS = 5;
 
@@ -30,8 +30,8 @@ for (const [status, why] of Object.entries({
   needs_configuration: 'a setting or secret that it requires is missing',
 }))
   t.test(`${status}: one line, and no place in the trace`, async (t) => {
-    const fixture = await startSupervisorFixture(t);
-    const made = await fixture.install({ slug: 'idle', code: CODE, status });
+    const fixture = shared.withNewAccount();
+    const made = await fixture.install({ slug: `idle-${status.replace('_', '-')}`, code: CODE, status });
     const session = await fixture.session();
     for (let n = 0; n < CALLS; n += 1) t.match(await ask(fixture, session), { action: 'continue', trace: [] });
     t.equal(fixture.supervisor.fleet.pidOf(made.installationId), null, 'no process');
@@ -39,13 +39,13 @@ for (const [status, why] of Object.entries({
     const said = { level: 'warn', message: `middleware.systemPrompt was not called: ${why}`, session };
     t.match(await lines(fixture, made), [{ ...said, data: { hook: 'middleware.systemPrompt' } }]);
     await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = clock_timestamp()`);
-    await notifyInstallationChanged(fixture.pool, made.installationId);
+    await fixture.notify(made.installationId);
     await eventually(async () => (await ask(fixture, session)).context.systemPrompt === 'a!');
     t.equal((await lines(fixture, made)).length, 1, 'it runs, and nothing more is said');
   });
 
 t.test('blocked: one line', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'spy', code: CODE });
   const session = await fixture.session();
   await blockPlugin(fixture.pool, 'spy', 'it phones home');
@@ -64,7 +64,7 @@ t.test('blocked: one line', async (t) => {
 });
 
 t.test('failed: one line a minute at most, whatever it says', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const registrations = {
     ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
     channel: { receive: false, send: false, handshake: false, handshakeOn: null },

@@ -2,7 +2,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import {
   asCommand,
@@ -14,6 +13,7 @@ import {
 } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
+const shared = await startSupervisorFixture(t);
 const CODE = asCommand(`
   const [group, name] = args.member.split('.');
   const said = (call) => call.then(() => 'done', ({ code, message }) => code + ': ' + message);
@@ -32,7 +32,7 @@ const ends: Readonly<Record<string, string>> = {
 async function change(fixture: SupervisorFixture, { installationId }: Installed, what: string): Promise<void> {
   const set = `UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`;
   await fixture.pool.query(set, [installationId]);
-  await notifyInstallationChanged(fixture.pool, installationId);
+  await fixture.notify(installationId);
 }
 
 const waiting = async (fixture: SupervisorFixture): Promise<boolean> =>
@@ -67,11 +67,11 @@ const rowWrites: Readonly<Record<string, { table: string; member: string; given:
 for (const [name, what] of Object.entries(ends))
   for (const [thing, { table, member, given }] of Object.entries(rowWrites))
     t.test(`${name}: ${thing} that waits for the database`, async (t) => {
-      const fixture = await startSupervisorFixture(t);
+      const fixture = shared.withNewAccount();
       const code = given === 'bytes' ? CODE.replace('...args.given', 'new Uint8Array([104, 105])') : CODE;
-      const made = await fixture.install({ slug: 'writing', capabilities: CAPABILITIES, code });
+      const made = await fixture.install({ capabilities: CAPABILITIES, code });
       const unlock = await lock(t, fixture, table);
-      const told = runCommand(fixture, 'writing', { member, given });
+      const told = runCommand(fixture, made.slug, { member, given });
       await eventually(() => waiting(fixture));
       await change(fixture, made, what);
       t.match(await told, REFUSED);
@@ -87,16 +87,16 @@ const namesIn = (folder: string) => readdir(folder).catch((): string[] => []);
 
 for (const [name, what] of Object.entries(ends))
   t.test(`${name}: files of the workspace, one after the other`, async (t) => {
-    const fixture = await startSupervisorFixture(t);
-    const made = await fixture.install({ slug: 'writing', capabilities: CAPABILITIES, code: CODE });
+    const fixture = shared.withNewAccount();
+    const made = await fixture.install({ capabilities: CAPABILITIES, code: CODE });
     const folder = join(fixture.dataDir, 'workspaces', made.accountId);
     const written = async () => (await namesIn(folder)).length;
     t.equal(
-      await runCommand(fixture, 'writing', { member: 'workspace.write', given: ['first/file.txt', 'x'] }),
+      await runCommand(fixture, made.slug, { member: 'workspace.write', given: ['first/file.txt', 'x'] }),
       'done',
     );
     const before = await openFiles();
-    const told = runCommand(fixture, 'writing', { member: 'workspace.write', many: MANY });
+    const told = runCommand(fixture, made.slug, { member: 'workspace.write', many: MANY });
     await eventually(async () => (await written()) > 2);
     await change(fixture, made, what);
     const answers: string[] = await told;

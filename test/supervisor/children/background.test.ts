@@ -2,6 +2,8 @@
 import t from 'tap';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 const code = `tools.run = { description: 'd', parameters: {}, handler: async (args, ctx) => {
   const tried = async (name, work) => host.storage.set(name, await work().then(() => 'done', (error) => error.message));
   await tried('during', () => host.session.post('while it runs'));
@@ -16,7 +18,7 @@ const code = `tools.run = { description: 'd', parameters: {}, handler: async (ar
 } };`;
 
 t.test('after its answer a handler keeps its storage and its secrets, and has no session any more', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const plugin = await fixture.install({
     slug: 'later',
     capabilities: ['host.storage', 'host.session'],
@@ -53,7 +55,7 @@ t.test('after its answer a handler keeps its storage and its secrets, and has no
 });
 
 t.test('another session’s handler lends its session to nobody', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({
     slug: 'mix',
     capabilities: ['host.session', 'host.storage'],

@@ -5,12 +5,13 @@ import { linksOf } from '../../../supervisor/children/account-plugins-cache.ts';
 import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
+const shared = await startSupervisorFixture(t);
 const suffix = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ${JSON.stringify(text)};`;
 const context = { systemPrompt: 'a', model: 'm' };
 const WHY = 'the operator blocked this plugin: it phones home';
 
 t.test('a blocked plugin’s child ends at once, in every account, and its place in the chain says why', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const spy = await fixture.install({
     slug: 'spy',
@@ -48,7 +49,7 @@ t.test('a blocked plugin’s child ends at once, in every account, and its place
 });
 
 t.test('a handler that is running when its plugin is blocked is not waited for', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const code = 'middleware.systemPrompt = async () => { host.log("begun"); await new Promise(() => undefined); };';
   const spy = await fixture.install({ slug: 'slow-spy', code });
@@ -63,7 +64,7 @@ t.test('a handler that is running when its plugin is blocked is not waited for',
 });
 
 t.test('a blocked guard stops no command: it counts as not installed', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   await fixture.install({ slug: 'guard', code: 'middleware.sshCommand = (ctx) => ctx.cancel("no");' });
   const command = { host: { id: 'h', name: 'h' }, command: 'ls', cwd: null, env: {}, timeoutMs: 1000 };
@@ -79,7 +80,7 @@ t.test('a blocked guard stops no command: it counts as not installed', async (t)
 });
 
 t.test('the next summarizer takes the place of a blocked one', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   await fixture.install({ slug: 'first', code: 'compaction.summarize = () => "first";' });
   await fixture.install({ slug: 'second', code: 'compaction.summarize = () => "second";' });
@@ -90,6 +91,7 @@ t.test('the next summarizer takes the place of a blocked one', async (t) => {
 });
 
 t.test('a call that was on its way with old news does not leave a child behind', async (t) => {
+  // Counts all children, so no other test's may be among them.
   const fixture = await startSupervisorFixture(t);
   const spy = await fixture.install({ slug: 'late', code: suffix(' late') });
   const [stale] = linksOf(await fixture.supervisor.pluginsCache.get(spy.accountId), 'middleware.systemPrompt');
@@ -108,7 +110,7 @@ t.test('a call that was on its way with old news does not leave a child behind',
 });
 
 t.test('a blocked plugin hears of no session; the first after the unblock reaches it', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'told', code: 'events.sessionStarted = () => host.log("heard");' });
   await blockPlugin(fixture.pool, 'told', 'it phones home');
   await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 0);

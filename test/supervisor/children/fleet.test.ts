@@ -2,10 +2,13 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { eventually, isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
+/** Longer than the pauses between the first five starts, which still count together. */
+const AFTER_BACKOFF_MS = 10_000;
+let passedMs = 0;
+const shared = await startSupervisorFixture(t, { now: () => Date.now() + passedMs });
 const suffix = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ${JSON.stringify(text)};`;
 const context = { systemPrompt: 'a', model: 'm' };
 
@@ -17,7 +20,7 @@ const outcomeOf = async (fixture: SupervisorFixture, session: string) =>
   (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context })).body.trace[0];
 
 t.test('settings, order, pause and removal are seen by the next call', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const code = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + ctx.settings.word + host.settings.word;';
   const made = await fixture.install({ slug: 'word', code, settings: { word: '1' } });
@@ -28,8 +31,7 @@ t.test('settings, order, pause and removal are seen by the next call', async (t)
     await fixture.pool.query(`UPDATE installations SET ${sql}, updated_at = clock_timestamp() WHERE id = $1`, [
       made.installationId,
     ]);
-    await notifyInstallationChanged(fixture.pool, made.installationId);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await fixture.notify(made.installationId);
   };
   await change(`settings = '{"word": "2"}'`);
   t.equal(await prompt(fixture, session), 'a22x');
@@ -46,14 +48,14 @@ t.test('settings, order, pause and removal are seen by the next call', async (t)
 });
 
 t.test('another account’s plugins are not in the chain', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({ slug: 'bobs', account: 'bob', code: suffix(' bob') });
-  await fixture.install({ slug: 'anns', account: 'ann', code: suffix(' ann') });
-  t.equal(await prompt(fixture, await fixture.session('ann')), 'a ann');
+  await fixture.install({ slug: 'anns', code: suffix(' ann') });
+  t.equal(await prompt(fixture, await fixture.session()), 'a ann');
 });
 
 t.test('an update serves when it is ready; one that does not start leaves the old one serving', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const made = await fixture.install({ slug: 'moving', code: suffix(' one') });
   t.equal(await prompt(fixture, session), 'a one');
@@ -84,7 +86,7 @@ t.test('an update serves when it is ready; one that does not start leaves the ol
 });
 
 t.test('a flipped bit in storage starts nowhere', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'flipped', code: suffix(' x') });
   const { rows } = await fixture.pool.query('SELECT bundle_sha256 AS sha FROM versions WHERE id = $1', [
     made.versionId,
@@ -112,50 +114,65 @@ t.test('idle children stop and wake; over the cap the longest unused gives way',
   t.equal(await prompt(fixture, session), 'a one two three', 'and wake again');
 });
 
-t.test('who crashes again and again is failed, with the reason, until something changes', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  const session = await fixture.session();
-  const made = await fixture.install({
-    slug: 'crasher',
-    code: 'middleware.systemPrompt = (ctx) => { const all = []; for (;;) all.push(new Array(1e6).fill(all.length)); };',
-  });
-  const row = async () =>
-    (
-      await fixture.pool.query(
-        `SELECT i.status, i.status_reason, r.state, r.restarts, r.last_exit FROM installations i
+// A child that crashes at work again and again is in test/api/installations/crash-loop.test.ts.
+t.test(
+  'a plugin that fails to start again and again is failed, with the reason, until something changes',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const registrations = {
+      hooks: ['middleware.systemPrompt'],
+      events: [],
+      tools: {},
+      commands: {},
+      providers: {},
+      channel: { receive: false, send: false, handshake: false, handshakeOn: null },
+    };
+    const session = await fixture.session();
+    const made = await fixture.install({
+      slug: 'crasher',
+      code: 'throw new Error("broken start");',
+      registrations,
+    });
+    const row = async () =>
+      (
+        await fixture.pool.query(
+          `SELECT i.status, i.status_reason, r.state, r.restarts, r.last_exit FROM installations i
            LEFT JOIN installation_runtime r ON r.installation_id = i.id WHERE i.id = $1`,
-        [made.installationId],
-      )
-    ).rows[0];
-  const first = await outcomeOf(fixture, session);
-  t.match(first.outcome, /skipped_(error|timeout)/);
-  await eventually(async () => {
-    await outcomeOf(fixture, session);
-    return (await row()).status === 'failed';
-  }, 90_000);
-  t.match(await row(), { status: 'failed', status_reason: /memory|ended|took longer/ });
-  const refused = performance.now();
-  t.equal((await outcomeOf(fixture, session)).outcome, 'skipped_unavailable');
-  t.ok(performance.now() - refused < 1_000, 'at once');
-  await fixture.supervisor.logs.flush();
-  const told = "SELECT data FROM plugin_logs WHERE installation_id = $1 AND level = 'error' AND message ~ $2";
-  t.equal((await fixture.pool.query(told, [made.installationId, '^It failed too often and is stopped: '])).rowCount, 1);
-  // As configure and resume do it.
-  await fixture.pool.query('UPDATE installations SET updated_at = clock_timestamp() WHERE id = $1', [
-    made.installationId,
-  ]);
-  await notifyInstallationChanged(fixture.pool, made.installationId);
-  await eventually(async () => (await outcomeOf(fixture, session)).outcome !== 'skipped_unavailable');
-  await eventually(async () => (await row()).status === 'ready');
-  await fixture.update(made, { semVer: '2.0.0', code: suffix(' well') });
-  await eventually(async () => (await prompt(fixture, session)) === 'a well');
-  await eventually(async () => (await row()).status === 'ready');
-});
+          [made.installationId],
+        )
+      ).rows[0];
+    const first = await outcomeOf(fixture, session);
+    t.match(first, { outcome: 'skipped_unavailable', reason: /broken start/ });
+    await eventually(async () => {
+      const { reason } = await outcomeOf(fixture, session);
+      if (/it crashed and starts again in/.test(reason)) passedMs += AFTER_BACKOFF_MS;
+      return (await row()).status === 'failed';
+    }, 60_000);
+    t.match(await row(), { status: 'failed', status_reason: /broken start/ });
+    const refused = performance.now();
+    t.equal((await outcomeOf(fixture, session)).outcome, 'skipped_unavailable');
+    t.ok(performance.now() - refused < 1_000, 'at once');
+    await fixture.supervisor.logs.flush();
+    const told = "SELECT data FROM plugin_logs WHERE installation_id = $1 AND level = 'error' AND message ~ $2";
+    t.equal(
+      (await fixture.pool.query(told, [made.installationId, '^It failed too often and is stopped: '])).rowCount,
+      1,
+    );
+    // As configure and resume do it.
+    await fixture.pool.query('UPDATE installations SET updated_at = clock_timestamp() WHERE id = $1', [
+      made.installationId,
+    ]);
+    await fixture.notify(made.installationId);
+    await eventually(async () => !/failed too often/.test((await outcomeOf(fixture, session)).reason));
+    await fixture.update(made, { semVer: '2.0.0', code: suffix(' well') });
+    await eventually(async () => (await prompt(fixture, session)) === 'a well');
+    await eventually(async () => (await row()).status === 'ready');
+  },
+);
 
 t.test('without the sandbox other people’s plugins do not start', async (t) => {
-  const fixture = await startSupervisorFixture(t);
   const degraded = await startSupervisorFixture(t, {
-    sandbox: { ...fixture.sandbox, state: 'degraded', missing: 'Install bubblewrap.' },
+    sandbox: { ...shared.sandbox, state: 'degraded', missing: 'Install bubblewrap.' },
   });
   await degraded.install({ slug: 'theirs', owner: 'bob', code: suffix(' theirs') });
   await degraded.install({ slug: 'mine', code: suffix(' mine') });

@@ -4,13 +4,15 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { limits } from '../../../sdk/contract/limits.ts';
 import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 /** What a deadline may be overrun by on a busy machine, milliseconds. */
 const SLACK_MS = 1_500;
 const SPIN = 'for (;;) {}';
 const context = { systemPrompt: 'a', model: 'm' };
 
 t.test('in a hook: the chain goes on, the process is gone, the next call works', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const hung = await fixture.install({
     slug: 'hung',
     code: `middleware.systemPrompt = (ctx) => { if (ctx.systemPrompt === 'hang') ${SPIN} return ctx.systemPrompt + ' fine'; };`,
@@ -37,7 +39,7 @@ t.test('in a hook: the chain goes on, the process is gone, the next call works',
 });
 
 t.test('in a hook that only waits: the call answers, the process stays', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const slow = await fixture.install({
     slug: 'slow',
     code: `middleware.systemPrompt = async (ctx) => {
@@ -56,7 +58,7 @@ t.test('in a hook that only waits: the call answers, the process stays', async (
 });
 
 t.test('in a tool: the call answers at its deadline, and the next one works', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'looper',
     code: `tools.spin = { description: 'spins', parameters: { type: 'object' }, handler: (args) => { if (args.spin) ${SPIN} return 'ok'; } };`,
@@ -82,7 +84,7 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
 });
 
 t.test('at load: the call answers within the load budget, and the others of the chain run', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const registrations = {
     hooks: ['middleware.systemPrompt'],
     events: [],
@@ -92,7 +94,10 @@ t.test('at load: the call answers within the load budget, and the others of the 
     channel: { receive: false, send: false, handshake: false, handshakeOn: null },
   };
   const stuck = await fixture.install({ slug: 'stuck', code: SPIN, registrations });
-  await fixture.install({ slug: 'other', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";' });
+  await fixture.install({
+    slug: 'other-at-load',
+    code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";',
+  });
   const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
   const started = performance.now();
   const answer = await fixture.call('POST', path, { context });

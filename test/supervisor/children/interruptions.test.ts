@@ -9,12 +9,13 @@ import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
+const shared = await startSupervisorFixture(t);
 /** More than the failures that end a child for ten minutes, and a delivery for good. */
 const KILLS = 7;
 const READY = { status: 'ready' } as const;
 
 t.test('a plugin whose process is killed from outside gets its delivery again at once', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const waits = recorder(`if (request.attempt <= ${KILLS}) await new Promise(() => undefined);`);
   const made = await fixture.install({ slug: 'victim', capabilities: ['host.storage'], code: waits });
   const [id = ''] = await deliver(fixture, made, await connect(fixture, made), ['x']);
@@ -36,7 +37,7 @@ t.test('a plugin whose process is killed from outside gets its delivery again at
 t.test(
   'what a dead supervisor was at is an interruption, and a poison that ends supervisors ends itself',
   async (t) => {
-    const fixture = await startSupervisorFixture(t);
+    const fixture = shared.withNewAccount();
     const made = await fixture.install({
       slug: 'poison',
       capabilities: ['host.storage'],

@@ -8,6 +8,7 @@ import { eventually, type Installed, type SupervisorFixture, startSupervisorFixt
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);
+const shared = await startSupervisorFixture(t);
 const seen = async (
   fixture: SupervisorFixture,
   made: Installed,
@@ -16,7 +17,7 @@ const seen = async (
 const stateOf = async (fixture: SupervisorFixture, id: string) => (await rowOf(fixture, id)).state;
 
 t.test('requests arrive in order, each once', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'inbox', capabilities: ['host.storage'], code: recorder() });
   const channel = await connect(fixture, made);
   const bodies = Array.from({ length: 30 }, (_, n) => `n${n}`);
@@ -29,7 +30,7 @@ t.test('requests arrive in order, each once', async (t) => {
 });
 
 t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const code = `channel.receive = async (r) => {
     const hash = [...new Uint8Array(await crypto.subtle.digest('SHA-256', r.bodyBytes))].map((b) => b.toString(16).padStart(2, '0')).join('');
     await host.storage.set('seen', [{ ...r, bodyBytes: hash, bodyText: r.bodyText.length }]);
@@ -61,7 +62,7 @@ t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
 });
 
 t.test('a failed one holds its channel, not another, and comes again with the same id', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const code = recorder(`if (request.bodyText === 'bad' && request.attempt < 2) throw new Error('not yet');`);
   const made = await fixture.install({ slug: 'order', capabilities: ['host.storage'], code });
   const [first, second] = [await connect(fixture, made, 'one'), await connect(fixture, made, 'two')];
@@ -78,7 +79,7 @@ t.test('a failed one holds its channel, not another, and comes again with the sa
 });
 
 t.test('what cannot run now is held, and no attempt is used up', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     ...{ slug: 'held', status: 'paused', capabilities: ['host.storage'], code: recorder() },
   });
@@ -95,7 +96,7 @@ t.test('what cannot run now is held, and no attempt is used up', async (t) => {
 });
 
 t.test('a version without channel.receive holds what comes until one has it again', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const source = { slug: 'mute', capabilities: ['host.storage'], code: recorder() };
   const made = await fixture.install(source);
   const channel = await connect(fixture, made);
@@ -108,7 +109,7 @@ t.test('a version without channel.receive holds what comes until one has it agai
 });
 
 t.test('messages go through inboundMessage into a session of their conversation, once', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const answer = `return { messages: [
     { conversationKey: request.bodyText, from: 'vendor', text: 'hello' },
     { conversationKey: request.bodyText, from: 'vendor', text: 'forbidden' } ] };`;

@@ -7,6 +7,7 @@ import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
+const shared = await startSupervisorFixture(t);
 const seen = async (fixture: SupervisorFixture, made: Installed) =>
   JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'seen')) ?? '[]');
 const recorder = (types: readonly string[], body = '') =>
@@ -27,7 +28,7 @@ async function installed(fixture: SupervisorFixture, made: Installed): Promise<s
 }
 
 t.test('a session’s start, clear and end are told, each once, in order', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const types = ['sessionStarted', 'sessionCleared', 'sessionDeleted'];
   const made = await fixture.install({ slug: 'told', capabilities: ['host.storage'], code: recorder(types) });
   await fixture.install({ slug: 'deaf', code: 'middleware.systemPrompt = () => undefined;' });
@@ -55,7 +56,7 @@ t.test('a session’s start, clear and end are told, each once, in order', async
 });
 
 t.test('a veto keeps the session', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({
     slug: 'keeper',
     code: 'middleware.sessionClear = (ctx) => ctx.cancel("keep it: " + ctx.messageCount);',
@@ -69,7 +70,7 @@ t.test('a veto keeps the session', async (t) => {
 });
 
 t.test('a failing handler is asked again with the same id', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const code = recorder(['pluginInstalled'], 'if (event.attempt < 2) throw new Error("not yet");');
   const made = await fixture.install({ slug: 'slow', capabilities: ['host.storage'], code });
   const id = await installed(fixture, made);
@@ -85,7 +86,7 @@ t.test('a failing handler is asked again with the same id', async (t) => {
 });
 
 t.test('an event for a plugin that waits for configuration waits too', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'waiting',
     status: 'needs_configuration',
@@ -105,7 +106,7 @@ t.test('an event for a plugin that waits for configuration waits too', async (t)
 });
 
 t.test('an uninstall says its last word, then everything goes', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'leaving',
     capabilities: ['host.storage'],

@@ -7,10 +7,12 @@ import { lockInstallation } from '../../../db/installations/installations.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { maintainLogs } from '../../../db/records/logs.ts';
-import { eventually, type Installed, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
-import { startProcess } from '../supervisor-process.ts';
+import { eventually, type Installed, openStorageFixture } from '../supervisor-fixture.ts';
+import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
 
 t.setTimeout(300_000);
+const storage = await openStorageFixture(t);
+await maintainLogs(storage.pool);
 
 /** Says that it heard, and then takes its time: at the first attempt for ever, where `patience` says so. */
 const LEAVING = `
@@ -22,13 +24,7 @@ events.pluginUninstalled = async (event) => {
 };
 `;
 
-interface Leaving extends Installed {
-  readonly storage: StorageFixture;
-}
-
-async function uninstalled(t: Test, patience: number): Promise<Leaving> {
-  const storage = await openStorageFixture(t);
-  await maintainLogs(storage.pool);
+async function uninstalled(patience: number): Promise<Installed> {
   const made = await storage.install({
     ...{ code: LEAVING, capabilities: ['host.storage'], secrets: { key: 'x' } },
     settings: { patience: String(patience) },
@@ -43,19 +39,19 @@ async function uninstalled(t: Test, patience: number): Promise<Leaving> {
     if (installation) await beginUninstall(tx, queues, installation, 'user');
   });
   await queues.stop();
-  return { ...made, storage };
+  return made;
 }
 
-const lastWord = async ({ storage, installationId }: Leaving) =>
+const lastWord = async ({ installationId }: Installed) =>
   (await storage.pool.query('SELECT * FROM events WHERE installation_id = $1', [installationId])).rows[0];
-const heard = async ({ storage, installationId }: Leaving) =>
+const heard = async ({ installationId }: Installed) =>
   (
     await storage.pool.query(`SELECT 1 FROM installation_storage WHERE installation_id = $1 AND key = 'heard'`, [
       installationId,
     ])
   ).rows.length > 0;
 /** Whether some statement of another connection waits for a row of ours. */
-const isWaiting = async ({ storage }: Leaving, statement: string) =>
+const isWaiting = async (statement: string) =>
   (
     await storage.pool.query(
       `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ILIKE $1`,
@@ -64,8 +60,8 @@ const isWaiting = async ({ storage }: Leaving, statement: string) =>
   ).rows.length > 0;
 
 /** Keeps rows locked while `work` runs, so that the supervisor stops right there. */
-async function holding(of: Leaving, lock: string, work: (holder: ClientBase) => Promise<void>): Promise<void> {
-  const holder = await of.storage.pool.connect();
+async function holding(of: Installed, lock: string, work: (holder: ClientBase) => Promise<void>): Promise<void> {
+  const holder = await storage.pool.connect();
   try {
     await holder.query('BEGIN');
     await holder.query(lock, [of.installationId]);
@@ -77,8 +73,8 @@ async function holding(of: Leaving, lock: string, work: (holder: ClientBase) => 
 }
 
 /** Waits until it is gone, and looks at what it left. */
-async function gone(t: Test, of: Leaving, attempts: number): Promise<void> {
-  const { pool } = of.storage;
+async function gone(t: Test, of: Installed, attempts: number): Promise<void> {
+  const { pool } = storage;
   const rows = async (table: string, column = 'installation_id') =>
     (await pool.query(`SELECT * FROM ${table} WHERE ${column} = $1`, [of.installationId])).rows;
   await eventually(async () => (await rows('installations', 'id')).length === 0, 60_000);
@@ -96,33 +92,43 @@ async function gone(t: Test, of: Leaving, attempts: number): Promise<void> {
   t.ok((await rows('audit')).length > 0, 'and so does what it reached');
 }
 
+/** Of an installation's records. */
+const hasRows = async (table: 'audit' | 'plugin_logs', { installationId }: Installed) =>
+  (await storage.pool.query(`SELECT 1 FROM ${table} WHERE installation_id = $1`, [installationId])).rows.length > 0;
+
+// Each test goes on with the supervisor that the one before it has started.
+let running: SupervisorProcess;
+
+/** Starts one that ends with the file. */
+async function startSupervisor(): Promise<void> {
+  running = await startProcess(t, storage);
+}
+
 t.test('killed before anything was done', async (t) => {
-  const of = await uninstalled(t, 0);
+  const of = await uninstalled(0);
   // The job is gone as well: the row alone says that the removal was begun.
-  await of.storage.pool.query('DELETE FROM pgboss.job');
-  await startProcess(t, of.storage);
+  await storage.pool.query('DELETE FROM pgboss.job');
+  await startSupervisor();
   await gone(t, of, 1);
 });
 
 t.test('killed while the plugin has its last word', async (t) => {
-  const of = await uninstalled(t, 3_600_000);
-  const first = await startProcess(t, of.storage);
+  const of = await uninstalled(3_600_000);
   await eventually(() => heard(of));
-  await first.kill();
+  await running.kill();
   t.match(await lastWord(of), { state: 'pending', attempts: 1 });
-  await startProcess(t, of.storage);
+  await startSupervisor();
   await gone(t, of, 2);
 });
 
 t.test('killed when the last word is said and not yet written down', async (t) => {
-  const of = await uninstalled(t, 2_000);
-  const first = await startProcess(t, of.storage);
+  const of = await uninstalled(2_000);
   await eventually(() => heard(of));
   await holding(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
-    await eventually(() => isWaiting(of, 'UPDATE events SET state'));
-    await first.kill();
+    await eventually(() => isWaiting('UPDATE events SET state'));
+    await running.kill();
   });
-  await startProcess(t, of.storage);
+  await startSupervisor();
   await eventually(async () => (await lastWord(of)).state === 'delivered', 30_000);
   const { attempts } = await lastWord(of);
   t.ok(attempts <= 2, 'written after all, or said again');
@@ -130,37 +136,41 @@ t.test('killed when the last word is said and not yet written down', async (t) =
 });
 
 t.test('killed when the last word is written down and nothing is removed', async (t) => {
-  const of = await uninstalled(t, 0);
-  const first = await startProcess(t, of.storage);
+  const of = await uninstalled(1_000);
+  await eventually(() => heard(of));
   await holding(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
-    await eventually(() => isWaiting(of, '%FROM installations%FOR UPDATE%'));
+    await eventually(() => isWaiting('%FROM installations%FOR UPDATE%'));
     // Log and audit are written in batches, a moment later.
-    await eventually(async () => (await of.storage.pool.query('SELECT 1 FROM audit')).rows.length > 0);
-    await eventually(async () => (await of.storage.pool.query('SELECT 1 FROM plugin_logs')).rows.length > 0);
-    await first.kill();
+    await eventually(() => hasRows('audit', of));
+    await eventually(() => hasRows('plugin_logs', of));
+    await running.kill();
   });
-  const left = await of.storage.pool.query('SELECT status FROM installations');
+  const left = await storage.pool.query('SELECT status FROM installations');
   t.same(left.rows, [{ status: 'uninstalling' }], 'a transaction that lost its process left no trace');
-  await startProcess(t, of.storage);
+  await startSupervisor();
   await gone(t, of, 1);
 });
 
 t.test('killed right after the removal', async (t) => {
-  const of = await uninstalled(t, 0);
-  const first = await startProcess(t, of.storage);
-  await eventually(async () => (await of.storage.pool.query('SELECT 1 FROM audit')).rows.length > 0);
+  const of = await uninstalled(0);
+  await eventually(() => hasRows('audit', of));
   await gone(t, of, 1);
-  await first.kill();
-  const second = await startProcess(t, of.storage);
-  t.equal((await fetch(`${second.opsUrl}/readyz`)).status, 200, 'the next one starts as usual');
+  await running.kill();
+  await startSupervisor();
+  t.equal((await fetch(`${running.opsUrl}/readyz`)).status, 200, 'the next one starts as usual');
   await gone(t, of, 1);
 });
 
 t.test('the row of a deleted plugin goes with its last installation', async (t) => {
-  const of = await uninstalled(t, 0);
-  await inTransaction(of.storage.pool, (tx) => deletePlugin(tx, of.pluginId));
-  await startProcess(t, of.storage);
+  const of = await uninstalled(1_000);
+  await inTransaction(storage.pool, (tx) => deletePlugin(tx, of.pluginId));
   await gone(t, of, 1);
-  const { rows } = await of.storage.pool.query('SELECT id FROM plugins UNION ALL SELECT id FROM versions');
-  t.same(rows, [], 'and its versions with it');
+  const rows = async () =>
+    (
+      await storage.pool.query(
+        'SELECT id FROM plugins WHERE id = $1 UNION ALL SELECT id FROM versions WHERE plugin_id = $1',
+        [of.pluginId],
+      )
+    ).rows;
+  t.same(await rows(), [], 'and its versions with it');
 });

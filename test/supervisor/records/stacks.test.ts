@@ -8,6 +8,8 @@ import { mapFrames } from '../../../db/records/source-maps.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 const INDEX = `import { deep } from './deep/cause.ts';
 
 interface Args { readonly how: string }
@@ -50,7 +52,7 @@ async function bundle(files: Readonly<Record<string, string>>): Promise<{ code: 
 }
 
 t.test('what fails and what is logged names the author’s lines', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const plugin = await fixture.install({
     slug: 'failing',
     ...(await bundle({ 'index.ts': INDEX, 'deep/cause.ts': CAUSE })),
@@ -102,9 +104,9 @@ t.test('hostile stacks and maps', async (t) => {
 });
 
 t.test('a map that is gone or broken costs the mapping, not the line', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const code = "tools.a = { description: 'x', parameters: {}, handler: () => { throw new Error('still here'); } };";
-  await fixture.install({ slug: 'broken', code, sourceMap: 'no JSON' });
+  const broken = await fixture.install({ slug: 'broken', code, sourceMap: 'no JSON' });
   const gone = await fixture.install({ slug: 'gone', code });
   await fixture.pool.query('UPDATE versions SET source_map_sha256 = $2 WHERE id = $1', [
     gone.versionId,
@@ -115,6 +117,9 @@ t.test('a map that is gone or broken costs the mapping, not the line', async (t)
     await fixture.call('POST', `/sessions/${session}/tools/${slug}__a`, { arguments: {} });
   }
   await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query("SELECT data FROM plugin_logs WHERE source = 'system' ORDER BY id");
+  const { rows } = await fixture.pool.query(
+    "SELECT data FROM plugin_logs WHERE source = 'system' AND installation_id = ANY ($1) ORDER BY id",
+    [[broken.installationId, gone.installationId]],
+  );
   t.match(rows, [{ data: { stack: /broken@1\.0\.0:1/ } }, { data: { stack: /gone@1\.0\.0:1/ } }]);
 });

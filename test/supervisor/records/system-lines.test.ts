@@ -2,6 +2,8 @@
 import t from 'tap';
 import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 async function systemLines(fixture: SupervisorFixture, installationId: string, wanted: RegExp) {
   return eventually(async () => {
     await fixture.supervisor.logs.flush();
@@ -14,7 +16,7 @@ async function systemLines(fixture: SupervisorFixture, installationId: string, w
 }
 
 t.test('a denial names the call that is not granted', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'asks',
     capabilities: ['host.storage:read', 'host.session'],
@@ -37,7 +39,7 @@ t.test('a denial names the call that is not granted', async (t) => {
 });
 
 t.test('a timeout says the handler, its budget and how long it took', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'slow', code: 'middleware.systemPrompt = () => new Promise(() => {});' });
   const session = await fixture.session();
   const context = { systemPrompt: 'a', model: 'm' };
@@ -53,7 +55,7 @@ t.test('a timeout says the handler, its budget and how long it took', async (t) 
 });
 
 t.test('a crash says how the process ended', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'hungry',
     code: "tools.eat = { description: 'd', parameters: {}, handler: () => { const all = []; for (;;) all.push(new Array(1e5).fill('x')); } };",
@@ -67,7 +69,7 @@ t.test('a crash says how the process ended', async (t) => {
 });
 
 t.test('a veto of a tool says why', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'no',
     code: "tools.a = { description: 'd', parameters: {}, handler: (args, ctx) => ctx.cancel('not today') };",

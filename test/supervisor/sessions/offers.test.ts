@@ -2,9 +2,11 @@
 import t from 'tap';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 // A publish refuses a command that is there twice; a version of before that rule may have one.
 t.test('commands as code and as prompts', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({
     slug: 'kit',
     code: `commands.hello = { description: 'greets', handler: (input) => ({ text: 'hello ' + input }) };
@@ -37,9 +39,9 @@ t.test('commands as code and as prompts', async (t) => {
 });
 
 t.test('providers', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   await fixture.install({
-    slug: 'kit',
+    slug: 'kit-2',
     code: `providers.acme = { models: [{ id: 'm1', name: 'One' }, { id: 'm2', name: 'Two', contextWindow: 9 }], chat: (request, ctx) => request.messages[0].text === 'bad' ? 'nothing' :
       ({ text: 'echo ' + request.messages[0].text + (ctx.session ? ' session' : ''), model: request.model, usage: { inputTokens: 1, outputTokens: 1 } }) };`,
   });
@@ -47,7 +49,7 @@ t.test('providers', async (t) => {
   t.match((await fixture.call('GET', at)).body, {
     items: [
       {
-        name: 'kit__acme',
+        name: 'kit-2__acme',
         models: [
           { id: 'm1', name: 'One' },
           { id: 'm2', contextWindow: 9 },
@@ -56,23 +58,21 @@ t.test('providers', async (t) => {
     ],
   });
   const ask = (text: string, model?: string) =>
-    fixture.call('POST', `${at}/kit__acme`, { request: { messages: [{ role: 'user', text }], model } });
+    fixture.call('POST', `${at}/kit-2__acme`, { request: { messages: [{ role: 'user', text }], model } });
   t.match(await ask('hi'), { status: 200, body: { text: 'echo hi', model: 'm1' } });
   t.match(await ask('hi', 'm2'), { status: 200, body: { text: 'echo hi', model: 'm2' } });
   t.match(await ask('hi', 'm3'), {
-    ...{
-      status: 422,
-      body: { code: 'invalid_arguments', detail: 'kit__acme has no model with this name; it has m1, m2.' },
-    },
+    status: 422,
+    body: { code: 'invalid_arguments', detail: 'kit-2__acme has no model with this name; it has m1, m2.' },
   });
   t.match(await ask('bad'), { status: 502 });
-  t.match(await fixture.call('POST', `${at}/kit__acme`, { request: {} }), { status: 400 });
+  t.match(await fixture.call('POST', `${at}/kit-2__acme`, { request: {} }), { status: 400 });
   const known = { request: { messages: [{ role: 'user', text: 'x' }] } };
-  t.match(await fixture.call('POST', `${at}/kit__none`, known), { status: 404 });
+  t.match(await fixture.call('POST', `${at}/kit-2__none`, known), { status: 404 });
 });
 
 t.test('transcripts: pages, ids that come twice, lists of sessions', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const at = `/sessions/${session}/messages`;
   const messages = Array.from({ length: 5 }, (_, n) => ({

@@ -2,6 +2,8 @@
 import t from 'tap';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 const dice = `tools.roll = {
   description: 'Rolls dice',
   parameters: { type: 'object', properties: { sides: { type: 'integer', minimum: 2 } }, required: ['sides'], additionalProperties: false },
@@ -15,7 +17,7 @@ const dice = `tools.roll = {
 };`;
 
 t.test('tools are listed by slug and name, and called', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'dice', code: dice });
   const session = await fixture.session();
   const list = await fixture.call('GET', `/sessions/${session}/tools`);
@@ -45,9 +47,9 @@ t.test('tools are listed by slug and name, and called', async (t) => {
 });
 
 t.test('arguments that do not fit never reach the child', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  const made = await fixture.install({ slug: 'dice', code: dice });
-  const path = `/sessions/${await fixture.session()}/tools/dice__roll`;
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({ slug: 'dice-2', code: dice });
+  const path = `/sessions/${await fixture.session()}/tools/dice-2__roll`;
   for (const bad of [{}, { sides: 'six' }, { sides: 1 }, { sides: 6, more: 1 }, null, [], 'x', { sides: 1.5 }]) {
     const answer = await fixture.call('POST', path, { arguments: bad });
     t.match(
@@ -61,7 +63,7 @@ t.test('arguments that do not fit never reach the child', async (t) => {
 });
 
 t.test('a hostile schema costs its plugin, not the supervisor', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const deep = `(() => { const top = {}; let at = top; for (let i = 0; i < 50; i++) { at.properties = { a: {} }; at = at.properties.a; } return top; })()`;
   await fixture.install({
     slug: 'hostile',
