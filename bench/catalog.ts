@@ -1,10 +1,8 @@
 /**
- * Does the catalog answer as quickly with 100,000 plugins and 1,000,000 installations as with 100 plugins? Two databases
- * in one throw-away PostgreSQL, the real REST interface over each without a network between; 95th percentiles of the same
- * requests, the two interleaved. With `--data` the databases are kept in a folder, and filled only where they are not there
- * yet: filling takes many minutes, asking few.
- *
- *   node bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300] [--data folder [--fill-only]]
+ * Compares the catalog's latency with 100,000 plugins and 1,000,000 installations to that with 100 plugins. Runs the
+ * REST interface in process over two databases in one temporary PostgreSQL, and reports 95th percentiles of the same
+ * requests, interleaved. With `--data` the databases are kept in a folder, because filling them takes many minutes. Run
+ * `node bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300] [--data folder [--fill-only]]`.
  */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,10 +16,10 @@ import { openCatalog, type ServedCatalog } from './fixtures/catalog-serving.ts';
 import { percentile } from './percentiles.ts';
 
 const SMALL: CatalogScale = { plugins: 100, installations: 1_000 };
-/** How much slower the large one may be. */
+/** Maximum ratio of the large catalog's latency to the small one's. */
 const GOAL = 3;
 const P95 = 0.95;
-/** Requests before anything is counted: both processes' caches are warm then. */
+/** Requests before the measurement, to warm the caches. */
 const WARM_UP = 30;
 
 const { values } = parseArgs({
@@ -36,10 +34,10 @@ const { values } = parseArgs({
 const large: CatalogScale = { plugins: Number(values.plugins), installations: Number(values.installations) };
 const requests = Number(values.requests);
 
-/** What is asked, and how the `index`th request of it looks. */
+/** The requests to measure; the path of the `index`th one. */
 type Question = readonly [name: string, path: (catalog: ServedCatalog, index: number) => string];
 const pick = <T>(list: readonly T[], index: number): T => list[index % list.length] as T;
-/** What people type: words of names and of prose, common and rare, several, half a word, a misspelt one. */
+/** Queries as users type them: common and rare words, several words, a prefix, a misspelt word. */
 const COMMON = ['weather', 'calendar', 'agent', 'message'];
 const TYPED = ['weat', 'cal', 'rem', 'invoic'];
 const SEVERAL = ['weather calendar', 'invoice agent', 'sales report'];

@@ -1,7 +1,7 @@
 /**
- * How long until a jailed child can be given a bundle, and what does an idle one weigh? Time as a ratio to a bare
- * `node -e 0`, the two interleaved; weight as proportional set size of every process of the jail, for one alone and for
- * a handful, as in life.
+ * Measures how long a jailed child takes until it can load a bundle, as a ratio to a bare `node -e 0`, the two
+ * interleaved. Measures the memory of an idle child as proportional set size of all its processes, alone and among
+ * others.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,9 +15,9 @@ import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { median, percentile } from './percentiles.ts';
 
 const STARTS = 25;
-/** As many as live side by side; `CHILDREN=40 node bench/child-start.ts` asks for more. */
+/** Number of children side by side; `CHILDREN=40 node bench/child-start.ts` starts more. */
 const HANDFUL = Number(process.env.CHILDREN ?? 8);
-/** Until an idle child has settled: its start-up garbage is collected within this. */
+/** Wait until an idle child has collected its start-up garbage. */
 const SETTLE_MS = 1_500;
 const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';
 
@@ -49,21 +49,21 @@ function timeNode(): number {
   return performance.now() - started;
 }
 
-/** Kilobytes: shared pages count by their share, so that all processes together add up to what is used. */
+/** Kilobytes. Shared pages are divided among their processes, so the sum is the memory in use. */
 function weigh(pid: number): { pss: number; own: number } {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1');
   const field = (name: string): number => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(rollup)?.[1] ?? 0);
   return { pss: field('Pss'), own: field('Private_Dirty') + field('Private_Clean') };
 }
 
-/** Node inside and the bubblewrap that waits for it; without a jail the one above is the spawner, which is everybody's. */
+/** Node and the bubblewrap that waits for it. Without a jail, the parent is the spawner, which all children share. */
 function processesOf(child: Child): number[] {
   const parent = /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))?.[1];
   const isJail = readFileSync(`/proc/${parent}/comm`, 'latin1').trim() === 'bwrap';
   return isJail ? [child.pid, Number(parent)] : [child.pid];
 }
 
-/** Answers the median weight of one, megabytes. */
+/** Returns the median memory of one child in megabytes. */
 async function weighChildren(jail: Jail, name: string, count: number): Promise<number> {
   const children = Array.from({ length: count }, () => start(jail));
   const bundle = { bundle: PLUGIN, sourceName: 'bench.js', members: [], settings: {}, secretNames: [], expected: null };

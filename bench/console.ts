@@ -1,11 +1,8 @@
 /**
- * How soon can a user use the catalog? The page is opened in a real browser, signed in, with an empty cache, on a catalog of
- * 10,000 plugins: until cards are there and the search takes a word, and from a typed word until its results are there.
- *
- * The goal is absolute: interactive in under 1 s. A page with nothing but text, served by the same process, says how quick
- * browser and machine were.
- *
- * `node bench/console.ts [plugins] [loads]`
+ * Measures how soon a user can use the console's catalog, in a real browser with an empty cache, signed in, with 10,000
+ * plugins: until the cards are shown and the search accepts input, and from typing to results. The goal is interactive
+ * in under 1 s. A page of plain text from the same process shows the speed of browser and machine. Run `node
+ * bench/console.ts [plugins] [loads]`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -48,7 +45,7 @@ async function measure(): Promise<void> {
     const open = await taken(() => openCatalog(page, `${service.url}/catalog#token=${service.token}`));
     const search = await taken(() => searchFor(page, 'weather'));
     await context.close();
-    // The first one warms the service up.
+    // The first load warms up the service.
     if (load === 0) continue;
     floors?.push(bare);
     opens?.push(open);

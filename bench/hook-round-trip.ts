@@ -1,18 +1,11 @@
 /**
- * What does a hook cost on top of the pipe it travels through? One link of a `systemPrompt` chain with a 4 KB prompt,
- * from the call to the checked, counted and folded answer of a jailed child, against three others in the same run:
- *
- * - `bytes`: a pipe to a Node that echoes the same bytes. Nobody can talk this way; it is what the kernel and Node's
- *   streams cost alone.
- * - `JSON lines`: the barest two processes that talk, one JSON message a line, read and answered, with no library, no
- *   jail, no bounds and no checks. The goal is held against this pipe. It was set where bare vscode-jsonrpc stands at
- *   1.35 times the floor; here vscode-jsonrpc stands at 1.5 to 2.4
- *   times JSON lines and at 4 to 7 times the echo of bytes.
- * - `vscode-jsonrpc`: the same two processes over its stock connection.
- *
- * Where the scheduler puts two processes matters more than anything they do (40 µs to wake another core here), so it is
- * measured three ways. The first, wherever the scheduler likes, is how the product runs and what the goal is held against;
- * the other two, pinned to one core and to two, say how much of it is work and how much is waking.
+ * Compares a hook with the pipe it travels through: one link of a `systemPrompt` chain with a 4 KB prompt, from the
+ * call to the validated result of a jailed child. Three other pairs of processes run in the same benchmark. `bytes`: a
+ * pipe to a Node that echoes the same bytes; the cost of the kernel and Node's streams alone. `JSON lines`: one JSON
+ * message per line, parsed and answered, without library, jail, limits and checks; the goal is a ratio to it.
+ * `vscode-jsonrpc`: the same two processes over its stock connection. The placement of the two processes matters most
+ * (waking another core takes 40 µs here), so each is measured unpinned, which is how the product runs and what the goal
+ * refers to, pinned to one core, and pinned to two.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -32,7 +25,7 @@ import { percentile } from './percentiles.ts';
 const ROUNDS = 10;
 const WARM_UP_ROUNDS = 2;
 const CALLS_A_ROUND = 1_000;
-/** Fresh processes for each, so that one lucky or unlucky placement does not decide. */
+/** Fresh processes for each measurement, so that one placement does not decide. */
 const PAIRS = 3;
 const GOALS = [
   { name: 'p50', p: 0.5, most: 1.5 },
@@ -54,7 +47,7 @@ type Make = () => Promise<Subject>;
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const program = await buildChild();
 const sandbox = await openSandbox({ directory, program, mode: 'auto' });
-/** Connects to nothing until it is asked, and nobody asks it. */
+/** A pool that never connects, because nothing queries it. */
 const pool = new Pool();
 const metrics = createMetrics({
   pool,
@@ -82,7 +75,7 @@ function peer(name: string): ChildProcess {
   });
 }
 
-/** What the chain hands over; made before the clock starts, as it is for a plain function. */
+/** The chain's input, created before the clock starts. */
 const at = new Date();
 const context = {
   systemPrompt: PROMPT,
@@ -227,7 +220,7 @@ function print(title: string, samples: Samples): void {
 const ratios = (found: readonly number[], base: readonly number[]): string =>
   [0.5, 0.99].map((p) => `${(percentile(found, p) / percentile(base, p)).toFixed(2)}×`).join(' and ');
 
-/** The line to quote: one for a placement, because the scheduler may place the pipes it compares differently. */
+/** The lines to quote, one per placement, because the scheduler may place the compared pairs differently. */
 function conclude(placement: string, samples: Samples): void {
   const base = samples.get(FLOOR) ?? [];
   const hook = samples.get('jailed hook') ?? [];

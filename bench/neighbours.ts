@@ -1,10 +1,8 @@
 /**
- * What do good plugins notice of bad ones? Twenty good plugins are called at a fixed rate, first alone, then beside one
- * and beside four of each kind of bad neighbour, which is called again as soon as its last call has ended. Everything in
- * one supervisor with its database, on whatever limiter the machine has; the quiet stretch of the same run is the floor.
- * A bare pair of processes is measured along, in the same seconds: as far as it is slower too, the machine is busy.
- *
- *   node bench/neighbours.ts [--seconds 30] [--only "spins for ever"]
+ * Measures how much bad plugins slow down good ones. Twenty good plugins are called at a fixed rate, first alone, then
+ * next to one and four of each kind of bad plugin, which are called again as soon as a call ends. One supervisor with
+ * its database, and the machine's best memory limiter. A bare pair of processes runs in the same seconds: its slowdown
+ * is caused by the machine. Run `node bench/neighbours.ts [--seconds 30] [--only "spins for ever"]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,10 +19,10 @@ import { type Ground, openGround } from './fixtures/neighbours-fixture.ts';
 import { percentile } from './percentiles.ts';
 
 const GOOD_PLUGINS = 20;
-/** Of each good plugin, milliseconds: 200 calls a second in all. */
+/** Interval of each good plugin, 200 calls per second in all. Milliseconds. */
 const CALL_EVERY_MS = 100;
 const CROWDS = [1, 4];
-/** What a bad call gets: long enough to do its worst. Milliseconds. */
+/** Time limit of a bad call: long enough for its full effect. Milliseconds. */
 const BAD_BUDGET_MS = 1_000;
 const GOOD_BUDGET_MS = 5_000;
 const GOALS = { timesQuiet: 2, p99Ms: 50, overdueMs: 100, grownMb: 50, loopMs: 20, throughput: 0.9 };
@@ -68,7 +66,7 @@ function call(ground: Ground, plugin: InstalledPlugin, budgetMs: number): Promis
   });
 }
 
-/** Calls every good plugin at its own beat, however late the others are, until told to stop. */
+/** Calls every good plugin on its schedule, independent of the others, until stopped. */
 function playGood(ground: Ground, plugins: readonly InstalledPlugin[], seen: Observed): () => void {
   const timers = plugins.map((plugin, index) => {
     const beat = async () => {
@@ -96,12 +94,12 @@ async function playBad(ground: Ground, plugin: InstalledPlugin, seen: Observed, 
     const started = performance.now();
     const result = await call(ground, plugin, BAD_BUDGET_MS);
     seen.overdue.push(performance.now() - started - BAD_BUDGET_MS);
-    // Refused without a try, because its last child has just ended: what a runtime would do next is ask again later.
+    // Rejected because its last child has just ended: try again later, as a runtime would.
     if (result.kind === 'unavailable') await sleep(100);
   }
 }
 
-/** The pair's round trips since the last time it was asked, milliseconds. */
+/** Returns the pair's round trips since the last call, milliseconds. */
 async function askPair(): Promise<number[]> {
   pair.send('times');
   const [times] = await once(pair, 'message');
@@ -128,7 +126,7 @@ async function observe(ground: Ground, good: readonly InstalledPlugin[], neighbo
   clearInterval(watch);
   const pairMs = percentile(await askPair(), 0.99);
   await Promise.all(misbehaving);
-  // The monitor counts the whole interval; what is above it is delay.
+  // The monitor counts the whole interval; the rest is delay.
   const loopMs = Math.max(0, loop.percentile(99) / 1e6 - 5);
   return {
     ...seen,

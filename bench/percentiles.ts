@@ -1,6 +1,6 @@
-/** Numbers of a benchmark, put in order. */
+/** Percentiles of a benchmark's samples. */
 
-/** The value below which the share `p`, 0 to 1, of the samples lies. */
+/** Returns the value below which the share `p` (0 to 1) of the samples lies. */
 export function percentile(samples: readonly number[], p: number): number {
   const sorted = [...samples].sort((a, b) => a - b);
   return sorted[Math.min(Math.floor(sorted.length * p), sorted.length - 1)] ?? Number.NaN;

@@ -1,9 +1,7 @@
 /**
- * How long do deliveries wait after `kill -9` of a supervisor with so many plugin processes? Each plugin is at one
- * delivery, or has it waiting, when the supervisor dies; the next supervisor is started after the pause of `npm start`.
- * Counted is the time from the kill to the plugin's next call, as the plugins report it outside.
- *
- *   node bench/recovery.ts [plugins]
+ * Measures how long deliveries wait after `kill -9` of a supervisor with many plugin processes, each with a running or
+ * waiting delivery. The next supervisor starts after the delay of `npm start`. Counts the time from the kill to the
+ * plugin's next call, as reported by the plugins. Run `node bench/recovery.ts [plugins]`.
  */
 import { randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,12 +22,12 @@ import { percentile } from './percentiles.ts';
 const PLUGINS = Number(process.argv[2] ?? 100);
 const GOAL_P99_MS = 10_000;
 const MAIN = fileURLToPath(new URL('../supervisor/main.ts', import.meta.url));
-/** For anything here to happen, milliseconds. */
+/** Time limit for each step. Milliseconds. */
 const PATIENCE_MS = 240_000;
-/** No further delivery is begun for so long: as many are under way as one supervisor works on at once. Milliseconds. */
+/** When no delivery has started for this long, as many are running as one supervisor allows. Milliseconds. */
 const SETTLED_MS = 1_500;
 
-// The test fixtures load tap, whose 30 s limit would end a measurement.
+// The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
@@ -54,7 +52,7 @@ for (let index = 0; index < PLUGINS; index += 1) {
 const { rows } = await storage.pool.query<{ accountId: string }>(`SELECT id AS "accountId" FROM accounts LIMIT 1`);
 const accountId = rows[0]?.accountId ?? '';
 
-/** One delivery to each. @returns their ids */
+/** Sends one delivery to each plugin. @returns their ids */
 async function deliverAll(): Promise<string[]> {
   const group = channels.map(({ id: channelId, installationId, routingId }, place) => ({
     id: randomUUIDv7(),
@@ -78,7 +76,7 @@ async function start(): Promise<ForkedProcess> {
   return forkProcess(cleanup, MAIN, { ...env, CHILDREN: String(PLUGINS + 1) }, 'SIGKILL');
 }
 
-/** When each of them first came after a moment, milliseconds since 1970. */
+/** Returns when each delivery first arrived after a time, milliseconds since 1970. */
 function arrivals(ids: readonly string[], after: number): number[] {
   const first = new Map<string, number>();
   for (const { id, at } of ledger.arrivals()) if (at > after && !first.has(id)) first.set(id, at);

@@ -1,13 +1,9 @@
 /**
- * What does a three-link chain cost an agent runtime? `POST /sessions/{id}/hooks/systemPrompt` over HTTP and a kept
- * connection, with three installations in three jailed children, beside a bare fastify route that parses and answers the
- * same body. Asked in turns in one run, so that both meet the same machine.
- *
- * The goal is absolute, p50 under 1.5 ms; the ratio to the bare route says how quick the machine was. Of the slowest calls it
- * says where their time went: into the links (a child, its pipe, the machine between) or around them, and whether this
- * process collected garbage meanwhile. Client, bare route and supervisor are this one process.
- *
- * `node bench/session-hook.ts [calls]`
+ * Measures what a chain of three plugins costs an agent runtime: `POST /sessions/{id}/hooks/systemPrompt` over a kept
+ * HTTP connection, next to a bare fastify route that parses and answers the same body, interleaved. The goal is a p50
+ * under 1.5 ms; the ratio to the bare route shows the speed of the machine. For the slowest calls it shows the time
+ * inside and outside the links, and whether this process collected garbage. Client, bare route and supervisor share
+ * this process. Run `node bench/session-hook.ts [calls]`.
  */
 import type { AddressInfo } from 'node:net';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
@@ -27,12 +23,12 @@ const P99 = 0.99;
 const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(80).slice(0, 4_096);
 
 type Ask = () => Promise<string>;
-// The test fixtures load tap, whose 30 s limit would end a measurement.
+// The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 
-/** Asks one path again and again over one connection. */
+/** Requests one path repeatedly over one connection. */
 async function asker(app: FastifyInstance, path: string, authorization: string): Promise<Ask> {
   if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
   const client = new Client(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}`);
@@ -50,7 +46,7 @@ async function asker(app: FastifyInstance, path: string, authorization: string):
 interface Sample {
   readonly startedAt: number;
   readonly ms: number;
-  /** Each link's share, as the answer's trace says. */
+  /** Duration of each link, from the trace in the response. */
   readonly links: readonly number[];
 }
 
@@ -74,7 +70,7 @@ function inAll(collections: readonly PerformanceEntry[]): string {
   return `in all ${told(young)} of new objects and ${told(old)} of all`;
 }
 
-/** What the slowest calls have in common. */
+/** Prints the causes of the slowest calls. */
 function explain(samples: readonly Sample[], collections: readonly PerformanceEntry[]): void {
   const slow = samples.filter(
     ({ ms }) =>

@@ -1,9 +1,7 @@
 /**
- * How many webhook requests a second are accepted, which means committed, as a share of raw single-row INSERTs a second
- * over the same pool in the same run? 2 KB bodies over real HTTP, the webhook address in this process and its vendors in
- * another. Then how long an answer takes at half that load.
- *
- *   node bench/webhook-intake.ts [--seconds 4]
+ * Measures how many webhook requests per second are committed, as a share of single-row INSERTs per second over the
+ * same pool. 2 KB bodies over HTTP; the vendors run in another process. Then measures the response time at half that
+ * load. Run `node bench/webhook-intake.ts [--seconds 4]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
@@ -39,7 +37,7 @@ export interface Load {
   readonly path: string;
   readonly connections: number;
   readonly seconds: number;
-  /** Requests a second in all; null: as many as are answered. */
+  /** Requests per second in all; null: as many as get responses. */
   readonly rate: number | null;
   readonly bodyBytes: number;
 }
@@ -49,7 +47,7 @@ export interface LoadResult {
   readonly ms: readonly number[];
 }
 
-/** Raw INSERTs of the same row, one a statement, by as many at once as the pool has connections. */
+/** Single-row INSERTs of the same row, one per statement, on all connections of the pool. */
 async function rawInserts(pool: Pool): Promise<number> {
   const until = performance.now() + seconds * 1_000;
   let count = 0;

@@ -1,9 +1,8 @@
 /**
- * How long is it from a webhook request's 200 to `channel.receive` on an idle system? One request after another over real
- * HTTP, into a jailed child that runs; the child says by its own clock when it was called. A request that reaches the
- * plugin before its vendor has read the answer counts as 0. Vendor, webhook address and supervisor are this one process.
- *
- *   node bench/webhook-latency.ts [requests]
+ * Measures the time from the 200 of a webhook request to `channel.receive` on an idle system, over HTTP and with a
+ * running jailed child. The child reports the time of its call. A request that reaches the plugin before its vendor has
+ * read the response counts as 0. Vendor, webhook address and supervisor share this process. Run `node
+ * bench/webhook-latency.ts [requests]`.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -21,7 +20,7 @@ import { percentile } from './percentiles.ts';
 
 const REQUESTS = Number(process.argv[2] ?? 400);
 const WARM_UP = 20;
-/** Between requests, milliseconds: the system is idle again. */
+/** Pause between requests, so that the system is idle again. Milliseconds. */
 const PAUSE_MS = 25;
 const GOALS = { p50Ms: 15, p99Ms: 100 };
 const BODY = Buffer.alloc(2_048, 'x');
@@ -29,7 +28,7 @@ const CODE = `channel.receive = () => ({
   messages: [{ conversationKey: 'k', from: 'vendor', text: String(Date.now()) }],
 });`;
 
-// The test fixtures load tap, whose 30 s limit would end a measurement.
+// The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
@@ -53,7 +52,11 @@ const { installationId, accountId } = await fixture.install({ code: CODE });
 const channel = await inTransaction(pool, (tx) => insertChannel(tx, { installationId, accountId, name: 'inbox' }));
 const vendor = new Client(`http://127.0.0.1:${(http.address() as AddressInfo).port}`);
 
-/** Sends so many, one after another, and waits until the plugin had them all. @returns each one's wait, milliseconds */
+/**
+ * Sends requests one after another and waits until the plugin got them all.
+ *
+ * @returns the delay of each, milliseconds
+ */
 async function measure(requests: number): Promise<number[]> {
   const answeredAt: number[] = [];
   for (let sent = 0; sent < requests; sent += 1) {
@@ -76,7 +79,7 @@ async function measure(requests: number): Promise<number[]> {
 }
 
 let seen = 0;
-// The first one starts the child.
+// The first request starts the child.
 await measure(WARM_UP);
 const waits = await measure(REQUESTS);
 const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];

@@ -1,4 +1,4 @@
-/** Every page's address. Pages come as chunks of their own, so that the first one is there at once. */
+/** The addresses of all pages. Each page is a separate chunk, so that the first one loads fast. */
 import {
   createRootRoute,
   createRoute,

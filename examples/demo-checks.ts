@@ -1,16 +1,16 @@
-/** What the demo holds the service to: plain comparisons that say what was expected. */
+/** The assertions of the demo, with readable errors. */
 
-/** Settings and log lines travel through the database; they are asked for again until then. */
+/** Time for settings and log lines to travel through the database. */
 const PATIENCE_MS = 10_000;
 const PAUSE_MS = 50;
 
-/** Fails with what was expected and what came. */
+/** Fails with the expected and the actual value. */
 export function expect(holds: boolean, expected: string, found: unknown): asserts holds {
   if (holds) return;
   throw new Error(`expected ${expected}, got ${typeof found === 'string' ? `"${found}"` : JSON.stringify(found)}`);
 }
 
-/** Asks until the answer holds, and fails with the last one if it never does. */
+/** Repeats a request until the result matches, and fails with the last one. */
 export async function eventually<Answer>(
   ask: () => Promise<Answer>,
   holds: (answer: Answer) => boolean,
@@ -25,7 +25,7 @@ export async function eventually<Answer>(
   }
 }
 
-/** One line of a text, short enough for a terminal. */
+/** Shortens a text to one terminal line. */
 export function oneLine(text: string, length = 100): string {
   const flat = text.replaceAll(/\s+/g, ' ');
   return flat.length > length ? `${flat.slice(0, length - 1)}…` : flat;

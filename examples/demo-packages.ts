@@ -1,4 +1,4 @@
-/** Publishes and installs the example packages, again and again if need be. */
+/** Publishes and installs the example packages. Can be repeated. */
 import { globSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -29,13 +29,13 @@ export interface Installation {
   readonly currentSemVer: string | null;
 }
 
-/** A package as it is published: `readme.md`, `index.ts` and what they import. */
+/** The files of a package: `readme.md`, `index.ts` and what they import. */
 export interface Package {
   readonly slug: string;
   readonly files: readonly { readonly path: string; readonly bytes: Buffer }[];
 }
 
-/** The names of all examples: the folders with a readme of their own. */
+/** Lists all examples: the folders with a readme. */
 export const listExamples = (): string[] =>
   globSync('*/readme.md', { cwd: fileURLToPath(new URL('.', import.meta.url)) })
     .map(dirname)
@@ -50,7 +50,7 @@ export async function readPackage(slug: string): Promise<Package> {
   return { slug, files: await Promise.all(files) };
 }
 
-/** The plugin of a slug: made, or found if an earlier run made it. */
+/** Finds the plugin of a slug, or creates it. */
 export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> {
   try {
     return await api.post<Plugin>('/plugins', { slug, displayName: slug, description: 'An example of Bulkhead' });
@@ -59,11 +59,11 @@ export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> 
   }
   const { items } = await api.get<Listed<Plugin>>('/plugins?limit=1000');
   const own = items.find((plugin) => plugin.slug === slug || plugin.slug.startsWith(`${slug}-demo-`));
-  // Someone else has it: a suffix makes a slug of our own.
+  // The slug belongs to another account: add a suffix.
   return own ?? ensurePlugin(api, `${slug}-demo-${crypto.randomUUID().slice(0, 8)}`);
 }
 
-/** A version number that the plugin has not used: a number is never reusable, so every run takes the next one. */
+/** Returns the next unused version number, because a number can never be reused. */
 export async function nextSemVer(api: Service, plugin: Plugin): Promise<string> {
   const { versions = [] } = await api.get<Plugin>(`/plugins/${plugin.id}`);
   const [highest] = rsort(versions.map((version) => version.semVer));
@@ -76,7 +76,7 @@ export function publishFiles(api: Service, plugin: Plugin, semVer: string, { fil
   return api.post<Version>(`/plugins/${plugin.id}/versions`, { semVer, files: texts });
 }
 
-/** Publishes as a zip, the way that can carry binary assets too. */
+/** Publishes as a zip, which can contain binary assets. */
 export async function publishZip(api: Service, plugin: Plugin, semVer: string, wanted: Package): Promise<Version> {
   const zip = new ZipFile();
   for (const { path, bytes } of wanted.files) zip.addBuffer(bytes, `${wanted.slug}/${path}`);
@@ -89,13 +89,13 @@ export async function publishZip(api: Service, plugin: Plugin, semVer: string, w
   return api.post<Version>(`/plugins/${plugin.id}/versions/zip`, form);
 }
 
-/** Installs, or finds what is installed: that follows the newest version by itself. */
+/** Installs the plugin, or finds the installation, which follows the newest version. */
 export async function ensureInstalled(api: Service, slug: string): Promise<Installation> {
   const kept = (await listInstallations(api)).find((installation) => installation.slug === slug);
   return kept ?? api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
 }
 
-/** Installs, after removing what an earlier run kept: the tour starts with the default settings. */
+/** Reinstalls the plugin, so that the tour starts with default settings. */
 export async function installFresh(api: Service, slug: string): Promise<Installation> {
   try {
     return await api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
@@ -107,7 +107,7 @@ export async function installFresh(api: Service, slug: string): Promise<Installa
   return api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
 }
 
-/** Uninstalls, and waits until the plugin has had its last event and everything is removed. */
+/** Uninstalls, and waits until the plugin got its last event and everything is removed. */
 export async function uninstall(api: Service, { id }: Installation): Promise<void> {
   await api.delete(`/installations/${id}`);
   const gone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
@@ -119,7 +119,7 @@ export async function listInstallations(api: Service): Promise<readonly Installa
   return items;
 }
 
-/** What a version registers, as words: `middleware.systemPrompt`, `tools roll`. */
+/** Formats the registrations of a version: `middleware.systemPrompt`, `tools roll`. */
 export function registered({ discovered }: Version): string {
   const words = Object.entries(discovered).flatMap(([kind, found]) => {
     const names = Array.isArray(found) ? found.map(nameOf) : [];

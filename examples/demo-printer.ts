@@ -1,6 +1,6 @@
-/** Prints the demo's steps: colours and marks on a terminal, plain ASCII elsewhere. */
+/** Prints the demo's steps: with colours and symbols on a terminal, plain ASCII elsewhere. */
 
-/** One thing a step found out, on its own line. */
+/** One result of a step, on its own line. */
 export type Finding = readonly [what: string, found: string];
 
 export class Printer {
@@ -42,7 +42,7 @@ export class Printer {
     return this.#fancy ? `\u001b[${code}m${text}\u001b[0m` : text;
   }
 
-  /** What plugins and the service say may hold anything; a log file or an old terminal gets ASCII. */
+  /** Texts of plugins and the service may contain any character; log files and old terminals get ASCII. */
   #plain(text: string): string {
     if (this.#fancy) return text;
     const ascii: Readonly<Record<string, string>> = { '“': '"', '”': '"', '’': "'", '→': '->', '…': '...', '·': '-' };

@@ -1,16 +1,16 @@
-/** The demo's way to a running Bulkhead: JSON over REST with a bearer token, refusals as errors. */
+/** The demo's REST client: JSON with a bearer token; refused requests throw errors. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-/** Longer than any single answer of the service may take, so that only a hung one is given up on. */
+/** Longer than any response of the service takes, so that only a hanging one is aborted. */
 const REQUEST_TIMEOUT_MS = 60_000;
 const DEMO_USER = 'demo';
 
-/** Nothing answers at the address. */
+/** No service answers at the address. */
 export class NotRunning extends Error {}
 
-/** The service said no, as `application/problem+json`. */
+/** A refused request, with its `application/problem+json`. */
 export class Refusal extends Error {
   readonly status: number;
   readonly code: string;
@@ -39,7 +39,7 @@ export class Service {
     return this.#send('DELETE', path);
   }
 
-  /** POSTs JSON, or a form as multipart. */
+  /** Sends JSON, or a form as multipart. */
   post<Answer>(path: string, body: object = {}): Promise<Answer> {
     return this.#send<Answer>('POST', path, body);
   }
@@ -61,7 +61,7 @@ export class Service {
   }
 }
 
-/** Finds out whether a Bulkhead is there at all, before a token is made for it. */
+/** Checks that Bulkhead is running before a token is created. */
 export async function answering(base: string): Promise<string> {
   await new Service(base, '').get('/me').catch((error: unknown) => {
     if (!(error instanceof Refusal) || error.code !== 'unauthenticated') throw error;
@@ -69,7 +69,7 @@ export async function answering(base: string): Promise<string> {
   return 'answers, and asks for a token';
 }
 
-/** The token in `TOKEN`, or one from the token command for a user named demo. */
+/** Returns the token in `TOKEN`, or creates one with the token command for a user named demo. */
 export async function findToken(): Promise<string> {
   const given = process.env.TOKEN;
   if (given) return given;

@@ -1,4 +1,4 @@
-/** The demo as an agent runtime sees it: one session, its hooks and its tools. */
+/** The demo's agent runtime: one session, its hooks and its tools. */
 import { eventually, expect, oneLine } from './demo-checks.ts';
 import { Refusal, type Service } from './demo-service.ts';
 
@@ -42,7 +42,7 @@ export class DemoSession {
     return new DemoSession(sessions, id);
   }
 
-  /** Asks for the system prompt until the house style in it is the wanted one. */
+  /** Requests the system prompt until it contains the new house style. */
   async prompt(style: string): Promise<string> {
     const context = { systemPrompt: PROMPT, model: 'any' };
     const ask = async () => (await this.#hook('systemPrompt', context)).context.systemPrompt ?? '';
@@ -62,7 +62,7 @@ export class DemoSession {
     return `"${text}" → "${wanted}"`;
   }
 
-  /** Sends a message until it is vetoed: the forbidden words were set a moment ago. */
+  /** Sends a message until it is cancelled: the forbidden words were set a moment ago. */
   async vetoes(text: string): Promise<string> {
     const answer = await eventually(
       () => this.#inbound(text),
@@ -96,7 +96,7 @@ export class DemoSession {
     return oneLine(`${JSON.stringify(wrong)} → ${answer.message.slice(answer.message.indexOf('422'))}`);
   }
 
-  /** Makes a to-do until it is due in so many days: they were set a moment ago. */
+  /** Creates a to-do until it has the configured due date, which was set a moment ago. */
   async dates(title: string, days: number): Promise<string> {
     const context = { todo: { title, notes: '', dueAt: null, assigneeAgentId: null } };
     const ask = async () => (await this.#hook('todoCreate', context)).context.todo?.dueAt ?? '';

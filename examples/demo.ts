@@ -1,6 +1,6 @@
 /**
- * Shows Bulkhead end to end against a running service: publishes the example packages, installs and configures them, runs
- * their hooks and tools in a session, reads their log and uninstalls them. Exits 0 only if everything held.
+ * Shows Bulkhead end to end with a running service: publishes the example packages, installs and configures them, runs
+ * their hooks and tools in a session, reads their log and uninstalls them. Exits with 0 only if every step succeeded.
  */
 import { parseArgs } from 'node:util';
 import { eventually, expect, oneLine } from './demo-checks.ts';
@@ -38,7 +38,7 @@ const CARD = '4111 1111 1111 1111';
 const { values: flags } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } });
 const fancy = process.stdout.isTTY === true && !process.env.NO_COLOR;
 const printer = new Printer(fancy, (text) => process.stdout.write(text));
-/** The step that runs now, so that a failure can be told with its name. */
+/** The current step, for the error message. */
 let running = 'connect';
 
 async function step(what: string, run: () => Promise<string>): Promise<void> {
@@ -63,7 +63,7 @@ async function show(): Promise<void> {
   } catch (error) {
     failed(error);
   }
-  // After a failure too: the next run should find the account as this one did.
+  // Also after a failure, so that the next run starts with the same account.
   if (api && !flags.keep) await uninstallAll(api, installed).catch(failed);
   if (process.exitCode) return;
   printer.section('Everything held.');
@@ -89,7 +89,7 @@ async function publishAll(api: Service): Promise<string[]> {
   printer.section('Publish');
   const slugs: string[] = [];
   for (const name of ['house-style', 'message-guard', 'dice', 'todo-policy', 'skill-pack']) {
-    // A picture lies beside a skill, and only a zip carries that.
+    // A skill contains a picture, so it needs a zip.
     const zipped = name === 'dice' || name === 'skill-pack';
     await step(`${name} as ${zipped ? 'a zip' : 'a file list'}`, async () => {
       const source = await readPackage(name);

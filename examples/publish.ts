@@ -1,4 +1,7 @@
-/** Publishes an example and installs it: `npm run example -- <name>`. Again after a change, it publishes the next version. */
+/**
+ * Publishes and installs an example: `npm run example -- <name>`. Run it again after a change to publish the next
+ * version.
+ */
 import { parseArgs } from 'node:util';
 import {
   ensureInstalled,

@@ -25,11 +25,11 @@ import type { SessionApiOptions } from './sessions/session-api.ts';
 import { startSupervisor } from './supervisor.ts';
 
 /**
- * Starts everything and announces it.
+ * Starts all parts and announces readiness to the parent process.
  *
- * @param env where the keys of model endpoints are
- * @param faultPoint called at each step of a delivery's and an event's way; a test's may end the process there
- * @throws SettingsError, or what a part cannot start for
+ * @param env contains the keys of model endpoints
+ * @param faultPoint called at each step of deliveries and events; a test may end the process there
+ * @throws SettingsError, or the error of a part that cannot start
  */
 export async function serveSupervisor(
   config: SupervisorConfig,
@@ -39,7 +39,7 @@ export async function serveSupervisor(
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
   const endTracing = await startTracing('bulkhead-supervisor', env);
   const logger = openLogger('supervisor', config.LOG_LEVEL);
-  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
@@ -77,7 +77,7 @@ export async function serveSupervisor(
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
 }
 
-/** What lies on disk. */
+/** Opens blobs, keys and workspaces in the data directory. */
 async function openFiles(config: SupervisorConfig) {
   return {
     dataDir: config.DATA_DIR,
@@ -106,7 +106,7 @@ function childBounds(config: SupervisorConfig): ChildBounds {
   };
 }
 
-/** @throws SettingsError where the sandbox is off by accident, or where it would not be the operator's own risk */
+/** @throws SettingsError when the sandbox is off by mistake, or when it would put other accounts' plugins at risk */
 async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
   if (config.SANDBOX !== 'off') return;
   if (config.SANDBOX_OFF_CONFIRMED !== 'yes')
@@ -141,7 +141,7 @@ function quotas(config: SupervisorConfig) {
 async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
   const program = await buildChild();
   const inspectedProgram = config.INSPECT === 'on' ? await buildInspectedChild() : null;
-  // esbuild keeps a service process for builds to come; there are none.
+  // Stop esbuild's service process, which would wait for further builds.
   await stopEsbuild();
   return openSandbox({
     mode: config.SANDBOX,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { KIB, limits, MIB } from '../sdk/contract/limits.ts';
 import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../service/settings/settings.ts';
 
-/** A name and a port. */
+/** A host name with a port. */
 const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;
 
 export const supervisorSettings = {
@@ -72,7 +72,13 @@ export const supervisorSettings = {
     'a day',
   ),
   CHILDREN: wholeNumber(1, 10_000, 100, 'Plugin processes at once; the one unused longest is stopped for the next.'),
-  IDLE_STOP_SECONDS: wholeNumber(1, 86_400, 600, 'A plugin process nobody called for this long is stopped.', 'seconds'),
+  IDLE_STOP_SECONDS: wholeNumber(
+    1,
+    86_400,
+    600,
+    'A plugin process without calls is stopped after this time.',
+    'seconds',
+  ),
   DELIVERY_DAYS: wholeNumber(
     1,
     3_650,
@@ -135,11 +141,7 @@ export const supervisorSettings = {
 
 export type SupervisorConfig = z.output<z.ZodObject<typeof supervisorSettings>>;
 
-/**
- * Reads the supervisor's settings.
- *
- * @throws SettingsError naming the first bad one
- */
+/** Reads the supervisor's settings. @throws SettingsError naming the first invalid one */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): SupervisorConfig {
   return parseSettings(supervisorSettings, env);
 }

@@ -1,4 +1,4 @@
-/** A whole supervisor from its parts: fleet, session API, queue workers. `main.ts` and tests start it. */
+/** Composes a supervisor: fleet, session API, queue workers. `main.ts` and tests start it. */
 
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
@@ -54,13 +54,13 @@ import { SessionCache } from './sessions/session-cache.ts';
 import type { SessionServices } from './sessions/session-services.ts';
 import { openSessionStreams } from './sessions/session-streams.ts';
 
-/** Calls and jobs under way may end within this time of a stop, milliseconds. */
+/** Time for running calls and jobs to end at a stop. Milliseconds. */
 const DRAIN_MS = 10_000;
 
 export interface SupervisorOptions {
   readonly pool: Pool;
   readonly blobs: Blobs;
-  /** `DATA_DIR`: workspaces lie below it. */
+  /** `DATA_DIR`, which contains the workspaces. */
   readonly dataDir: string;
   readonly keys: SecretKeys;
   readonly verifier: TokenVerifier;
@@ -75,28 +75,28 @@ export interface SupervisorOptions {
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly deliveryDays?: number;
-  /** How long rollups are kept. */
+  /** Retention of rollups. */
   readonly metricsDays?: number;
-  /** Slugs told apart in metrics. */
+  /** Maximum number of slugs in metrics. */
   readonly metricSlugs?: number;
-  /** How often rollups are written, milliseconds. */
+  /** Interval of writing rollups. Milliseconds. */
   readonly rollupsMs?: number;
-  /** Of `host.http`. */
+  /** For `host.http`. */
   readonly http?: Partial<Exchange>;
   readonly workspaceQuota?: WorkspaceQuota;
   readonly mediaQuota?: MediaQuota;
   readonly toolResultBytes?: number;
   /** The model endpoints plugins may ask. */
   readonly models?: readonly ModelProvider[];
-  /** Tokens of them that one installation may use a day; 0: any number. */
+  /** Maximum tokens of these models per installation and day; 0: no limit. */
   readonly modelTokensPerDay?: number;
-  /** What one child may say at once and be asked at once. */
+  /** Limits of a child's output and of concurrent calls. */
   readonly childBounds?: ChildBounds;
   /** The clock of restarts. */
   readonly now?: () => number;
-  /** Told at each step of a delivery; a test's may end the process there. */
+  /** Called at each step of a delivery. A test may end the process there. */
   readonly faultPoint?: (step: string) => void;
-  /** Whether authors may debug their own drafts. */
+  /** Whether authors may debug their drafts. */
   readonly inspect?: boolean;
   readonly sessionApi?: SessionApiOptions;
 }
@@ -112,15 +112,15 @@ export interface Supervisor {
   readonly rollups: Rollups;
   readonly metrics: Metrics;
   readonly ssh: SshConnections;
-  /** Drains: no new work, calls under way end, children are gone, everything that waits is written. */
+  /** Drains: accepts no new work, waits for running calls, stops the children, and writes everything that waits. */
   stop(): Promise<void>;
 }
 
-/** Starts everything but the servers. */
+/** Starts everything except the servers. */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
   tuneGc();
   const { pool, blobs, sandbox, logger } = options;
-  const onError = (err: Error) => logger.error({ err }, 'a background task failed; it goes on by itself');
+  const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const lease = createLeaseId();
   const listener = await openListener(pool, onError, [holdLeaseSql(lease)]);
   const faultPoint = options.faultPoint ?? (() => undefined);
@@ -150,7 +150,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const stop = async () => {
     const closed = app.close();
     await Promise.all([within(closed, DRAIN_MS), jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
-    // Whoever is still waiting for a plugin is answered by its end.
+    // Calls that still wait for a plugin end with its child.
     await fleet.close(STOP_GRACE_MS);
     await llm.close();
     ssh.close();
@@ -249,13 +249,13 @@ interface Followed {
   onError(error: Error): void;
 }
 
-/** Keeps the plugins cache and children in step with the rows. */
+/** Updates the plugin cache and the children when rows change. */
 async function follow(followed: Followed): Promise<void> {
   const { listener, pluginsCache, fleet, ssh, sessions, pool, queues, jobs, onError } = followed;
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
     pluginsCache.drop(accountId);
     ssh.drop(installationId);
-    // Where children run, the change must reach them also if nobody calls.
+    // Load the change even without a call, so that running children get it.
     if (fleet.has(accountId)) pluginsCache.get(accountId).catch(onError);
     releaseHeldEvents(pool, queues, installationId).catch(onError);
     jobs.releaseDeliveries(installationId);
@@ -264,14 +264,14 @@ async function follow(followed: Followed): Promise<void> {
     pluginsCache.dropAll();
     ssh.dropAll();
     for (const accountId of fleet.accounts()) pluginsCache.get(accountId).catch(onError);
-    // PostgreSQL was away, and with it what was under way: that is not left to the next look.
+    // PostgreSQL was unavailable, so work may be interrupted: recover it now instead of at the next interval.
     jobs.heal();
   };
   await subscribeToInstallations(listener, onChange, onEverything);
   await subscribeToRestarts(listener, (installationId) => void fleet.retire(installationId).catch(onError));
   await subscribeToDeliveries(listener, jobs.wakeChannel);
   await subscribeToHandshakeRequests(listener, jobs.handshake);
-  // Another supervisor may clear or delete what this one has in memory.
+  // Another supervisor may clear or delete a session that this one has cached.
   await subscribeToSessions(
     listener,
     (id) => sessions.drop(id),

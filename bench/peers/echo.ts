@@ -1,2 +1,2 @@
-/** The bare peer: what comes in goes out, through Node's own streams, with no jail and nothing read. */
+/** The peer that echoes bytes through Node's streams, without a jail and without parsing. */
 process.stdin.on('data', (chunk) => process.stdout.write(chunk));

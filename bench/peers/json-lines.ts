@@ -1,4 +1,4 @@
-/** The barest peer that talks: one JSON message a line is read and answered, with no library, no jail and no checks. */
+/** The peer that answers one JSON message per line, without library, jail and checks. */
 let rest = '';
 process.stdin.setEncoding('utf8').on('data', (text: string) => {
   const lines = (rest + text).split('\n');

@@ -1,4 +1,4 @@
-/** The bare peer that speaks vscode-jsonrpc over its stock reader and writer. */
+/** The peer that uses vscode-jsonrpc with its stock reader and writer. */
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 
 const connection = createMessageConnection(

@@ -2,11 +2,11 @@
 import { escapeText } from '../style/untrusted-text.ts';
 import type { LogLine } from './live-lines.ts';
 
-/** What the plugin said. */
+/** The message. */
 export const formatMessage = ({ message, truncated }: LogLine): string =>
   escapeText(`${message}${truncated ? ' … cut' : ''}`);
 
-/** What it said it with; empty where there is nothing. */
+/** The data as JSON; empty without data. */
 export const formatData = ({ data }: LogLine): string => (data == null ? '' : escapeText(JSON.stringify(data)));
 
 export const formatLogLine = (line: LogLine): string =>

@@ -14,7 +14,7 @@ const END_PX = 60;
 
 interface Shown {
   readonly lines: readonly LogLine[];
-  /** Whether it goes along with new lines while its end is in sight. */
+  /** Whether the list follows new lines while its end is visible. */
   readonly follows: boolean;
 }
 

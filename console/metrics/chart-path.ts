@@ -1,18 +1,18 @@
-/** Values over time as paths of a drawing that is 100 wide and 100 high. */
+/** Converts values over time to SVG paths in a viewBox of 100 by 100. */
 const SIZE = 100;
-/** Tops that read well, times a power of ten. */
+/** Readable maximum values of a scale, as factors of a power of ten. */
 const ROUND = [1, 2, 4, 5, 10];
 
 type Values = readonly (number | null)[];
 
-/** The end of the scale: a round number, no lower than any value. */
+/** Returns the maximum of the scale: a round number, at least the greatest value. */
 export function findScaleTop(values: Values): number {
   const highest = Math.max(1, ...values.filter((value) => value !== null));
   const power = 10 ** Math.floor(Math.log10(highest));
   return power * (ROUND.find((round) => round * power >= highest) ?? SIZE);
 }
 
-/** Where values stand side by side, without a gap. */
+/** Returns the runs of adjacent values, without gaps. */
 function splitRuns(values: Values, top: number): string[][] {
   const step = SIZE / Math.max(1, values.length - 1);
   const runs: string[][] = [];
@@ -29,21 +29,21 @@ function splitRuns(values: Values, top: number): string[][] {
   return runs;
 }
 
-/** A line through the points that have a value; a gap where one has none. */
+/** Returns a line through the points with values, with gaps where they are missing. */
 export const drawLine = (values: Values, top: number): string =>
   splitRuns(values, top)
     .filter((run) => run.length > 1)
     .map((run) => `M${run.join('L')}`)
     .join('');
 
-/** Points that stand alone: lines of no length, which a round pen shows as dots. */
+/** Returns isolated points as lines without length, which a round pen draws as dots. */
 export const drawDots = (values: Values, top: number): string =>
   splitRuns(values, top)
     .filter((run) => run.length === 1)
     .map((run) => `M${run[0]}h0`)
     .join('');
 
-/** What is under that line. */
+/** Returns the area below the line. */
 export const drawArea = (values: Values, top: number): string =>
   splitRuns(values, top)
     .filter((run) => run.length > 1)

@@ -7,7 +7,7 @@ export interface Line {
   readonly label: string;
   /** Name of a theme colour. */
   readonly colour: string;
-  /** One value per time; null where there is none. */
+  /** One value per time; null: no value. */
   readonly values: readonly (number | null)[];
 }
 interface LineChartProps {

@@ -13,7 +13,7 @@ import {
   IconUserCircle,
 } from '../style/icons.tsx';
 
-/** @param wide over the whole width, as at the foot of the places */
+/** @param wide full width, as below the navigation */
 export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
   const { data } = useMe();
   const { setColorScheme } = useMantineColorScheme();

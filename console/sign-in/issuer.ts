@@ -1,6 +1,6 @@
 /**
- * Signing in with the issuer that the operator named: the code flow with PKCE. A chunk of its own, fetched only where
- * there is an issuer. Until it answers, the flow's own secrets are in session storage; afterwards nothing of it is left.
+ * Signs in with the operator's OpenID Connect issuer: the code flow with PKCE. A separate chunk, loaded only with an
+ * issuer. The flow's secrets are in session storage until the issuer answers, and removed afterwards.
  */
 import { UserManager, WebStorageStateStore } from 'oidc-client-ts';
 import type { components } from '../rest/schema.d.ts';
@@ -9,22 +9,18 @@ import { setToken } from './token.ts';
 
 export type IssuerFacts = NonNullable<components['schemas']['SignInFacts']['oidc']>;
 
-/** A code is good once, and a page may ask for its answer twice. */
+/** A code is valid once, but React may run an effect twice. */
 let answer: Promise<string> | null = null;
 
-/**
- * Leaves for the issuer's page.
- *
- * @param here where the user shall be afterwards
- */
+/** Opens the issuer's page. @param here the address to return to */
 export const redirectToIssuer = (facts: IssuerFacts, here: string): Promise<void> =>
   managerOf(facts).signinRedirect({ state: here });
 
 /**
- * Signs in with what the issuer's page sent back with.
+ * Completes the sign-in with the parameters of the issuer's redirect.
  *
- * @returns where the user was before
- * @throws Error where the issuer refused, or where nobody here had asked it
+ * @returns the address to return to
+ * @throws Error when the issuer refused, or the request did not come from this tab
  */
 export function finishSignIn(facts: IssuerFacts): Promise<string> {
   answer ??= exchange(facts);
@@ -35,7 +31,7 @@ async function exchange(facts: IssuerFacts): Promise<string> {
   const manager = managerOf(facts);
   const { id_token, access_token, state } = await manager.signinRedirectCallback();
   await manager.removeUser();
-  // A token for the client itself is its identity; one for another audience is for calling that.
+  // A token for the client itself is its ID token; for another audience it is the access token.
   setToken((facts.audience === facts.clientId ? id_token : undefined) ?? access_token);
   return typeof state === 'string' && /^\/(?![/\\])/.test(state) ? state : '/';
 }
@@ -47,7 +43,7 @@ function managerOf({ issuer, clientId, audience }: IssuerFacts): UserManager {
     client_id: clientId,
     redirect_uri: location.origin + RETURN_PATH,
     scope: 'openid',
-    // Most issuers know the audience by this name; RFC 8707 by the other one, which must be an address.
+    // Most issuers use `audience`; RFC 8707 uses `resource`, which must be a URL.
     ...(audience === clientId ? {} : { extraQueryParams: { audience } }),
     ...(audience !== clientId && URL.canParse(audience) ? resourceOf(audience) : {}),
     userStore: store,
@@ -58,5 +54,5 @@ function managerOf({ issuer, clientId, audience }: IssuerFacts): UserManager {
   });
 }
 
-/** Some issuers forget at the second step what was asked for at the first. */
+/** Some issuers need the parameters of the first request again. */
 const resourceOf = (resource: string) => ({ resource, extraTokenParams: { resource } });

@@ -1,4 +1,4 @@
-/** A number of bytes as people read it. */
+/** Formats a number of bytes for people. */
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB'];
 const STEP = 1024;
 const NUMBER = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });

@@ -1,5 +1,5 @@
 /**
- * The icons of the console. Each stands beside a text or in a labelled control, so screen readers skip it.
+ * The icons of the console. Each has a text or label next to it, so screen readers skip it.
  *
  * The shapes are from Tabler Icons 3.51 (https://tabler.io/icons), licence: tabler-icons-LICENSE.txt.
  * To add an icon, copy the `d` of its paths from there, joined by spaces.

@@ -1,12 +1,12 @@
-/** Colours, type and defaults of the whole console. */
+/** Colours, fonts and defaults of the console. */
 import { type CSSVariablesResolver, createTheme, type MantineColorsTuple } from '@mantine/core';
 
-/** Neutral with a breath of blue, lightest first. */
+/** Grey with a slight blue tint, lightest first. */
 const gray: MantineColorsTuple = [
   ...(['#f8f9fa', '#f1f2f4', '#e6e8eb', '#d9dce0', '#c3c7cd'] as const),
   ...(['#9ba1a9', '#737982', '#555b63', '#363b42', '#16191d'] as const),
 ];
-/** From text down to what is behind the page. */
+/** From the text colour to the background. */
 const dark: MantineColorsTuple = [
   ...(['#e7e9ec', '#a9aeb6', '#8b919a', '#5f656e', '#2d3138'] as const),
   ...(['#24282e', '#17191d', '#0e1013', '#090a0c', '#050607'] as const),
@@ -16,7 +16,7 @@ export const theme = createTheme({
   colors: { gray, dark },
   black: '#16191d',
   primaryColor: 'cyan',
-  // Dark enough that white text on it passes WCAG AA, in both schemes.
+  // Dark enough for white text by WCAG AA, in both schemes.
   primaryShade: 9,
   autoContrast: true,
   defaultRadius: 'md',
@@ -43,13 +43,13 @@ export const theme = createTheme({
   },
 });
 
-/** The next lighter shade, which filled buttons get under the pointer, is too light for the text on them. */
+/** Hover colour of filled buttons: the library's lighter shade has too little contrast with the text. */
 const COMMON = {
   '--mantine-color-cyan-filled-hover': 'var(--mantine-color-cyan-filled)',
   '--mantine-primary-color-filled-hover': 'var(--mantine-primary-color-filled)',
   '--mantine-color-red-filled-hover': 'var(--mantine-color-red-filled)',
 };
-/** Words on a tint of their colour and dimmed ones, dark enough to pass WCAG AA; the library's own are not. */
+/** Text on tinted backgrounds and dimmed text, dark enough for WCAG AA, unlike the library's colours. */
 const LIGHT = {
   '--ground': 'var(--mantine-color-gray-0)',
   '--surface': '#fff',

@@ -1,6 +1,6 @@
 /**
- * Strangers' text as it really is: terminal escapes, characters that turn text round and invisible ones are written out,
- * so that a line can neither hide a part of itself nor look like another.
+ * Shows untrusted text literally: escapes, direction overrides and invisible characters are printed as codes, so that a
+ * line cannot hide a part of itself or look like another.
  */
 const TRICKS =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
@@ -13,5 +13,5 @@ export function escapeText(text: string): string {
   });
 }
 
-/** Any JSON as lines that people read. */
+/** Formats any JSON for people. */
 export const formatJson = (value: unknown): string => escapeText(JSON.stringify(value, null, 2) ?? '');

@@ -20,7 +20,7 @@ export const deadLetters: OperatorCommand = {
   doc: 'deliveries and events that used up their attempts, and why; newest first',
   options: {
     installation,
-    limit: { type: 'string', value: 'number', doc: `at most so many lines; ${LINES} by default` },
+    limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${LINES} by default` },
   },
   async run(given, place) {
     const limit = numberOf(given, 'limit', LINES, LINES_MAX);

@@ -10,7 +10,7 @@ import { type Given, numberOf, type OperatorCommand, tableOf, textOf } from './c
 const LINES = 100;
 const LINES_MAX = 10_000;
 
-const limit = { type: 'string', value: 'number', doc: `at most so many lines; ${LINES} by default` } as const;
+const limit = { type: 'string', value: 'number', doc: `maximum number of lines; ${LINES} by default` } as const;
 const megabytes = (bytes: unknown): string | null => (bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`);
 
 export const fleet: OperatorCommand = {

@@ -51,7 +51,7 @@ export const unblock: OperatorCommand = {
 export const actions: OperatorCommand = {
   subjects: [],
   doc: 'the actions of operators: time, name, action and reason, newest first',
-  options: { limit: { type: 'string', value: 'number', doc: `at most so many; ${ACTIONS_MAX} by default` } },
+  options: { limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${ACTIONS_MAX} by default` } },
   async run(given, place) {
     const limit = numberOf(given, 'limit', ACTIONS_MAX, ACTIONS_MAX);
     const found = await listActions((await place.database()).pool, limit);

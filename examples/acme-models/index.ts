@@ -7,14 +7,14 @@ providers.acme = {
   ],
 
   async chat(request) {
-    // Saying no is better than an answer of another shape: whoever asked for JSON counts on it.
+    // Throw instead of answering in another format: the caller relies on JSON.
     if (request.schema) throw new Error('Acme has no structured answers.');
 
     const model = request.model ?? 'swift';
     const answer = await host.http.fetch('https://api.acme.example/v1/answers', {
       method: 'POST',
       headers: { authorization: `Bearer ${await host.secrets.get('apiKey')}`, 'content-type': 'application/json' },
-      // What was left out stays out of the JSON, and Acme's own defaults hold.
+      // Undefined fields are omitted from the JSON, so Acme's defaults apply.
       body: JSON.stringify({
         model,
         instructions: request.system,
@@ -23,7 +23,7 @@ providers.acme = {
         temperature: request.temperature,
       }),
     });
-    // Whoever asked is told that the provider failed; these words are in this plugin's own log.
+    // The caller learns only that the provider failed; this text is in this plugin's log.
     if (answer.status !== 200) throw new Error(`Acme answered ${answer.status}`);
     const { output, tokens }: Reply = JSON.parse(answer.bodyText);
     return { text: output, model, usage: { inputTokens: tokens.in, outputTokens: tokens.out } };

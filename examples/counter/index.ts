@@ -5,12 +5,12 @@ const countOf = async (key: string) => Number((await host.storage.get(key)) ?? 0
 
 middleware.inboundMessage = async (ctx) => {
   const key = keyOf(ctx.session.id);
-  // Reading and writing are two calls. In turn, no message is lost between those of another one.
+  // Reading and writing are two calls, so calls run one after the other and no message is lost.
   await inTurn(async () => host.storage.set(key, (await countOf(key)) + 1));
 };
 
 events.sessionDeleted = async ({ data }) => {
-  // Deleting twice does no harm, and an event may come twice.
+  // Idempotent, because an event may arrive twice.
   await inTurn(() => host.storage.delete(keyOf(data.sessionId)));
 };
 

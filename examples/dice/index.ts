@@ -1,7 +1,7 @@
 tools.roll = {
   description: 'Rolls dice and returns what fell and the sum.',
 
-  // JSON Schema. Arguments that do not fit are refused before the handler runs, so it needs no checks of its own.
+  // JSON Schema. Arguments are validated before the handler runs, so it need not check them.
   parameters: {
     type: 'object',
     properties: {
@@ -19,7 +19,7 @@ tools.roll = {
 };
 
 function roll(sides: number): number {
-  // 2³² is no multiple of most numbers of sides. Throwing away the few numbers left over at the top keeps the die fair.
+  // 2³² is not a multiple of most numbers of sides. Rejecting the few greatest numbers keeps the die fair.
   const fair = 2 ** 32 - (2 ** 32 % sides);
   for (;;) {
     const [number = 0] = crypto.getRandomValues(new Uint32Array(1));

@@ -1,6 +1,7 @@
-// Runs before every model call. What it returns replaces the system prompt; the next plugin in the chain sees that.
+// Runs before every model call. The returned text replaces the system prompt for the next plugin and the model.
 middleware.systemPrompt = (ctx) => {
-  // The default from readme.md is filled in, so an empty text is the user's own choice: returning nothing changes nothing.
+  // Settings include the defaults of readme.md, so an empty text is the user's choice: returning nothing changes
+  // nothing.
   const style = ctx.settings.style?.trim();
   if (!style) return;
 

@@ -1,4 +1,8 @@
-/** `atob` and `btoa` know characters of one byte; these two know bytes. @throws if it is no base64 */
+/**
+ * Converts between bytes and base64; `atob` and `btoa` use strings of one-byte characters.
+ *
+ * @throws for invalid base64
+ */
 export const fromBase64 = (text: string): Uint8Array =>
   Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 

@@ -1,14 +1,14 @@
 import { fromBase64, toBase64 } from './base64.ts';
 
 type Item = { mediaId: string; name: string };
-/** What a tool may answer is 256 KiB, and base64 makes four characters of three bytes. */
+/** A tool's result may have 256 KiB, and base64 turns three bytes into four characters. */
 const SHOWN_BYTES = 180_000;
 
 const remember = ({ mediaId, name }: Item) => host.storage.set(`items/${mediaId}`, name);
 
 middleware.inboundMessage = async ({ message }) => {
   for (const { mediaId, name } of message.attachments) {
-    // An attachment is a media file of the account, or an address somewhere else.
+    // An attachment is a media file of the account, or an external URL.
     if (mediaId) await remember({ mediaId, name });
   }
 };

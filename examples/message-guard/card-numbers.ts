@@ -1,9 +1,9 @@
-// A package may have as many files as it likes; index.ts imports them by relative path.
+// A package may contain many files, which index.ts imports by relative path.
 
-/** 13 to 19 digits, in groups or not. */
+/** 13 to 19 digits, with or without separators. */
 const DIGIT_RUNS = /\b\d(?:[ -]?\d){12,18}\b/g;
 
-/** Replaces card numbers. Other long numbers stay, because they fail the check that every card number passes. */
+/** Replaces card numbers. Other long numbers stay, because they fail the Luhn check. */
 export function hideCardNumbers(text: string): string {
   return text.replace(DIGIT_RUNS, (run) => (passesLuhn(run.replace(/\D/g, '')) ? '[card number]' : run));
 }

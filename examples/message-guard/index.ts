@@ -6,13 +6,13 @@ middleware.inboundMessage = (ctx) => {
   const word = forbiddenWords(ctx.settings.forbidden).find((forbidden) => text.toLowerCase().includes(forbidden));
   if (word) {
     host.log.warn('Stopped a message', { from: ctx.message.from, word });
-    // A veto ends the handler here, the chain and the message. The reason is shown in the transcript.
+    // `cancel` ends the handler, the chain and the message. The transcript shows the reason.
     ctx.cancel(`The word “${word}” is not allowed here.`);
   }
 
   if (ctx.settings.redactCards === 'no') return;
   const hidden = hideCardNumbers(text);
-  // Return only what changes. Returning nothing lets the message pass as it is.
+  // Return changed fields only. Without a result, the message passes unchanged.
   if (hidden !== text) return { message: { text: hidden } };
 };
 

@@ -1,4 +1,4 @@
-// Prompts are in commands/*.md. A command that needs no model is code: it answers at once, and always the same.
+// The prompts are in commands/*.md. A command that needs no model is written as code.
 commands.table = {
   description: 'Turns lines with commas into a Markdown table',
   handler(input) {

@@ -8,7 +8,7 @@ middleware.notifySchedule = ({ notify, settings }) => {
 
 middleware.notifyDeliver = ({ notify, settings, at, cancel }) => {
   if (isUrgent(notify.text, settings)) return;
-  // A delivery can be stopped, but not moved: its time has come.
+  // A delivery can be cancelled but not postponed, because it is due now.
   if (quietUntil(Date.parse(at), settings) !== null) cancel(`Quiet hours are until ${settings.to}.`);
 };
 

@@ -2,8 +2,8 @@ const MINUTE_MS = 60_000;
 const DAY_MINUTES = 24 * 60;
 
 /**
- * When the quiet hours end that a moment lies in; null if it lies in none. Milliseconds since 1970, both.
- * Settings that make no sense are no quiet hours: a notification too many is better than one that never comes.
+ * Returns when the quiet hours that contain a time end; null: it is outside of them. Both in milliseconds since 1970.
+ * Invalid settings mean no quiet hours, so that no notification is lost.
  */
 export function quietUntil(at: number, { from, to, utcOffset }: { readonly [name: string]: string }): number | null {
   const [start, end, offset] = [minutesOf(from), minutesOf(to), offsetOf(utcOffset)];
@@ -11,7 +11,7 @@ export function quietUntil(at: number, { from, to, utcOffset }: { readonly [name
 
   const local = Math.floor(at / MINUTE_MS) + offset;
   const minute = modulo(local, DAY_MINUTES);
-  // 22:00 to 07:00 goes past midnight, 13:00 to 14:00 does not.
+  // 22:00 to 07:00 passes midnight, 13:00 to 14:00 does not.
   const isQuiet = start <= end ? minute >= start && minute < end : minute >= start || minute < end;
   return isQuiet ? (local + modulo(end - minute, DAY_MINUTES) - offset) * MINUTE_MS : null;
 }

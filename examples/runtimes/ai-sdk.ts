@@ -16,7 +16,7 @@ const agent = {
   system: 'You help in a bakery.',
 };
 
-// Every line on standard input is a turn of one conversation.
+// Each line of standard input is a turn of one conversation.
 const messages: { role: 'user' | 'assistant'; content: string }[] = [];
 for await (const line of createInterface({ input: process.stdin })) {
   messages.push({ role: 'user', content: line });

@@ -15,7 +15,7 @@ const agent = createAgent({
   middleware: [await bulkhead(session, { compactAfter: 6 })],
 });
 
-// Every line on standard input is a turn of one conversation.
+// Each line of standard input is a turn of one conversation.
 const messages: { role: 'user' | 'assistant'; content: string }[] = [];
 for await (const line of createInterface({ input: process.stdin })) {
   messages.push({ role: 'user', content: line });
@@ -24,7 +24,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     messages.push({ role: 'assistant', content: text });
     console.log(text);
   } catch (error) {
-    // The framework puts what a middleware throws into an error of its own.
+    // The framework wraps errors thrown by a middleware.
     const veto = [error, (error as Error).cause].find((each) => each instanceof VetoError);
     if (!veto) throw error;
     messages.pop();

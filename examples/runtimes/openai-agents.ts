@@ -27,7 +27,7 @@ const runner = new Runner({
   tracingDisabled: true,
 });
 
-// Every line on standard input is a turn of one conversation.
+// Each line of standard input is a turn of one conversation.
 const items: AgentInputItem[] = [];
 for await (const line of createInterface({ input: process.stdin })) {
   items.push(user(line));

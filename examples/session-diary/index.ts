@@ -5,23 +5,23 @@ commands.write = {
   async handler(input) {
     const { name, page } = await thisChat(input);
     await host.session.post(page);
-    // A notice is for people: no model sees it.
+    // Notices are for people; models do not see them.
     await host.session.notice(`The diary keeps this page as diary/${name}.`);
 
-    // Not awaited: the user reads the answer now, and the file comes after it. What fails then is in the log.
+    // Not awaited: the user gets the answer now, and the file is written afterwards. Errors appear in the log.
     void keep(name, page);
     return 'The page is written.';
   },
 };
 
-// Awaited: when this has answered, the messages go.
+// Awaited, because the messages are deleted when this handler returns.
 middleware.sessionClear = async ({ reason }) => {
   const { name, page } = await thisChat(reason && `Cleared: ${reason}`);
   await keep(name, page);
 };
 
 events.sessionDeleted = ({ occurredAt, data }) =>
-  // The name follows from the event, so a second delivery writes the same file.
+  // The name depends on the event's id, so a repeated delivery writes the same file.
   keep(`${data.sessionId}-deleted.md`, `Deleted on ${occurredAt}.\n`);
 
 async function thisChat(remark: string): Promise<{ name: string; page: string }> {

@@ -1,4 +1,4 @@
-/** One page about the messages of a chat. */
+/** Formats the messages of a chat as a page. */
 export function pageOf(messages: readonly Bulkhead.TranscriptMessage[], remark: string): string {
   const spoken = messages.filter(({ role }) => role === 'user' || role === 'assistant');
   const counts = Map.groupBy(spoken, ({ role }) => role);

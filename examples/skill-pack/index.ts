@@ -1,1 +1,1 @@
-// Skills need no code. Every package has an index.ts, and a comment will do.
+// Skills need no code, but every package needs an index.ts.

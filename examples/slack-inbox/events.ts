@@ -1,4 +1,4 @@
-/** The part of Slack's Events API that matters here. */
+/** The used part of Slack's Events API. */
 export type Posted =
   | { type: 'url_verification'; challenge: string }
   | { type: 'event_callback'; event: { type: string } & Partial<Message> };
@@ -9,26 +9,26 @@ type Message = {
   text: string;
   ts: string;
   thread_ts: string;
-  /** On edits, joins and the like. */
+  /** Set for edits, joins and similar messages. */
   subtype: string;
-  /** On what bots wrote, this app included: answering that would never end. */
+  /** Set for messages of bots, including this app: answering those would never end. */
   bot_id: string;
 };
 
-/** The message that a person wrote, or nothing. */
+/** Returns the message of a person, or undefined. */
 export function readMessage(posted: Posted): Bulkhead.ChannelMessage | undefined {
   if (posted.type !== 'event_callback') return;
   const { type, channel, user, text, ts, thread_ts = ts, subtype, bot_id } = posted.event;
   if (type !== 'message' || subtype || bot_id) return;
   if (!channel || !user || !text || !thread_ts) return;
-  // A thread is a conversation: the same key always finds the same session.
+  // A thread is a conversation: the same key finds the same session.
   return { conversationKey: `${channel}:${thread_ts}`, from: user, text: unescaped(text) };
 }
 
-/** Slack escapes these three and nothing else. `&amp;` comes last, or `&amp;lt;` would turn into `<`. */
+/** Slack escapes only these three characters. `&amp;` comes last, or `&amp;lt;` would become `<`. */
 const unescaped = (text: string): string =>
   text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
 
-/** The other way round: a reply cannot mention everybody or make links that look like others. */
+/** Escapes a reply, so that it cannot mention everybody or contain disguised links. */
 export const escaped = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

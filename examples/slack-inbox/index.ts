@@ -1,6 +1,6 @@
 import { escaped, type Posted, readMessage } from './events.ts';
 
-// Slack posts this once, when the address is entered, and wants the challenge back at once.
+// Slack sends this once when the address is entered, and expects the challenge in the response.
 channel.handshakeOn = { jsonType: 'url_verification' };
 channel.handshake = async (request) => {
   if (request.method !== 'POST' || !(await isFromSlack(request))) return;
@@ -11,7 +11,7 @@ channel.handshake = async (request) => {
 };
 
 channel.receive = async (request) => {
-  // Anyone can post to the address. Only the signature tells who did, and only before a word of the body is believed.
+  // Anyone can post to the address, so verify the signature before using the body.
   if (!(await isFromSlack(request))) {
     host.log.warn('Dropped a request that Slack did not sign', { deliveryId: request.deliveryId });
     return;
@@ -30,14 +30,14 @@ channel.send = async ({ conversationKey, text }) => {
     },
     body: JSON.stringify({ channel: channelId, thread_ts: thread, text: escaped(text) }),
   });
-  // What is thrown here is tried again later, so it has to be thrown for every reply that did not go out.
+  // An error is retried later, so throw for every reply that was not sent.
   if (answer.status !== 200) throw new Error(`Slack answered ${answer.status}`);
   const { ok, error } = JSON.parse(answer.bodyText);
   if (!ok) throw new Error(`Slack refused the reply: ${error}`);
 };
 
 async function isFromSlack(request: Bulkhead.ChannelRequest): Promise<boolean> {
-  // A signature is fresh for five minutes. This may be a later attempt, so the time the request has waited comes on top.
+  // A signature is valid for five minutes. This may be a later attempt, so the time the request waited is added.
   const waited = (Date.now() - Date.parse(request.receivedAt)) / 1000;
   const secret = (await host.secrets.get('signingSecret')) ?? '';
   return webhooks.verifySlack(request, secret, { toleranceSeconds: 300 + waited });

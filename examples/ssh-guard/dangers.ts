@@ -1,4 +1,4 @@
-/** What a command with this in it does. Linear patterns: agents write what is matched against them. */
+/** Patterns of dangerous commands, with their effect. Linear, because agents write the matched text. */
 const DANGERS: readonly (readonly [RegExp, string])[] = [
   [/\brm\s+(?:-\S+\s+)*(?:--\s+)?(?:\/|~|\$HOME|\/\*)(?:\s|$|;|&|\|)/, 'removes everything'],
   [/\bmkfs(?:\.\w+)?\b|\bwipefs\b/, 'erases a disk'],
@@ -9,6 +9,6 @@ const DANGERS: readonly (readonly [RegExp, string])[] = [
   [/\bchmod\s+(?:-\S+\s+)*0?777\s+\/(?:\s|$)/, 'opens every file to everybody'],
 ];
 
-/** What is dangerous in a command, if anything is. */
+/** Returns the danger of a command, if any. */
 export const dangerIn = (command: string): string | undefined =>
   DANGERS.find(([pattern]) => pattern.test(command))?.[1];

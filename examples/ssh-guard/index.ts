@@ -13,7 +13,7 @@ middleware.sshCommandInput = (ctx) => {
   if (data !== ctx.data) return { data };
 };
 
-// A failing handler is skipped here, because the command has run. So this one does nothing that could fail.
+// A failing handler is skipped here, because the command has already run. So this handler must not fail.
 middleware.sshCommandOutput = (ctx) => ({ stdout: hideSecrets(ctx.stdout), stderr: hideSecrets(ctx.stderr) });
 
 function forbiddenPart(command: string, setting = ''): string | undefined {

@@ -1,5 +1,5 @@
 const HIDDEN = '[secret]';
-/** What is a secret by its looks, wherever it stands. */
+/** Patterns of secrets. */
 const SHAPES = [
   /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
   /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
@@ -8,13 +8,13 @@ const SHAPES = [
   /\bsk-[\w-]{20,}/g,
   /\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]+/g,
 ];
-/** `name = value`, `"name": "value"` and `Authorization: Bearer value`, by what the name says. */
+/** `name = value`, `"name": "value"` and `Authorization: Bearer value`, by name. */
 const NAMED =
   /((?:password|passwd|secret|token|api_?key|access_?key|credential)s?["']?\s*[=:]\s*|\b(?:bearer|basic)\s+)("[^"\n]*"|'[^'\n]*'|[^\s"',;]+)/gi;
 /** `scheme://user:password@host` */
 const IN_ADDRESS = /(\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s:/@]{1,200}:)[^\s/@]{1,200}(?=@)/gi;
 
-/** Replaces what looks like a secret. */
+/** Replaces texts that look like secrets. */
 export function hideSecrets(text: string): string {
   const shaped = SHAPES.reduce((rest, shape) => rest.replace(shape, HIDDEN), text);
   return shaped.replace(NAMED, `$1${HIDDEN}`).replace(IN_ADDRESS, `$1${HIDDEN}`);

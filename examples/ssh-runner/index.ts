@@ -18,7 +18,7 @@ tools.run = {
   },
 
   async handler(args: { host: string; command: string; input?: string }) {
-    // A veto of another plugin rejects with its reason. The agent reads it as the result of a call that failed.
+    // If another plugin cancels the command, this rejects with its reason. The agent sees a failed call.
     const done = await host.ssh.run(args.host, args.command, { input: args.input, timeoutMs: 45_000 });
     return { content: [{ type: 'json', json: done }], isError: done.exitCode !== 0 };
   },

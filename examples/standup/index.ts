@@ -1,7 +1,7 @@
 const INSTRUCTIONS = `You run the stand-up of a crew of agents. Others report to you what they start and finish.
 Asked what happened, answer with one line for each agent: done, doing, stuck.`;
 
-/** The agent's id. Makes the agent where there is none: at first, and after somebody removed it. */
+/** Returns the agent's id. Creates the agent if it does not exist yet or was removed. */
 async function standupAgent(): Promise<string> {
   const known = await host.storage.get('agentId');
   const agents = await host.agents.list();
@@ -12,24 +12,24 @@ async function standupAgent(): Promise<string> {
   return id;
 }
 
-// Comes once more with “set up again”, and after a crash: what it does, it finds done the second time.
+// Runs again with “set up again” and after a crash, so it must be idempotent.
 events.pluginInstalled = async () => {
   await standupAgent();
 };
 
 events.sessionStarted = async ({ id, data }) => {
   const agentId = await standupAgent();
-  // Writing to the agent starts a session of its own. Without this line that would be news too, and so on without end.
+  // A message to the agent starts a session. Without this line, that would trigger another message, and so on.
   if (data.agentId === agentId) return;
 
-  // One message for an event, however often it is delivered.
+  // One message per event, however often it is delivered.
   if ((await host.storage.get('lastEvent')) === id) return;
   await host.agents.send(agentId, `${data.agentId} started a session.`);
   await host.storage.set('lastEvent', id);
 };
 
 events.pluginUninstalled = async () => {
-  // The agent goes by itself. What lies elsewhere, at a vendor's say, would be cleared up here.
+  // The agent is removed automatically. Resources elsewhere, such as at a vendor, would be removed here.
   host.log('Good-bye');
 };
 

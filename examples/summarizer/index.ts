@@ -18,6 +18,6 @@ compaction.summarize = async (ctx) => {
     });
     summary = text.trim();
   }
-  // Nothing is caught here: whatever goes wrong, the built-in summarizer takes over, as it does for a blank summary.
+  // No try/catch: on any error, the built-in summarizer takes over, as for a blank summary.
   return summary.slice(0, ctx.maxChars);
 };

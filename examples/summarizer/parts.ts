@@ -1,7 +1,7 @@
-/** What goes to the model at once: some 15,000 tokens, which small models take too. */
+/** Characters per model call: some 15,000 tokens, which small models accept, too. */
 const PART_CHARS = 60_000;
 
-/** Joins messages to parts. Only a message that is longer than a part is cut, and none is left out. */
+/** Joins messages to parts. Splits only messages longer than a part, and omits none. */
 export function inParts(messages: readonly string[], max = PART_CHARS): string[] {
   const parts: string[] = [];
   let part = '';

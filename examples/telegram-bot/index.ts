@@ -3,13 +3,13 @@ import { inParts } from './parts.ts';
 type Update = { message?: { chat: { id: number }; from?: { username?: string; first_name: string }; text?: string } };
 
 channel.receive = async (request) => {
-  // Telegram signs nothing. It repeats the secret it was given with the address, which nobody else knows.
+  // Telegram does not sign requests. It repeats the secret that was registered with the address.
   if (!(await isSame(request.headers['x-telegram-bot-api-secret-token'], await host.secrets.get('webhookSecret')))) {
     host.log.warn('Dropped a request without the webhook secret', { deliveryId: request.deliveryId });
     return;
   }
   const { message }: Update = JSON.parse(request.bodyText);
-  // Joins, stickers and edits are updates too.
+  // Joins, stickers and edits are updates, too.
   if (!message?.text) return;
   const from = message.from?.username ?? message.from?.first_name ?? 'somebody';
   return { messages: [{ conversationKey: String(message.chat.id), from, text: message.text }] };
@@ -23,12 +23,12 @@ channel.send = async ({ conversationKey, text }) => {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ chat_id: conversationKey, text: part }),
     });
-    // Thrown, the reply is tried again later. The address holds the token, so it is not in the words.
+    // When thrown, the reply is retried later. The URL contains the token, so it must not be in the message.
     if (answer.status !== 200) throw new Error(`Telegram answered ${answer.status}`);
   }
 };
 
-/** Compares digests, which say nothing about how much of a wrong secret was right. */
+/** Compares digests, so that the duration reveals nothing about the secret. */
 async function isSame(sent: string | undefined, secret: string | null): Promise<boolean> {
   if (!sent || !secret) return false;
   const [one, other] = await Promise.all([sent, secret].map(digest));

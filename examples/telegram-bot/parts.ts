@@ -1,7 +1,7 @@
-/** Telegram takes no longer text. UTF-16 units. */
+/** Maximum length of a Telegram message. UTF-16 units. */
 const PART_MAX = 4096;
 
-/** Cuts a text where a line ends, else at a space, else within a word, but never within a character. */
+/** Splits a text at line breaks, else at spaces, else within a word, but never within a character. */
 export function inParts(text: string, max = PART_MAX): string[] {
   const parts: string[] = [];
   let rest = text.trim();

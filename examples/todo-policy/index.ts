@@ -3,17 +3,17 @@ const DEFAULT_DAYS = 7;
 
 middleware.todoCreate = (ctx) => {
   if (ctx.todo.dueAt) return;
-  // A setting is any text, also “soon”.
+  // A setting can be any text, such as “soon”.
   const days = Number(ctx.settings.dueInDays?.trim() || Number.NaN);
   const inDays = days >= 0 && days <= 3_650 ? days : DEFAULT_DAYS;
   return { todo: { dueAt: new Date(Date.parse(ctx.at) + inDays * DAY_MS).toISOString() } };
 };
 
 middleware.todoUpdate = ({ before, changes, at, cancel }) => {
-  // Not among the changes: it stays as it is. Null: it would be taken off.
+  // Undefined: unchanged. Null: the date is removed.
   if (changes.dueAt === undefined) return;
   if (changes.dueAt && Date.parse(changes.dueAt) < Date.parse(at)) cancel('A due date lies in the future.');
-  // `changes` is replaced whole, so the others come along.
+  // `changes` is replaced as a whole, so keep the other changes.
   if (changes.dueAt === null) return { changes: { ...changes, dueAt: before.dueAt } };
 };
 

@@ -18,11 +18,11 @@ tools.now = {
   },
 
   async handler({ place }: { place: string }, ctx) {
-    // URLSearchParams encodes: what an agent writes never becomes part of the address itself.
+    // URLSearchParams escapes the agent's text, so it cannot change the URL.
     const search = new URLSearchParams({ name: place, count: '1' });
     const { results = [] } = await readJson<Places>(`https://geocoding-api.open-meteo.com/v1/search?${search}`);
     const [found] = results;
-    // What is thrown, the agent reads as the result of a call that failed, and may try another spelling.
+    // The agent sees a thrown error as a failed call and may try another spelling.
     if (!found) throw new Error(`There is no place named “${place}”.`);
 
     const units = UNITS[ctx.settings.units === 'imperial' ? 'imperial' : 'metric'];

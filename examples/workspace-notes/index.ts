@@ -9,7 +9,7 @@ tools.add = {
     additionalProperties: false,
   },
   async handler({ text }: { text: string }, ctx) {
-    // Sorts by time. The colons go, because not every system has them in names of files.
+    // Sorts by time. Colons are removed, because some systems do not allow them in file names.
     const at = new Date().toISOString().replaceAll(':', '-');
     const path = `notes/${at}-${crypto.randomUUID().slice(0, 8)}.md`;
     await host.workspace.write(path, `${text.trim()}\n\n— ${ctx.agent.name}\n`);

@@ -1,14 +1,14 @@
-/** Notes that are read at most: all of them, for most people. */
+/** Maximum number of notes that are read. */
 const READ_MAX = 500;
-/** A child may make 16 host calls at once, and other tools want some too. */
+/** A child may make 16 host calls at once; this leaves some for other tools. */
 const AT_ONCE = 8;
 
 export type Note = { path: string; text: string };
 
-/** The paths of the notes, newest first. */
+/** Lists the paths of the notes, newest first. */
 export async function noteFiles(): Promise<string[]> {
   const files = await host.workspace.list('notes').catch((error: Error) => {
-    // A directory is there once it holds a file: before the first note there is none.
+    // The directory does not exist before the first note.
     if (error.message.includes('no such file or directory')) return [];
     throw error;
   });
@@ -16,7 +16,7 @@ export async function noteFiles(): Promise<string[]> {
   return paths.reverse().slice(0, READ_MAX);
 }
 
-/** Reads notes. One that was removed meanwhile is left out. */
+/** Reads notes. Skips one that was removed meanwhile. */
 export async function readNotes(paths: readonly string[]): Promise<Note[]> {
   const notes: Note[] = [];
   for (let at = 0; at < paths.length; at += AT_ONCE) {

@@ -3,13 +3,13 @@ import { CommandError } from './failure.ts';
 import type { Rest } from './rest.ts';
 import type { Installation, Plugin, PluginDetail, Version } from './rest-types.ts';
 
-/** Returns the user's plugin with its versions; null if there is none. */
+/** Finds the user's plugin with its versions. Null: not found. */
 export async function findPlugin(rest: Rest, slug: string): Promise<PluginDetail | null> {
   const own = (await rest.getAll<Plugin>('/plugins')).find((plugin) => plugin.slug === slug);
   return own ? rest.get<PluginDetail>(`/plugins/${own.id}`) : null;
 }
 
-/** @throws CommandError if there is none */
+/** @throws CommandError if the plugin is not found */
 export async function requirePlugin(rest: Rest, slug: string): Promise<PluginDetail> {
   const plugin = await findPlugin(rest, slug);
   if (plugin) return plugin;
@@ -17,7 +17,7 @@ export async function requirePlugin(rest: Rest, slug: string): Promise<PluginDet
   throw new CommandError('not_found', message);
 }
 
-/** @throws CommandError if there is none */
+/** @throws CommandError if the version is not found */
 export function requireVersion(plugin: PluginDetail, semVer: string): Version {
   const found = plugin.versions.find((version) => version.semVer === semVer);
   if (found) return found;
@@ -26,7 +26,7 @@ export function requireVersion(plugin: PluginDetail, semVer: string): Version {
   throw new CommandError('not_found', `“${plugin.slug}” has no version ${semVer}. ${hint}`);
 }
 
-/** @param slugOrId the plugin's slug or the installation's id @throws CommandError if there is none */
+/** @param slugOrId the plugin's slug or the installation's id @throws CommandError if the installation is not found */
 export async function requireInstallation(rest: Rest, slugOrId: string): Promise<Installation> {
   const all = await rest.getAll<Installation>('/installations');
   const found = all.find(({ slug, id }) => slug === slugOrId || id === slugOrId);

@@ -54,7 +54,7 @@ export class McpBridge {
       pending.add(call);
     }
     await Promise.all(pending);
-    // The notification stream never ends by itself.
+    // The notification stream does not end before the signal aborts.
     end();
   }
 

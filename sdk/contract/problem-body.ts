@@ -1,4 +1,4 @@
-/** A problem as both HTTP processes send it: RFC 9457, and never a word of an internal error. */
+/** Builds the body of a problem (RFC 9457) for both HTTP processes, without internal errors. */
 import { type Problem, type ProblemCode, type ProblemLocation, problems } from './errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';

@@ -125,7 +125,10 @@ t.test('what a test leaves unsaid or says wrongly is told in one sentence', asyn
     [{ settings: { tune: 'x' } }, /tune is not in readme\.md, which has tone/],
     [{ settings: { tone: 'loud' } }, /tone cannot be “loud”: readme\.md allows dry, warm/],
     [{ secrets: { token: 'x' } }, /token is not in readme\.md, which has key/],
-    [{ host: { llm: { compleet: 1 } } as never }, /no host\.llm\.compleet; did you mean host\.llm\.complete/],
+    [
+      { host: { llm: { compleet: 1 } } as never },
+      /host\.llm\.compleet does not exist; did you mean host\.llm\.complete/,
+    ],
     [{ host: { ssh: { hosts: [] } } }, /host\.ssh\.hosts is scripted, but the plugin is not granted it/],
     [{ grants: [], host: { llm: { complete: () => ({}) as never } } }, /host\.llm\.complete is scripted, but/],
   ];
@@ -152,7 +155,7 @@ t.test('a package that no publish would take is refused with its words and place
   await t.rejects(openPlugin(join(await temporaryFolder(t), 'none')), { message: /There is no folder/ });
   const misspelt = await write(t, 'middleware.systemPromt = () => "x";');
   await t.rejects(openPlugin(misspelt), {
-    message: /index\.ts:1:\d+: “middleware\.systemPromt” is nothing .*systemPrompt/,
+    message: /index\.ts:1:\d+: “middleware\.systemPromt” cannot be registered .*systemPrompt/,
   });
   const broken = await write(t, 'const x: = 1;');
   await t.rejects(openPlugin(broken), { message: /kit: index\.ts:1/ });

@@ -50,7 +50,7 @@ async function readPolicy(args: ParsedArgs, rest: Rest, slug: string): Promise<P
   return { versionPolicy: 'Pinned', pinnedVersionId: version.id };
 }
 
-/** Moves an installation from the draft to published versions. @returns null if there is none that runs the draft */
+/** Moves an installation from the draft to published versions. @returns null if no installation runs the draft */
 async function switchFromDraft(rest: Rest, { installationId, latest }: CatalogEntry, policy: Policy) {
   if (installationId === null) return null;
   const path = `/installations/${installationId}`;
