@@ -1,6 +1,6 @@
 -- Up Migration
--- Ids are UUIDv7 texts made by the process that writes the row: text, so that a malformed id in a URL is simply
--- unknown (404) and never a cast error. Times are timestamptz; JSON is jsonb; bytes are bytea.
+-- Ids are UUIDv7 texts created by the process that writes the row. Text, so that a malformed id in a URL is unknown
+-- (404) instead of a cast error. Times are timestamptz; JSON is jsonb; bytes are bytea.
 
 CREATE TABLE accounts (
   id          text PRIMARY KEY,
@@ -21,19 +21,19 @@ CREATE TABLE plugins (
   blocked_reason      text,                      -- an operator stopped it; null: not blocked
   created_at          timestamptz NOT NULL DEFAULT now(),
   updated_at          timestamptz NOT NULL DEFAULT now(),
-  deleted_at          timestamptz                -- set: gone for everybody, the row waits for its last installation
+  deleted_at          timestamptz                -- set: deleted for users; the row waits for its last installation
 );
 CREATE INDEX plugins_deleted ON plugins (id) WHERE deleted_at IS NOT NULL;
 CREATE INDEX plugins_owner ON plugins (owner_id, id);
 CREATE INDEX plugins_listed ON plugins (id) WHERE visibility = 'listed';
 
--- A slug that was ever published under stays taken after its plugin is gone: nobody inherits another's trust.
+-- The slug of a published plugin stays reserved after its deletion, so that another plugin cannot inherit its trust.
 CREATE TABLE reserved_slugs (
   slug        text PRIMARY KEY,
   reserved_at timestamptz NOT NULL DEFAULT now()
 );
 
--- A version is immutable but for its status. A draft is the one row of its plugin whose semver is null.
+-- A version is immutable except for its status. A draft is the plugin's only row without semver.
 CREATE TABLE versions (
   id                 text PRIMARY KEY,
   plugin_id          text NOT NULL REFERENCES plugins ON DELETE CASCADE,
@@ -55,7 +55,8 @@ CREATE TABLE versions (
   UNIQUE (plugin_id, semver)
 );
 CREATE UNIQUE INDEX versions_one_draft ON versions (plugin_id) WHERE status = 'draft';
--- Latest, kept by every publish and yank: SQL cannot order by SemVer precedence, and lists of plugins need it per row.
+-- The latest version, updated by every publish and yank: SQL cannot order by SemVer precedence, and lists need it per
+-- row.
 ALTER TABLE plugins ADD COLUMN latest_version_id text REFERENCES versions;
 
 CREATE TABLE version_files (
@@ -83,7 +84,7 @@ CREATE TABLE installations (
   created_at           timestamptz NOT NULL DEFAULT now(),
   updated_at           timestamptz NOT NULL DEFAULT now()
 );
--- One live installation of a plugin by an account; one that is being removed does not count.
+-- Only one live installation of a plugin per account; one that is being uninstalled does not count.
 CREATE UNIQUE INDEX installations_one ON installations (account_id, plugin_id) WHERE status <> 'uninstalling';
 CREATE INDEX installations_account ON installations (account_id, hook_order, id);
 CREATE INDEX installations_plugin ON installations (plugin_id, version_policy);
@@ -100,7 +101,7 @@ CREATE TABLE installation_secrets (
   PRIMARY KEY (installation_id, name)
 );
 
--- Written by the supervisor, read by the API. A cache of the fleet's state, not its truth.
+-- The last reported state of each child, written by the supervisor for the API to display.
 CREATE TABLE installation_runtime (
   installation_id text PRIMARY KEY REFERENCES installations ON DELETE CASCADE,
   state           text NOT NULL CHECK (state IN ('stopped', 'starting', 'running', 'draining', 'backoff', 'failed')),
@@ -111,7 +112,7 @@ CREATE TABLE installation_runtime (
   updated_at      timestamptz NOT NULL DEFAULT now()
 );
 
--- The outbox: written in the transaction that changes the state; the queue job is only the ticker.
+-- The outbox: written in the transaction that changes the state; the queue job only triggers the delivery.
 CREATE TABLE events (
   id              text PRIMARY KEY,
   installation_id text NOT NULL,                 -- no foreign key: pluginUninstalled outlives its installation
@@ -125,7 +126,7 @@ CREATE TABLE events (
   state           text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'skipped', 'dead')),
   attempts        integer NOT NULL DEFAULT 0,
   next_attempt_at timestamptz NOT NULL DEFAULT now(),
-  claimed_by      integer,                       -- the supervisor attempting it: holds the advisory lock of this number
+  claimed_by      integer,                       -- lease of the supervisor that is attempting it, an advisory lock
   last_error      text,
   finished_at     timestamptz
 );
@@ -143,20 +144,20 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_account ON sessions (account_id, id);
 
--- The transcript: what the parties said, and the notices Bulkhead posted between. position orders it.
+-- The transcript: messages and notices, ordered by position.
 CREATE TABLE session_messages (
   session_id text NOT NULL REFERENCES sessions ON DELETE CASCADE,
   position   bigint GENERATED ALWAYS AS IDENTITY,
   id         text NOT NULL,                         -- the runtime's, or ours
   role       text NOT NULL,
   text       text NOT NULL,
-  data       json,                                  -- not jsonb, which refuses U+0000 that a model may well say
+  data       json,                                  -- not jsonb, which rejects U+0000, which models may write
   at         timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (session_id, position),
   UNIQUE (session_id, id)
 );
 
--- Hourly partitions, made ahead and dropped after 24 hours by db/records/logs.ts: dropping is free, deleting is not.
+-- Hourly partitions, created ahead and dropped after 24 hours by db/records/logs.ts: dropping is cheaper than deleting.
 CREATE TABLE plugin_logs (
   id              text NOT NULL,
   at              timestamptz NOT NULL,
@@ -187,7 +188,7 @@ CREATE TABLE audit (
 ) PARTITION BY RANGE (at);
 CREATE INDEX audit_page ON audit (installation_id, id DESC);
 
--- host.storage: one small key-value store an installation. size_bytes is summed against the quota.
+-- host.storage: a key-value store per installation. The sum of size_bytes is checked against the quota.
 CREATE TABLE installation_storage (
   installation_id text NOT NULL REFERENCES installations ON DELETE CASCADE,
   key             text NOT NULL,
@@ -197,7 +198,7 @@ CREATE TABLE installation_storage (
   PRIMARY KEY (installation_id, key)
 );
 
--- What the API asks of a supervisor's one-shot jailed child, and its answer. Short-lived; swept at start-up.
+-- Introspection requests of the API and their answers. Short-lived; swept at start-up.
 CREATE TABLE introspections (
   id            text PRIMARY KEY,
   bundle_sha256 text NOT NULL,

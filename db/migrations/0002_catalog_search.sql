@@ -1,9 +1,9 @@
 -- Up Migration
--- The catalog at 100,000 plugins and 1,000,000 installations: every list and every search is answered out of an index.
+-- Indexes for 100,000 plugins and 1,000,000 installations: every list and search reads an index.
 
 DO $extension$
 BEGIN
-  -- Trusted since PostgreSQL 13: whoever owns the database may make it.
+  -- Trusted since PostgreSQL 13: the owner of the database may create it.
   CREATE EXTENSION IF NOT EXISTS pg_trgm;
 EXCEPTION
   WHEN insufficient_privilege THEN
@@ -15,25 +15,25 @@ EXCEPTION
 END
 $extension$;
 
--- How often a plugin is installed. A table of its own: installs hold the plugin's row FOR SHARE, several at once, and would
--- wait for each other for ever if they also wrote to it.
+-- Installation counts. A separate table, because concurrent installs hold the plugin's row FOR SHARE and would deadlock
+-- if they also wrote to it.
 CREATE TABLE install_counts (
   plugin_id text PRIMARY KEY REFERENCES plugins ON DELETE CASCADE,
   installs  integer NOT NULL
 );
 
 ALTER TABLE plugins
-  -- What is searched, kept by the trigger below. Title: slug and name as they are spelled. Summary: those and what the
-  -- plugin says of itself, by English word stems. Readme: all of that and the latest readme.
+  -- Search texts, maintained by the trigger below. Title: slug and name as spelled. Summary: title and description, by
+  -- English word stems. Readme: the summary and the latest readme.
   ADD COLUMN title        text NOT NULL DEFAULT '',
   ADD COLUMN title_words  tsvector NOT NULL DEFAULT '',
   ADD COLUMN summary_words tsvector NOT NULL DEFAULT '',
   ADD COLUMN readme_words tsvector NOT NULL DEFAULT '',
-  -- Minus the binary order of magnitude of its installs: sorts the popular first, and changes so seldom that pages of a
-  -- search keep their order while people install.
+  -- Minus the binary order of magnitude of the installs: sorts popular plugins first, and changes so seldom that pages
+  -- of a search keep their order while users install.
   ADD COLUMN install_rank smallint NOT NULL DEFAULT 0;
 
--- Punctuation parts words: the parser would take "read/write" for a file's path and "a.b" for a host.
+-- Punctuation separates words: otherwise, the parser takes "read/write" for a file path and "a.b" for a host.
 CREATE FUNCTION plain_words(given text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN translate(given, '-_/\.:@&+*"''`´’()[]{}<>|,;!?#%=~^$', repeat(' ', 40));
 
@@ -42,7 +42,7 @@ DECLARE
   about text;
   manual text;
 BEGIN
-  -- A tsvector holds 1 MB at most: far beyond this many characters nobody reads, and nobody searches.
+  -- A tsvector holds at most 1 MB; text beyond this many characters is not searched.
   SELECT v.manifest ->> 'description', left(v.readme, 100000) INTO about, manual
     FROM versions v WHERE v.id = NEW.latest_version_id;
   NEW.title := lower(plain_words(NEW.slug || ' ' || NEW.display_name));
@@ -69,7 +69,7 @@ BEGIN
   INSERT INTO install_counts AS c (plugin_id, installs) VALUES (plugin, change)
     ON CONFLICT (plugin_id) DO UPDATE SET installs = c.installs + change
     RETURNING -floor(log(2, greatest(c.installs, 0) + 1)) INTO rank;
-  -- Never waits: while others hold the plugin, its rank is left to the next who installs it.
+  -- SKIP LOCKED: if others hold the plugin's row, the next install updates its rank.
   UPDATE plugins SET install_rank = rank
    WHERE id = (SELECT p.id FROM plugins p WHERE p.id = plugin AND p.install_rank <> rank FOR NO KEY UPDATE SKIP LOCKED);
   RETURN NULL;
@@ -82,13 +82,13 @@ CREATE TRIGGER installation_discounted AFTER DELETE ON installations
 CREATE TRIGGER installation_recounted AFTER UPDATE OF status ON installations
   FOR EACH ROW WHEN ((OLD.status = 'uninstalling') <> (NEW.status = 'uninstalling')) EXECUTE FUNCTION count_install();
 
--- What is there already.
+-- Existing rows.
 INSERT INTO install_counts (plugin_id, installs)
   SELECT plugin_id, count(*) FROM installations WHERE status <> 'uninstalling' GROUP BY plugin_id;
 UPDATE plugins p SET slug = p.slug, install_rank = coalesce(
   (SELECT -floor(log(2, c.installs + 1)) FROM install_counts c WHERE c.plugin_id = p.id), 0);
 
--- What everybody sees, by slug and by rank, and the words in it. No index here lists what is private, delisted or blocked.
+-- Public plugins by slug, by rank, and by word. These indexes exclude private, delisted and blocked plugins.
 DROP INDEX plugins_listed;
 CREATE INDEX catalog_slug ON plugins (slug)
   WHERE visibility = 'listed' AND blocked_reason IS NULL AND deleted_at IS NULL;
@@ -96,7 +96,7 @@ CREATE INDEX catalog_rank ON plugins (install_rank, slug)
   WHERE visibility = 'listed' AND blocked_reason IS NULL AND deleted_at IS NULL;
 CREATE INDEX catalog_name ON plugins (lower(display_name))
   WHERE visibility = 'listed' AND blocked_reason IS NULL AND deleted_at IS NULL;
--- Without fast update: a pending list is read by every search.
+-- Without fast update, because every search would read the pending list.
 CREATE INDEX catalog_title_words ON plugins USING gin (title_words) WITH (fastupdate = off)
   WHERE visibility = 'listed' AND blocked_reason IS NULL AND deleted_at IS NULL;
 CREATE INDEX catalog_summary_words ON plugins USING gin (summary_words) WITH (fastupdate = off)
@@ -105,7 +105,7 @@ CREATE INDEX catalog_readme_words ON plugins USING gin (readme_words) WITH (fast
   WHERE visibility = 'listed' AND blocked_reason IS NULL AND deleted_at IS NULL;
 CREATE INDEX catalog_title_trigrams ON plugins USING gin (title gin_trgm_ops) WITH (fastupdate = off)
   WHERE visibility = 'listed' AND blocked_reason IS NULL AND deleted_at IS NULL;
--- An account's own private ones.
+-- Private plugins of an account.
 CREATE INDEX plugins_private ON plugins (owner_id, slug) WHERE visibility = 'private' AND deleted_at IS NULL;
 -- Pages of an account's installations.
 CREATE INDEX installations_live ON installations (account_id, id) WHERE status <> 'uninstalling';

@@ -6,13 +6,12 @@ CREATE TABLE channels (
   installation_id text NOT NULL REFERENCES installations ON DELETE CASCADE,
   account_id      text NOT NULL REFERENCES accounts,
   name            text NOT NULL,
-  routing_id      text NOT NULL UNIQUE,          -- the address it has now
+  routing_id      text NOT NULL UNIQUE,          -- the current address
   connected_at    timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX channels_installation ON channels (installation_id, id);
 
--- Every address there ever was: one that was replaced, disconnected or uninstalled answers 410 for ever, not 404. So no
--- foreign keys.
+-- All addresses, current and retired: a retired one answers 410 forever, not 404. Therefore without foreign keys.
 CREATE TABLE channel_addresses (
   routing_id      text PRIMARY KEY,
   channel_id      text NOT NULL,
@@ -22,10 +21,10 @@ CREATE TABLE channel_addresses (
 CREATE INDEX channel_addresses_channel ON channel_addresses (channel_id) WHERE retired_at IS NULL;
 CREATE INDEX channel_addresses_installation ON channel_addresses (installation_id) WHERE retired_at IS NULL;
 
--- One webhook request each, and the truth about it. Written before the vendor is answered.
+-- Webhook requests, written before the vendor gets an answer.
 CREATE TABLE deliveries (
   id              text PRIMARY KEY,
-  channel_id      text NOT NULL,                 -- no foreign keys: what was accepted outlives its channel
+  channel_id      text NOT NULL,                 -- no foreign keys: accepted requests outlive their channel
   installation_id text NOT NULL,
   account_id      text NOT NULL,
   routing_id      text NOT NULL,
@@ -33,16 +32,16 @@ CREATE TABLE deliveries (
   received_at     timestamptz NOT NULL,
   method          text NOT NULL,
   query           text NOT NULL,                 -- as it came, without the question mark
-  headers         json NOT NULL,                 -- names and values as they came, in their order: [[name, value], …]
+  headers         json NOT NULL,                 -- names and values as received, in order: [[name, value], …]
   body            bytea NOT NULL,                -- exact bytes
   state           text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'dead')),
   attempts        integer NOT NULL DEFAULT 0,
   next_attempt_at timestamptz NOT NULL DEFAULT now(),
-  claimed_by      integer,                       -- the supervisor attempting it: holds the advisory lock of this number
+  claimed_by      integer,                       -- lease of the supervisor that is attempting it, an advisory lock
   last_error      text,
   finished_at     timestamptz
 );
--- Bodies are compressed or random already, and each is read once: trying to compress them again costs the intake.
+-- Bodies are compressed or random already, and are read once, so compressing them would only slow down the intake.
 ALTER TABLE deliveries ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE INDEX deliveries_installation ON deliveries (installation_id, id);
 CREATE INDEX deliveries_finished ON deliveries (finished_at) WHERE state <> 'pending';

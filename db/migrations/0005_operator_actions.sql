@@ -1,6 +1,6 @@
 -- Up Migration
 
--- What operators did by their command, for good. No foreign keys: it outlives what it is about.
+-- Actions of operators, kept forever. No foreign keys: a row outlives its subject.
 CREATE TABLE operator_actions (
   id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   at      timestamptz NOT NULL DEFAULT now(),
@@ -10,6 +10,6 @@ CREATE TABLE operator_actions (
   reason  text
 );
 
--- The sweep of blobs asks which versions name one.
+-- For the blob sweep, which searches the versions that use a blob.
 CREATE INDEX versions_bundle ON versions (bundle_sha256);
 CREATE INDEX versions_source_map ON versions (source_map_sha256) WHERE source_map_sha256 IS NOT NULL;

@@ -1,5 +1,5 @@
--- What a stream of an account's messages reads: in the order of the writing transactions, so that one which commits late
--- is not passed over. A position alone would be: it is taken before the commit.
+-- Columns of the message stream: it reads in the order of the writing transactions, so that a late commit is not
+-- missed. The position alone does not suffice, because it is assigned before the commit.
 ALTER TABLE session_messages ADD COLUMN account_id text;
 UPDATE session_messages m SET account_id = s.account_id FROM sessions s WHERE s.id = m.session_id;
 ALTER TABLE session_messages ALTER COLUMN account_id SET NOT NULL;

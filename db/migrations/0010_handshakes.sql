@@ -1,7 +1,7 @@
 -- Up Migration
--- What the API asks of a supervisor while a vendor waits: the plugin's answer to a check of its address. Lives for seconds.
+-- Handshake requests of the API to supervisors while a vendor waits. They live for seconds.
 CREATE TABLE handshakes (
-  id              text PRIMARY KEY,              -- of the delivery it becomes where there is no answer
+  id              text PRIMARY KEY,              -- of the delivery that is created if the plugin does not answer
   channel_id      text NOT NULL,
   installation_id text NOT NULL,
   routing_id      text NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE handshakes (
   query           text NOT NULL,
   headers         json NOT NULL,
   body            bytea NOT NULL,
-  answer          json,                          -- null until answered; {"reply": null} where the plugin has none
+  answer          json,                          -- null until answered; {"reply": null}: the plugin has no answer
   claimed_by      integer,
   created_at      timestamptz NOT NULL DEFAULT now()
 );

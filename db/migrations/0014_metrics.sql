@@ -1,12 +1,12 @@
 -- Up Migration
--- What each installation's handlers did, by minute: summed in memory and added here in batches. A crash loses the last one.
+-- Calls per installation, handler and minute: summed in memory and added here in batches. A crash loses the last batch.
 CREATE TABLE call_minutes (
   installation_id text NOT NULL REFERENCES installations ON DELETE CASCADE,
   minute          timestamptz NOT NULL,
   kind            text NOT NULL,                 -- hook, event, channel, tools, commands, providers
   name            text NOT NULL,
   calls           integer NOT NULL,
-  errors          integer NOT NULL,              -- failed, or could not be asked
+  errors          integer NOT NULL,              -- failed, or the plugin was unavailable
   timeouts        integer NOT NULL,
   cancels         integer NOT NULL,
   duration_ms     double precision NOT NULL,     -- sum
@@ -16,7 +16,7 @@ CREATE TABLE call_minutes (
 );
 CREATE INDEX call_minutes_minute ON call_minutes (minute);
 
--- What it used beside its calls.
+-- Resource use besides calls.
 CREATE TABLE usage_minutes (
   installation_id text NOT NULL REFERENCES installations ON DELETE CASCADE,
   minute          timestamptz NOT NULL,
@@ -31,10 +31,10 @@ CREATE TABLE usage_minutes (
 );
 CREATE INDEX usage_minutes_minute ON usage_minutes (minute);
 
--- Joins the trace of a webhook request to that of its deliveries: a W3C traceparent; null: nobody traces.
+-- Links the trace of a webhook request to that of its deliveries: a W3C traceparent; null: not traced.
 ALTER TABLE deliveries ADD COLUMN traceparent text;
 
--- What is dead is counted at every scrape and listed for operators: rare, so the indexes are small.
+-- Dead letters, counted at every scrape and listed for operators: rare, so the indexes are small.
 CREATE INDEX deliveries_dead ON deliveries (id) WHERE state = 'dead';
 CREATE INDEX events_dead ON events (id) WHERE state = 'dead';
 

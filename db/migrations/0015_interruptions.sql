@@ -1,4 +1,4 @@
 -- Up Migration
--- Attempts that ended with the supervisor, or with a plugin process killed from outside: no failures of the plugin.
+-- Attempts interrupted by the end of the supervisor or a kill of the plugin's process: not failures of the plugin.
 ALTER TABLE deliveries ADD COLUMN interruptions smallint NOT NULL DEFAULT 0;
 ALTER TABLE events ADD COLUMN interruptions smallint NOT NULL DEFAULT 0;

@@ -1,3 +1,3 @@
 -- Up Migration
--- Whether an installation's owner has its inspector open: said where its state is shown.
+-- Whether the inspector of an installation is open, for its status.
 ALTER TABLE installation_runtime ADD COLUMN inspected boolean NOT NULL DEFAULT false;
