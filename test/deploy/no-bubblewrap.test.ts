@@ -9,7 +9,7 @@ import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
 import { eventually, type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(240_000);
 
 const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
 const NOTICE = `${INSTALL}: until then only your own plugins run, those of other accounts do not.`;
@@ -36,6 +36,8 @@ async function bareSearchPath(t: Teardown): Promise<string> {
   }
   return folder;
 }
+
+const barePath = await bareSearchPath(t);
 
 async function publish({ call }: ServiceFixture, slug: string, code: string): Promise<void> {
   const plugin = await call('POST', '/api/plugins', { slug, displayName: slug });
@@ -90,7 +92,7 @@ t.test('starts and says what to install; own plugins run, others are refused and
   const database = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const fixed = { DATA_DIR, DATABASE_URL: database.url };
-  const bare = await startServiceFixture(t, { ...fixed, PATH: await bareSearchPath(t), SANDBOX_FETCH: 'off' });
+  const bare = await startServiceFixture(t, { ...fixed, PATH: barePath, SANDBOX_FETCH: 'off' });
   t.equal(bare.lines.filter((line) => line === NOTICE).length, 1, 'said once');
   t.notMatch(bare.lines.join('\n'), /fetch/i);
   const ops = `http://localhost:${bare.env.SUPERVISOR_OPS_PORT}/healthz`;
@@ -131,7 +133,7 @@ t.test('starts and says what to install; own plugins run, others are refused and
 t.test('starts without it where it cannot be fetched', { skip: noFetch }, async (t) => {
   const APT_CONFIG = await useSource(t, 'deb http://127.0.0.1:1/debian stable main');
   const { url } = await testDatabase(t);
-  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: await bareSearchPath(t), APT_CONFIG };
+  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: barePath, APT_CONFIG };
   const service = await startOnly(env);
   await service.line(/^Install bubblewrap/);
   service.kill('SIGTERM');
@@ -149,7 +151,7 @@ t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
   const env = {
     DATA_DIR: await temporaryFolder(t),
     DATABASE_URL: url,
-    PATH: await bareSearchPath(t),
+    PATH: barePath,
     SANDBOX_FETCH: 'off',
   };
   const refused = await startOnly({ ...env, SANDBOX: 'require' });
