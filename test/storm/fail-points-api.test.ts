@@ -6,6 +6,8 @@ import t from 'tap';
 import { ended, startStormFixture } from './storm-fixture.ts';
 
 t.setTimeout(240_000);
+const { start, storage, vendor, gate, ledger, arrived } = await startStormFixture(t);
+const supervisor = await start('supervisor');
 
 /** Where the API dies, and where the database is meanwhile. */
 const API_POINTS = [
@@ -19,8 +21,6 @@ const API_POINTS = [
 ] as const;
 
 t.test('what the API acknowledged before it died arrives', async (t) => {
-  const { start, vendor, gate, ledger, arrived } = await startStormFixture(t);
-  await start('supervisor');
   for (const [point, database] of API_POINTS) {
     // One that finds something in its spool drains it, and dies of that, perhaps before it serves.
     const api = await start('api', point).catch((error: Error) => error);
@@ -51,8 +51,7 @@ t.test('what the API acknowledged before it died arrives', async (t) => {
 });
 
 t.test('a channel is disconnected whole or not at all, and the end of its chats is told', async (t) => {
-  const { start, storage, vendor, ledger, arrived } = await startStormFixture(t);
-  const supervisor = await start('supervisor');
+  const { doubled } = ledger.verdict();
   const api = await start('api', 'events.all-queued:1');
   const end = ended(api);
   const [routingId = ''] = vendor.routingIds;
@@ -65,7 +64,7 @@ t.test('a channel is disconnected whole or not at all, and the end of its chats 
   const last = await start('api');
   await removed;
   await arrived();
-  t.match(ledger.verdict(), { lost: [], doubled: 0 });
+  t.match(ledger.verdict(), { lost: [], doubled });
   await last.end('SIGTERM');
   await supervisor.end('SIGTERM');
 });

@@ -4,10 +4,11 @@ import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
-import { eventually, type Installed, isAlive, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
+import { eventually, type Installed, isAlive, openStorageFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
 
 t.setTimeout(120_000);
+const storage = await openStorageFixture(t);
 /** By the look at start-up, not by the next one. Milliseconds. */
 const AT_ONCE_MS = 10_000;
 
@@ -21,11 +22,7 @@ events.pluginInstalled = async (event) => { if ((await note(event)) === 0) await
 events.pluginUninstalled = async (event) => { throw new Error('never done'); };
 `;
 
-async function record(
-  storage: StorageFixture,
-  made: Installed,
-  type: 'pluginInstalled' | 'pluginUninstalled',
-): Promise<string> {
+async function record(made: Installed, type: 'pluginInstalled' | 'pluginUninstalled'): Promise<string> {
   const queues = await startQueues({ pool: storage.pool, role: 'producer', onError: () => undefined });
   const { installationId, accountId, pluginId, versionId } = made;
   const base = { installationId, accountId, pluginId, versionId, semVer: '1.0.0' };
@@ -52,10 +49,9 @@ async function descendants(of: number): Promise<number[]> {
 }
 
 t.test('an event whose attempt was killed is delivered again at once, with the same id', async (t) => {
-  const storage = await openStorageFixture(t);
   const made = await storage.install({ slug: 'recorder', code: RECORDER, capabilities: ['host.storage'] });
   const first = await startProcess(t, storage);
-  const id = await record(storage, made, 'pluginInstalled');
+  const id = await record(made, 'pluginInstalled');
   const seen = async () => JSON.parse((await readStorageValue(storage.pool, made.installationId, 'seen')) ?? '[]');
   await eventually(async () => (await seen()).length === 1);
   const children = await descendants(first.process.pid ?? 0);
@@ -79,20 +75,19 @@ t.test('an event whose attempt was killed is delivered again at once, with the s
 });
 
 t.test('an uninstall begun before a kill is finished after it', async (t) => {
-  const storage = await openStorageFixture(t);
   const made = await storage.install({
-    slug: 'recorder',
+    slug: 'leaving-recorder',
     code: RECORDER,
     capabilities: ['host.storage'],
     secrets: { key: 'x' },
   });
   const first = await startProcess(t, storage);
   await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [made.installationId]);
-  const id = await record(storage, made, 'pluginUninstalled');
+  const id = await record(made, 'pluginUninstalled');
   const state = async () => (await storage.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
   await eventually(async () => (await state()).attempts >= 1);
   await first.kill();
-  await startProcess(t, storage);
+  const second = await startProcess(t, storage);
   await eventually(async () => (await state()).state === 'dead', 60_000);
   // The one that was cut short is made up for.
   t.match(await state(), { attempts: 4, interruptions: 1, last_error: /never done/ });
@@ -104,10 +99,10 @@ t.test('an uninstall begun before a kill is finished after it', async (t) => {
     made.installationId,
   ]);
   t.equal(rows.length, 0, 'the secrets went with it');
+  await second.stop();
 });
 
 t.test('the port for operators', async (t) => {
-  const storage = await openStorageFixture(t);
   const supervisor = await startProcess(t, storage);
   const health = await (await fetch(`${supervisor.opsUrl}/healthz`)).json();
   t.match(health, { status: 'ok', sandbox: { state: storage.sandbox.state } });
