@@ -55,6 +55,12 @@ export class ParsedArgs {
     return this.#options[name] === true;
   }
 
+  /** The value of a flag that also has a `--no-` form; undefined without either. */
+  toggle(name: string): boolean | undefined {
+    const value = this.#options[name];
+    return typeof value === 'boolean' ? value : undefined;
+  }
+
   list(name: string): readonly string[] {
     const value = this.#options[name];
     return Array.isArray(value) ? value.map(String) : [];

@@ -104,17 +104,20 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
 });
 
-t.test('configure names what is missing, accept shows the requested capabilities', async (t) => {
+t.test('configure names what is missing and requires a plugin, accept shows the requested capabilities', async (t) => {
   const channel = { in: 'inbox' };
   await typed(['init', 'inbox', '--template', 'channel']);
   t.match(await typed(['publish'], channel), { code: 0 });
-  const installed = await typed(['install', 'inbox']);
+  const installed = await typed(['install', 'inbox', '--required']);
   t.match(installed.stdout, /needs configuration[\s\S]*apiToken/);
   const env = { BULKHEAD_SECRET_apiToken: 't' };
   const set = await typed(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], {
     env,
   });
-  t.match(set, { code: 0, stdout: 'inbox is ready\n' }, set.stderr);
+  t.match(set, { code: 0, stdout: 'inbox is required, ready\n' }, set.stderr);
+  t.match(answer(await typed(['configure', 'inbox', '--no-required', '--json'])), { slug: 'inbox', required: false });
+  t.match(await typed(['configure', 'inbox', '--required']), { code: 0, stdout: 'inbox is required, ready\n' });
+  t.match(await typed(['configure', 'inbox']), { code: 2, stderr: /Nothing to change\. Pass .*--no-required/ });
   t.match(await typed(['accept', 'inbox']), { code: 1, stderr: /“inbox” has no update/ });
 });
 

@@ -1,4 +1,4 @@
-/** `bulkhead configure`: sets settings and secrets of an installation. */
+/** `bulkhead configure`: sets settings and secrets of an installation, and whether it is required. */
 import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -8,7 +8,7 @@ import { askForSecret } from '../terminal-prompts.ts';
 
 export const configure: Command = {
   name: 'configure',
-  summary: 'Set the settings and secrets of an installation',
+  summary: 'Set the settings and secrets of an installation, or require it',
   args: [{ name: '<plugin>', doc: 'slug of the plugin, or id of the installation' }],
   options: [
     { flags: '-s, --set <name=value>', doc: 'set a setting (repeatable)', repeatable: true },
@@ -19,11 +19,14 @@ export const configure: Command = {
     },
     { flags: '--unset <name>', doc: 'reset a setting to its default (repeatable)', repeatable: true },
     { flags: '--forget <name>', doc: 'remove a secret (repeatable)', repeatable: true },
+    { flags: '--required', doc: 'stop what its hooks have to see while it does not run, fails or is late' },
+    { flags: '--no-required', doc: 'let that go ahead without the plugin' },
   ],
-  examples: ['configure weather --set units=metric --secret apiKey'],
+  examples: ['configure weather --set units=metric --secret apiKey', 'configure message-guard --required'],
   async run(context, args) {
     const rest = await context.getRest();
-    const { id, slug } = await requireInstallation(rest, args.positional[0] ?? '');
+    const installation = await requireInstallation(rest, args.positional[0] ?? '');
+    const { id, slug } = installation;
     const settings = Object.fromEntries([
       ...args.list('set').map((text) => parsePair(text)),
       ...args.list('unset').map((name) => [name, null] as const),
@@ -34,13 +37,19 @@ export const configure: Command = {
       secrets[name] = value;
     }
     for (const name of args.list('forget')) secrets[name] = null;
-    if (Object.keys(settings).length + Object.keys(secrets).length === 0) {
-      const message = 'Nothing to change. Pass `--set name=value` or `--secret name`.';
+    const required = args.toggle('required');
+    const hasValues = Object.keys(settings).length + Object.keys(secrets).length > 0;
+    if (!hasValues && required === undefined) {
+      const message = 'Nothing to change. Pass `--set name=value`, `--secret name`, `--required` or `--no-required`.';
       throw new CommandError('usage', message);
     }
-    const updated = await rest.post<Installation>(`/installations/${id}/configure`, { settings, secrets });
+    const path = `/installations/${id}`;
+    // Required first: what is configured next may let the plugin run.
+    const changed = required === undefined ? installation : await rest.patch<Installation>(path, { required });
+    const updated = hasValues ? await rest.post<Installation>(`${path}/configure`, { settings, secrets }) : changed;
     const reason = updated.statusReason ? `: ${updated.statusReason}` : '';
-    context.output.printLine(`${slug} is ${updated.status.replaceAll('_', ' ')}${reason}`);
+    const label = updated.required ? 'required, ' : '';
+    context.output.printLine(`${slug} is ${label}${updated.status.replaceAll('_', ' ')}${reason}`);
     return updated;
   },
 };

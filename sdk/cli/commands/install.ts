@@ -11,6 +11,7 @@ import { askToConfirm } from '../terminal-prompts.ts';
 interface Policy {
   readonly versionPolicy: Installation['versionPolicy'];
   readonly pinnedVersionId?: string;
+  readonly required?: boolean;
 }
 
 export const install: Command = {
@@ -20,23 +21,33 @@ export const install: Command = {
   options: [
     { flags: '--draft', doc: 'run the draft of your own plugin' },
     { flags: '--pin <semver>', doc: 'pin this version of your own plugin' },
+    { flags: '--required', doc: 'stop what its hooks have to see while it does not run, fails or is late' },
     { flags: '-y, --yes', doc: 'do not ask for confirmation' },
   ],
-  examples: ['install weather', 'install my-plugin --draft'],
+  examples: ['install weather', 'install message-guard --required', 'install my-plugin --draft'],
   async run(context, args) {
     const slug = args.positional[0] ?? '';
     const rest = await context.getRest();
     const entry = args.flag('draft') ? null : await showAndConfirm(context, args, rest, slug);
     const policy = await readPolicy(args, rest, slug);
     const versionId = policy.versionPolicy === 'Latest' ? entry?.latest?.versionId : undefined;
+    const required = args.flag('required') ? { required: true } : {};
     const installation =
-      (entry && (await switchFromDraft(rest, entry, policy))) ??
-      (await rest.post<Installation>('/installations', { slug, ...policy, ...(versionId && { versionId }) }));
+      (entry && (await switchFromDraft(rest, entry, { ...policy, ...required }))) ??
+      (await rest.post<Installation>('/installations', {
+        slug,
+        ...policy,
+        ...required,
+        ...(versionId && { versionId }),
+      }));
     const { output } = context;
     const status = installation.status.replaceAll('_', ' ');
     output.printLine(`${output.paint.green('installed')} ${slug} ${installation.currentSemVer ?? 'draft'}, ${status}`);
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
+    }
+    if (!installation.required && entry?.reach.some(({ cancels }) => cancels)) {
+      output.printLine(`To stop what it has to see while it does not run: bulkhead configure ${slug} --required`);
     }
     return installation;
   },

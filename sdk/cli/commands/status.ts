@@ -18,8 +18,15 @@ export const status: Command = {
     }
     if (plugins.length === 0) output.printLine('  none: bulkhead init, then bulkhead publish');
     output.printLine(output.paint.bold('Installed'));
-    for (const { slug, currentSemVer, versionPolicy, status, statusReason, pendingUpdate } of installations) {
-      const summary = [currentSemVer ?? 'draft', versionPolicy, status.replaceAll('_', ' ')].join('  ');
+    for (const installation of installations) {
+      const { slug, currentSemVer, versionPolicy, required, status, statusReason, pendingUpdate } = installation;
+      const words = [
+        currentSemVer ?? 'draft',
+        versionPolicy,
+        ...(required ? ['required'] : []),
+        status.replaceAll('_', ' '),
+      ];
+      const summary = words.join('  ');
       output.printLine(`  ${slug}  ${summary}${statusReason === null ? '' : `: ${statusReason}`}`);
       if (pendingUpdate) output.printLine(`    ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`);
     }
