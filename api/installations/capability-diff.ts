@@ -1,7 +1,7 @@
-/** What a version asks for against what an account granted. Pure. */
+/** Compares the capabilities of a version with those an account granted. Pure. */
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 
-/** What would change for the user: what is asked for anew, and what is no longer needed. */
+/** Difference for the user: capabilities to grant, and capabilities no longer needed. */
 interface CapabilityDiff {
   readonly added: string[];
   readonly removed: string[];
@@ -14,6 +14,6 @@ export function diffCapabilities(granted: readonly string[], wanted: readonly st
   };
 }
 
-/** Whether an installation may run a version without asking its user again. */
+/** Whether an installation may run a version without the user's consent. */
 export const isCovered = (granted: readonly string[], wanted: readonly string[]): boolean =>
   findMissingCapabilities(wanted, granted).length === 0;

@@ -1,4 +1,4 @@
-/** Whether settings and secrets fit what a version's manifest asks for. Pure. */
+/** Validates settings and secrets against a version's manifest. Pure. */
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import {
   findMissingConfiguration,
@@ -7,21 +7,22 @@ import {
   SETTING_MAX_CHARS,
 } from '../../sdk/contract/manifest.ts';
 
-/** Null forgets a value: a setting is its default again, a secret is gone. */
+/** Null resets a setting to its default, or deletes a secret. */
 export interface ConfigurationInput {
   readonly settings?: Readonly<Record<string, string | null>> | undefined;
   readonly secrets?: Readonly<Record<string, string | null>> | undefined;
 }
-/** What an installation has, of whatever version. */
+/** The stored values of an installation, for any version. */
 interface Stored {
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
 }
 
 /**
- * What is stored can always be forgotten, also when the version that asked for it is gone.
+ * Validates changes of settings and secrets. Stored values can always be deleted, even if the version that declared
+ * them is gone.
  *
- * @throws Problem `bad_request` naming every field that does not fit; values of secrets are never repeated
+ * @throws Problem `bad_request` that names every invalid field, without the values of secrets
  */
 export function checkConfiguration(manifest: Manifest, stored: Stored, input: ConfigurationInput): void {
   const faults: ProblemLocation[] = [];
@@ -39,7 +40,7 @@ export function checkConfiguration(manifest: Manifest, stored: Stored, input: Co
   if (first) throw new Problem('bad_request', `${first.field}: ${first.message}`, { errors: faults });
 }
 
-/** The stored settings with these over them. */
+/** Merges new settings into the stored ones. */
 export function mergeSettings(
   stored: Stored['settings'],
   given: ConfigurationInput['settings'] = {},
@@ -70,8 +71,8 @@ const known = (names: readonly string[]): string =>
 type Status = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
 
 /**
- * The status after a change of version or configuration. A pause stays; a failed one gets another chance, since what
- * failed has changed.
+ * Returns the status after a change of version or configuration. A pause remains; a failed installation becomes ready,
+ * because the cause may be gone.
  */
 export function resolveStatus(
   before: Status,

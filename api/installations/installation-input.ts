@@ -1,4 +1,4 @@
-/** Requests about installations: bodies. */
+/** Validates the bodies of requests about installations. */
 import { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { storedId, storedText, UNSTORABLE } from '../../service/http/schemas.ts';
@@ -12,7 +12,7 @@ const required = z
   .boolean('must be true or false')
   .describe(
     'true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. ' +
-      'false: the operation goes ahead without the plugin.',
+      'false: the operation continues without the plugin.',
   );
 
 export const newInstallation = z.object({
@@ -23,8 +23,8 @@ export const newInstallation = z.object({
   versionId: storedId
     .optional()
     .describe(
-      'The version whose access was shown and consented to. Where the policy means another one by now, and that asks ' +
-        'for more, the answer is 409 `not_pending` and nothing is installed. Absent: the consent is to what the policy means.',
+      'The version that the user consented to. If the policy now selects another version with more capabilities, the ' +
+        'answer is 409 `not_pending` and nothing is installed. Default: the version that the policy selects.',
     ),
 });
 
@@ -35,7 +35,7 @@ export const installationChanges = z.object({
   required: required.optional(),
 });
 
-/** The manifest limits the length of values; this only refuses what cannot be stored. */
+/** The manifest limits the length of values; this only rejects what cannot be stored. */
 const value = z.string({ error: 'must be a string' }).refine(isStorable, UNSTORABLE).nullable();
 const values = z
   .record(z.string(), value)

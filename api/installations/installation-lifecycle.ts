@@ -1,4 +1,4 @@
-/** Installing, configuring and uninstalling a plugin for an account. */
+/** Installs, configures and uninstalls plugins for an account. */
 import type { ClientBase } from 'pg';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
@@ -29,14 +29,14 @@ interface InstallRequest {
   readonly versionPolicy: VersionPolicy;
   readonly pinnedVersionId?: string | undefined;
   readonly required: boolean;
-  /** What the account was shown and consented to. */
+  /** The version that the user consented to. */
   readonly versionId?: string | undefined;
 }
 
 /**
- * Installs a plugin. The request is the account's consent to what the chosen version asks for.
+ * Installs a plugin. The request is the consent to the capabilities of the chosen version.
  *
- * @param quota installations an account may have
+ * @param quota maximum number of installations per account
  */
 export async function install(
   services: Services,
@@ -61,21 +61,21 @@ export async function install(
 }
 
 /**
- * A version published between the look and the click cannot ride on the consent: it may run only within what the one
- * that was shown asks for.
+ * A version published after the user's decision may be installed only if it requests no more than the version that was
+ * shown.
  */
 async function requireConsent(tx: ClientBase, plugin: Plugin, version: Version, shownId: string | undefined) {
   if (shownId === undefined || shownId === version.id) return;
   const shown = await findVersion(tx, shownId);
   if (shown?.pluginId !== plugin.id) {
-    const message = `versionId is no version of “${plugin.slug}”.`;
+    const message = `versionId is not a version of “${plugin.slug}”.`;
     throw new Problem('not_found', message, { errors: [{ field: 'versionId', message }] });
   }
   const more = findMissingCapabilities(version.capabilities, shown.capabilities);
   if (more.length === 0) return;
   throw new Problem(
     'not_pending',
-    `${version.semVer ?? 'The draft'} asks for more than ${shown.semVer ?? 'the draft'}, which you consented to: ${more.join(', ')}. Look at it again, then install it with versionId ${version.id}.`,
+    `${version.semVer ?? 'The draft'} requests more than ${shown.semVer ?? 'the draft'}, which you consented to: ${more.join(', ')}. Review it, then install it with versionId ${version.id}.`,
   );
 }
 
@@ -99,7 +99,7 @@ async function addInstallation(
     hookOrder,
     required: request.required,
   });
-  if (id === null) throw new Problem('already_installed', `You have “${plugin.slug}” installed already.`);
+  if (id === null) throw new Problem('already_installed', `You have already installed “${plugin.slug}”.`);
   const versionFields = { currentVersionId: version.id, currentSemVer: version.semVer };
   const installed = { id, accountId: caller.id, pluginId: plugin.id, ...versionFields };
   await recordInstallationEvent(tx, queues, installed, 'pluginInstalled', { reason: 'install' });
@@ -107,7 +107,7 @@ async function addInstallation(
   return id;
 }
 
-/** Sets the given settings and secrets; those not named stay as they are. */
+/** Sets settings and secrets; omitted ones stay unchanged. */
 export async function configure(
   services: Services,
   caller: Caller,
@@ -130,7 +130,7 @@ export async function configure(
   return requireInstallation(services, caller, installationId);
 }
 
-/** Marks an installation as going. A supervisor tells the plugin, removes what it owned, and then the row. */
+/** Marks an installation as uninstalling. A supervisor sends `pluginUninstalled` and then removes the installation. */
 export async function uninstall(services: Services, caller: Caller, installationId: string): Promise<void> {
   await changeLockedInstallation(services, caller, installationId, (tx, installation) =>
     beginUninstall(tx, services.queues, installation, 'user'),
@@ -138,9 +138,9 @@ export async function uninstall(services: Services, caller: Caller, installation
 }
 
 /**
- * Begins the removal of an installation whose row the transaction has locked.
+ * Starts the removal of an installation whose row is locked.
  *
- * @param by who wanted it: its user, or the plugin's owner by deleting the plugin
+ * @param by the user, or the plugin's owner who deletes the plugin
  */
 export async function beginUninstall(
   tx: ClientBase,
@@ -166,4 +166,4 @@ export async function rerunSetup(services: Services, caller: Caller, installatio
 }
 
 const overQuota = (quota: number) =>
-  new Problem('rate_limited', `Your account has ${quota} installations, the most it may have. Uninstall one first.`);
+  new Problem('rate_limited', `Your account has its maximum of ${quota} installations. Uninstall one first.`);

@@ -12,7 +12,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { Services } from '../services.ts';
 
-/** Runs a change with the installation's row locked and tells supervisors with its commit. */
+/** Runs a change with the installation's row locked, and notifies supervisors with the commit. */
 export async function changeLockedInstallation<T>(
   services: Services,
   caller: Caller,
@@ -29,10 +29,10 @@ export async function changeLockedInstallation<T>(
 }
 
 /**
- * The caller's installation.
+ * Finds the caller's installation.
  *
- * @param access `read`: an operator's request may read everybody's
- * @throws Problem `not_found`, for another account's too
+ * @param access `read`: operators may read those of all accounts
+ * @throws Problem `not_found`, also for installations of other accounts
  */
 export async function requireInstallation(
   services: Pick<Services, 'pool'>,
@@ -46,7 +46,7 @@ export async function requireInstallation(
   return installation;
 }
 
-/** An installation that the caller may read: its own, or anybody's for an operator. */
+/** Finds an installation that the caller may read: the caller's own, or any for an operator. */
 export function findReadableInstallation(
   services: Pick<Services, 'pool'>,
   caller: Caller,

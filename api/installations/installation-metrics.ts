@@ -1,4 +1,4 @@
-/** What an installation did over time: every point of the range, and every handler its version has. */
+/** Reads the metrics of an installation: every point of a range, and every handler of its version. */
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import {
@@ -11,7 +11,7 @@ import {
 } from '../../db/records/rollups.ts';
 import type { MetricsRange, metricsResource } from './metric-resource.ts';
 
-/** Reads it. A point at which nothing happened is all zeros. */
+/** Reads the metrics. Points without activity are zero. */
 export async function readInstallationMetrics(
   pool: Pool,
   installationId: string,

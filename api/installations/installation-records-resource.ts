@@ -1,4 +1,4 @@
-/** The representations of what is recorded about an installation: set-up events, model usage, audit entries. */
+/** The representations of an installation's set-up events, model usage and audit entries. */
 import { z } from 'zod';
 import { timestamp } from '../../service/http/schemas.ts';
 
@@ -7,10 +7,10 @@ export const setupEvent = z
   .meta({ id: 'SetupEvent', description: 'The event that was sent.' });
 
 const usage = {
-  answers: z.number().describe('Whole ones; tokens of those that broke off are counted all the same.'),
+  answers: z.number().describe('Complete ones. The tokens of interrupted ones are counted, too.'),
   inputTokens: z.number(),
   outputTokens: z.number(),
-  cost: z.number().describe('At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given.'),
+  cost: z.number().describe('At the prices in MODELS_FILE, in the operator’s currency; 0 without a price.'),
 };
 export const usageResource = z
   .strictObject({
@@ -19,7 +19,7 @@ export const usageResource = z
     models: z.array(z.strictObject({ model: z.string(), ...usage })),
     days: z.array(z.strictObject({ day: z.iso.date(), ...usage })).describe('Newest first, without empty ones.'),
   })
-  .meta({ id: 'Usage', description: 'What an installation spent of the operator’s models through host.llm.' });
+  .meta({ id: 'Usage', description: 'The usage of the operator’s models by an installation, through host.llm.' });
 
 export const auditEntryResource = z
   .strictObject({
@@ -28,10 +28,10 @@ export const auditEntryResource = z
     installationId: z.string(),
     sessionId: z.string().nullable(),
     invocationId: z.string().nullable(),
-    member: z.string().describe('What was called, such as llm.complete.'),
+    member: z.string().describe('The called member, such as llm.complete.'),
     outcome: z.enum(['ok', 'denied', 'failed', 'timeout', 'cancelled']),
     durationMs: z.number(),
-    argumentsSha256: z.string().nullable().describe('Tells equal calls from different ones, and nothing else.'),
+    argumentsSha256: z.string().nullable().describe('Equal for calls with equal arguments.'),
     detail: z.string().nullable(),
   })
   .meta({ id: 'AuditEntry', description: 'One call of a plugin through host, made or denied. Kept for 30 days.' });

@@ -1,4 +1,4 @@
-/** Installations as the interface shows them. Secrets are names only, here and everywhere. */
+/** The representation of an installation, with the names of its secrets only. */
 
 import { z } from 'zod';
 import type { Installation } from '../../db/installations/installations.ts';
@@ -29,8 +29,8 @@ export const installationResource = z
       .nullable(),
     settings: z.record(z.string(), z.string()),
     secretNames: z.array(z.string()),
-    configuration: configurationFields.describe('Of the version that runs.'),
-    reach: z.array(reachRow).describe('What the capabilities mean that are granted or asked for.'),
+    configuration: configurationFields.describe('Settings and secrets of the running version.'),
+    reach: z.array(reachRow).describe('The meaning of the granted and requested capabilities.'),
     status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
     statusReason: z.string().nullable(),
     runtime: z.strictObject({
@@ -39,7 +39,7 @@ export const installationResource = z
       lastExit: anyJson.nullable(),
       startedAt: timestamp.nullable(),
       rssBytes: z.number().nullable(),
-      inspected: z.boolean().describe('Its owner debugs it: budgets may stand still.'),
+      inspected: z.boolean().describe('A debugger is attached, so deadlines may be suspended.'),
     }),
     channels: z.array(channelResource),
     hookOrder: z.number(),
@@ -95,7 +95,7 @@ function showPending(row: Installation) {
   return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff };
 }
 
-/** What the user should know first: a block by the operator, then the installation's own trouble, then a yank. */
+/** The most important notice for the user: a block by the operator, then the installation's status, then a yank. */
 function reasonOf(row: Installation): string | null {
   if (row.blockedReason !== null) return `The operator blocked this plugin: ${row.blockedReason}`;
   if (row.statusReason !== null) return row.statusReason;

@@ -1,4 +1,4 @@
-/** Installations of the caller's account. */
+/** Routes of the caller's installations. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -19,7 +19,7 @@ import { metricsQuery, metricsResource, resolveRange } from './metric-resource.t
 const shapes = {
   install: {
     group: 'Installations',
-    summary: 'Installs a plugin, and consents to what it asks for',
+    summary: 'Installs a plugin, with consent to its capabilities',
     problems: [
       'not_found',
       'plugin_blocked',
@@ -47,22 +47,22 @@ const shapes = {
   },
   audit: {
     group: 'Installations',
-    summary: 'What the plugin reached through host, and what it was denied, newest first',
+    summary: 'The host calls of the plugin, including denied ones, newest first',
     params: idParams,
     querystring: pageQuery,
     response: { 200: page(auditEntryResource) },
   },
   usage: {
     group: 'Installations',
-    summary: 'What the plugin spent of the operator’s models',
+    summary: 'The plugin’s usage of the operator’s models',
     params: idParams,
     response: { 200: usageResource },
   },
   metrics: {
     group: 'Installations',
-    summary: 'What it did over time: calls, errors, latency and use, and each of its handlers',
+    summary: 'Metrics over time: calls, errors, latency and resource use, in total and per handler',
     details:
-      'Summed by the minute and written every ten seconds. A point stands for `stepSeconds` from `at` on. Operators may read it of any installation.',
+      'Summed per minute and written every ten seconds. A point covers `stepSeconds` from `at`. Operators may read any installation.',
     params: idParams,
     querystring: metricsQuery,
     response: { 200: metricsResource },
@@ -70,7 +70,7 @@ const shapes = {
   configure: {
     group: 'Installations',
     summary: 'Sets settings and secrets',
-    details: 'What is not named stays as it is; null forgets a secret. Secrets are never returned.',
+    details: 'Omitted ones stay unchanged; null deletes a secret. Secrets are never returned.',
     params: idParams,
     body: configuration,
     response: { 200: installationResource },
@@ -85,7 +85,7 @@ const shapes = {
     group: 'Installations',
     summary: 'Uninstalls',
     details:
-      'The plugin is told first; then its agents and their chats, channels, live connections and secrets are removed.',
+      'The plugin gets pluginUninstalled first. Then its agents and their chats, channels, live connections and secrets are removed.',
     params: idParams,
     response: { 204: noContent },
   },

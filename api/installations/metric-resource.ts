@@ -1,13 +1,13 @@
-/** What an installation did over time, as requests and answers have it. */
+/** Requests and representations of an installation's metrics. */
 
 import { z } from 'zod';
 import { MINUTE_MS } from '../../db/records/rollups.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 
-/** Points of one answer at most: more than a chart can show. */
+/** Maximum number of points: more than a chart can show. */
 const POINTS_MAX = 1_500;
-/** Points where the caller does not say how wide one is. */
+/** Default number of points. */
 const POINTS_DEFAULT = 60;
 const SPAN_DEFAULT_MS = 60 * MINUTE_MS;
 const STEP_MAX_S = 31 * 86_400;
@@ -15,8 +15,8 @@ const STEP_MAX_S = 31 * 86_400;
 const time = z.iso.datetime({ offset: true, error: 'must be a timestamp such as 2026-11-21T12:00:00Z' });
 
 export const metricsQuery = z.object({
-  from: time.optional().describe('An hour before `to` by default.'),
-  to: time.optional().describe('Now by default. Not itself part of the range.'),
+  from: time.optional().describe('Default: an hour before `to`.'),
+  to: time.optional().describe('Default: now. Not part of the range.'),
   step: z.coerce
     .number({ error: 'must be a whole number' })
     .int('must be a whole number')
@@ -24,13 +24,13 @@ export const metricsQuery = z.object({
     .max(STEP_MAX_S, `must be at most ${STEP_MAX_S}`)
     .multipleOf(60, 'must be whole minutes')
     .optional()
-    .describe('Seconds that one point stands for, whole minutes. Such that there are about 60 points by default.'),
+    .describe('Seconds per point, in whole minutes. Default: about 60 points.'),
 });
 
 const count = z.number().int().nonnegative();
 const milliseconds = z.number().nonnegative().nullable();
 const duration = {
-  p50Ms: milliseconds.describe('Half of the calls took no longer; estimated from counts by size. Null without calls.'),
+  p50Ms: milliseconds.describe('Median duration, estimated from a histogram. Null without calls.'),
   p95Ms: milliseconds,
 };
 
@@ -43,7 +43,7 @@ export const metricsResource = z
       z.strictObject({
         at: timestamp,
         calls: count,
-        errors: count.describe('Failed, or could not be asked.'),
+        errors: count.describe('Failed calls, including those of an unavailable plugin.'),
         timeouts: count,
         ...duration,
         hostCalls: count,
@@ -64,7 +64,7 @@ export const metricsResource = z
         timeouts: count,
         cancels: count,
         ...duration,
-        lastAt: timestamp.nullable().describe('When it was called last, as far as that is kept; null: never.'),
+        lastAt: timestamp.nullable().describe('Time of the last call within the retention; null: none.'),
       }),
     ),
   })
@@ -76,7 +76,7 @@ export interface MetricsRange {
   readonly stepMs: number;
 }
 
-/** The range a query asks for, in whole steps. @throws Problem `bad_request` */
+/** Computes the range of a query in whole steps. @throws Problem `bad_request` */
 export function resolveRange(query: z.output<typeof metricsQuery>, now: number): MetricsRange {
   const end = query.to === undefined ? now : Date.parse(query.to);
   const start = query.from === undefined ? end - SPAN_DEFAULT_MS : Date.parse(query.from);
@@ -87,7 +87,7 @@ export function resolveRange(query: z.output<typeof metricsQuery>, now: number):
   if ((range.to - range.from) / stepMs > POINTS_MAX) {
     throw new Problem(
       'bad_request',
-      `That is more than ${POINTS_MAX} points: ask for a shorter range or a longer step.`,
+      `The range has more than ${POINTS_MAX} points. Use a shorter range or a longer step.`,
     );
   }
   return range;

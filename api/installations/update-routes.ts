@@ -1,4 +1,4 @@
-/** Which version an installation runs, and whether it runs at all. */
+/** Routes that change an installation's version policy, accept updates, and pause or resume. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -12,7 +12,7 @@ import { acceptUpdate, changePolicy, pause, resume } from './updates.ts';
 
 const acceptShape = {
   group: 'Installations',
-  summary: 'Accepts the update that asks for more access',
+  summary: 'Accepts the pending update',
   problems: ['not_pending'],
   params: idParams,
   body: acceptBody,

@@ -1,4 +1,4 @@
-/** Which version an installation runs: its policy, its pin, and the user's word on what asks for more. */
+/** Changes which version an installation runs: by policy, by pin, or by accepting an update. */
 import type { ClientBase } from 'pg';
 import { lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion } from '../../db/catalog/versions.ts';
@@ -26,7 +26,10 @@ interface PolicyChange {
   readonly required?: boolean | undefined;
 }
 
-/** Changes policy, pin, place in the hook chain, or whether the installation is required. A version that asks for more waits for `acceptUpdate`. */
+/**
+ * Changes policy, pin, hook order, or whether the installation is required. A version with more capabilities waits for
+ * `acceptUpdate`.
+ */
 export async function changePolicy(
   services: Services,
   caller: Caller,
@@ -40,7 +43,7 @@ export async function changePolicy(
     }
     const policy = change.versionPolicy ?? installation.versionPolicy;
     if (change.pinnedVersionId !== undefined && policy !== 'Pinned') {
-      throw new Problem('invalid_pin', 'pinnedVersionId goes with the policy Pinned only.');
+      throw new Problem('invalid_pin', 'pinnedVersionId is allowed with the policy Pinned only.');
     }
     if (change.versionPolicy === undefined && change.pinnedVersionId === undefined) return;
     const version = await chooseVersion(
@@ -52,7 +55,7 @@ export async function changePolicy(
     );
     const pinnedVersionId = policy === 'Pinned' ? version.id : null;
     await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });
-    // A draft is the caller's own code: saving it was the consent.
+    // A draft is the caller's code, so saving it was the consent.
     const { queues } = services;
     const isOther = installation.currentVersionId !== version.id;
     if (policy === 'Draft' && isOther) await switchVersion(tx, queues, installation, version);
@@ -61,10 +64,7 @@ export async function changePolicy(
   return requireInstallation(services, caller, installationId);
 }
 
-/**
- * Accepts the version an installation is asked about, and no other: a newer publish replaces the question, so that it
- * cannot ride on an answer to the old one.
- */
+/** Accepts the pending version only: after a newer publish, the user must consent to that version. */
 export async function acceptUpdate(
   services: Services,
   caller: Caller,
@@ -87,7 +87,7 @@ export async function pause(services: Services, caller: Caller, installationId: 
   return requireInstallation(services, caller, installationId);
 }
 
-/** Lets a paused installation run again, or asks for what it lacks. One that is not paused stays as it is. */
+/** Resumes a paused installation, which may then need configuration. Others stay unchanged. */
 export async function resume(services: Services, caller: Caller, installationId: string): Promise<Installation> {
   await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
     if (installation.status !== 'paused' || !installation.currentManifest) return;
@@ -97,12 +97,14 @@ export async function resume(services: Services, caller: Caller, installationId:
 }
 
 function notPending({ id, pendingVersionId, pendingSemVer }: Installation): Problem {
-  if (pendingVersionId === null) return new Problem('not_pending', 'No update waits for your consent.');
+  if (pendingVersionId === null) return new Problem('not_pending', 'No update is pending.');
   const call = `POST /installations/${id}/accept-update with versionId ${pendingVersionId}`;
-  return new Problem('not_pending', `What waits for your consent is ${pendingSemVer}. To accept it, call ${call}.`);
+  return new Problem('not_pending', `The pending update is ${pendingSemVer}. To accept it, call ${call}.`);
 }
 
-/** Runs a change with the plugin's latest version standing still and the installation's row locked, in that order. */
+/**
+ * Runs a change with the plugin's row and then the installation's row locked, so that the latest version cannot change.
+ */
 async function withPlugin(
   { pool }: Services,
   caller: Caller,

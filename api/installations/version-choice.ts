@@ -6,7 +6,7 @@ import type { VersionPolicy } from '../../db/installations/installations.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 
-/** @throws Problem when the policy yields no version, or none that the caller may install */
+/** Chooses the version. @throws Problem when the policy selects no version, or one that the caller may not install */
 export async function chooseVersion(
   tx: ClientBase,
   plugin: Plugin,
@@ -16,10 +16,10 @@ export async function chooseVersion(
 ): Promise<Version> {
   if (policy === 'Draft') {
     if (plugin.ownerId !== caller.id) {
-      throw new Problem('draft_owner_only', 'The policy Draft is for plugins of your own.');
+      throw new Problem('draft_owner_only', 'The policy Draft is for your own plugins only.');
     }
     const draft = (await listVersions(tx, plugin.id)).find((version) => version.status === 'draft');
-    if (!draft) throw new Problem('no_draft', `“${plugin.slug}” has no draft yet; save one first.`);
+    if (!draft) throw new Problem('no_draft', `“${plugin.slug}” has no draft yet. Save one first.`);
     return draft;
   }
   if (policy === 'Pinned') return choosePinned(tx, plugin, pinnedVersionId);
@@ -33,7 +33,7 @@ async function choosePinned(tx: ClientBase, plugin: Plugin, versionId: string | 
     new Problem('invalid_pin', message, { errors: [{ field: 'pinnedVersionId', message }] });
   if (!versionId) throw invalidPin('The policy Pinned needs pinnedVersionId, the id of a published version.');
   const version = await findVersion(tx, versionId);
-  if (version?.pluginId !== plugin.id) throw invalidPin(`pinnedVersionId is no version of “${plugin.slug}”.`);
+  if (version?.pluginId !== plugin.id) throw invalidPin(`pinnedVersionId is not a version of “${plugin.slug}”.`);
   if (version.status === 'draft') throw invalidPin('A draft cannot be pinned; publish it, or use the policy Draft.');
   if (version.status === 'yanked') throw invalidPin(`Version ${version.semVer} was yanked and cannot be pinned.`);
   return version;

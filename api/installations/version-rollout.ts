@@ -1,4 +1,4 @@
-/** Installations that follow a plugin: who moves to a new Latest by itself, and who is asked first. */
+/** Moves installations to a new latest version, or offers it if it needs the user's consent. */
 import type { ClientBase } from 'pg';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
@@ -15,10 +15,10 @@ import { resolveStatus } from './configuration.ts';
 import { recordInstallationEvent } from './installation-events.ts';
 
 /**
- * Brings every installation on policy Latest to the plugin's latest version: the covered ones move, the others keep what
- * they run and show what is asked for. Run in the transaction that holds the plugin's row.
+ * Moves every installation with the policy Latest whose grants cover the plugin's latest version; for all others, the
+ * version becomes pending. Call it in the transaction that holds the plugin's row.
  *
- * @param latest null: no published version is left, everybody keeps what they run
+ * @param latest null: no published version is left, so nothing moves
  */
 export async function rollOutLatestVersion(
   tx: ClientBase,
@@ -33,7 +33,7 @@ export async function rollOutLatestVersion(
 }
 
 /**
- * Moves one installation to a version if its grants cover it, else leaves the version pending.
+ * Moves one installation to a version if its grants cover it; otherwise the version becomes pending.
  *
  * @param installation its row is locked by the transaction
  */
@@ -47,13 +47,13 @@ export async function offerVersion(
   if (isCovered(installation.grantedCapabilities, version.capabilities)) {
     if (!runsIt) await switchVersion(tx, queues, installation, version);
     else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
-    // One that is older than its grants may run what it was never asked about: then it is asked about that.
+    // If the grants are older than this rule, the running version may need consent: then that version becomes pending.
   } else if (installation.pendingVersionId !== version.id) {
     await setPending(tx, installation, version.id);
   }
 }
 
-/** Moves one installation to a version with exactly its capabilities: what it no longer asks for is revoked. */
+/** Moves one installation to a version and grants exactly its capabilities; others are revoked. */
 export async function switchVersion(
   tx: ClientBase,
   queues: Queues,

@@ -233,7 +233,7 @@ export interface paths {
         /** The caller’s installations */
         get: operations["getInstallations"];
         put?: never;
-        /** Installs a plugin, and consents to what it asks for */
+        /** Installs a plugin, with consent to its capabilities */
         post: operations["postInstallations"];
         delete?: never;
         options?: never;
@@ -254,7 +254,7 @@ export interface paths {
         post?: never;
         /**
          * Uninstalls
-         * @description The plugin is told first; then its agents and their chats, channels, live connections and secrets are removed.
+         * @description The plugin gets pluginUninstalled first. Then its agents and their chats, channels, live connections and secrets are removed.
          */
         delete: operations["deleteInstallationsById"];
         options?: never;
@@ -270,7 +270,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the plugin reached through host, and what it was denied, newest first */
+        /** The host calls of the plugin, including denied ones, newest first */
         get: operations["getInstallationsByIdAudit"];
         put?: never;
         post?: never;
@@ -287,7 +287,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the plugin spent of the operator’s models */
+        /** The plugin’s usage of the operator’s models */
         get: operations["getInstallationsByIdUsage"];
         put?: never;
         post?: never;
@@ -305,8 +305,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What it did over time: calls, errors, latency and use, and each of its handlers
-         * @description Summed by the minute and written every ten seconds. A point stands for `stepSeconds` from `at` on. Operators may read it of any installation.
+         * Metrics over time: calls, errors, latency and resource use, in total and per handler
+         * @description Summed per minute and written every ten seconds. A point covers `stepSeconds` from `at`. Operators may read any installation.
          */
         get: operations["getInstallationsByIdMetrics"];
         put?: never;
@@ -328,7 +328,7 @@ export interface paths {
         put?: never;
         /**
          * Sets settings and secrets
-         * @description What is not named stays as it is; null forgets a secret. Secrets are never returned.
+         * @description Omitted ones stay unchanged; null deletes a secret. Secrets are never returned.
          */
         post: operations["postInstallationsByIdConfigure"];
         delete?: never;
@@ -363,7 +363,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Accepts the update that asks for more access */
+        /** Accepts the pending update */
         post: operations["postInstallationsByIdAcceptUpdate"];
         delete?: never;
         options?: never;
@@ -1099,9 +1099,9 @@ export interface components {
                 [key: string]: string;
             };
             secretNames: string[];
-            /** @description Of the version that runs. */
+            /** @description Settings and secrets of the running version. */
             configuration: components["schemas"]["ConfigurationFields"];
-            /** @description What the capabilities mean that are granted or asked for. */
+            /** @description The meaning of the granted and requested capabilities. */
             reach: {
                 capability: string;
                 sentence: string;
@@ -1120,7 +1120,7 @@ export interface components {
                 lastExit: unknown | null;
                 startedAt: string | null;
                 rssBytes: number | null;
-                /** @description Its owner debugs it: budgets may stand still. */
+                /** @description A debugger is attached, so deadlines may be suspended. */
                 inspected: boolean;
             };
             channels: components["schemas"]["Channel"][];
@@ -1150,52 +1150,52 @@ export interface components {
             installationId: string;
             sessionId: string | null;
             invocationId: string | null;
-            /** @description What was called, such as llm.complete. */
+            /** @description The called member, such as llm.complete. */
             member: string;
             /** @enum {string} */
             outcome: "ok" | "denied" | "failed" | "timeout" | "cancelled";
             durationMs: number;
-            /** @description Tells equal calls from different ones, and nothing else. */
+            /** @description Equal for calls with equal arguments. */
             argumentsSha256: string | null;
             detail: string | null;
         };
-        /** @description What an installation spent of the operator’s models through host.llm. */
+        /** @description The usage of the operator’s models by an installation, through host.llm. */
         Usage: {
             total: {
-                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                /** @description Complete ones. The tokens of interrupted ones are counted, too. */
                 answers: number;
                 inputTokens: number;
                 outputTokens: number;
-                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 without a price. */
                 cost: number;
             };
             /** @description Since midnight, UTC. */
             today: {
-                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                /** @description Complete ones. The tokens of interrupted ones are counted, too. */
                 answers: number;
                 inputTokens: number;
                 outputTokens: number;
-                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 without a price. */
                 cost: number;
             };
             models: {
                 model: string;
-                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                /** @description Complete ones. The tokens of interrupted ones are counted, too. */
                 answers: number;
                 inputTokens: number;
                 outputTokens: number;
-                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 without a price. */
                 cost: number;
             }[];
             /** @description Newest first, without empty ones. */
             days: {
                 /** Format: date */
                 day: string;
-                /** @description Whole ones; tokens of those that broke off are counted all the same. */
+                /** @description Complete ones. The tokens of interrupted ones are counted, too. */
                 answers: number;
                 inputTokens: number;
                 outputTokens: number;
-                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 where none is given. */
+                /** @description At the prices in MODELS_FILE, in the operator’s currency; 0 without a price. */
                 cost: number;
             }[];
         };
@@ -1209,10 +1209,10 @@ export interface components {
                 /** Format: date-time */
                 at: string;
                 calls: number;
-                /** @description Failed, or could not be asked. */
+                /** @description Failed calls, including those of an unavailable plugin. */
                 errors: number;
                 timeouts: number;
-                /** @description Half of the calls took no longer; estimated from counts by size. Null without calls. */
+                /** @description Median duration, estimated from a histogram. Null without calls. */
                 p50Ms: number | null;
                 p95Ms: number | null;
                 hostCalls: number;
@@ -1231,10 +1231,10 @@ export interface components {
                 errors: number;
                 timeouts: number;
                 cancels: number;
-                /** @description Half of the calls took no longer; estimated from counts by size. Null without calls. */
+                /** @description Median duration, estimated from a histogram. Null without calls. */
                 p50Ms: number | null;
                 p95Ms: number | null;
-                /** @description When it was called last, as far as that is kept; null: never. */
+                /** @description Time of the last call within the retention; null: none. */
                 lastAt: string | null;
             }[];
         };
@@ -3500,11 +3500,11 @@ export interface operations {
                     versionPolicy?: "Latest" | "Pinned" | "Draft";
                     pinnedVersionId?: string;
                     /**
-                     * @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation goes ahead without the plugin.
+                     * @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation continues without the plugin.
                      * @default false
                      */
                     required?: boolean;
-                    /** @description The version whose access was shown and consented to. Where the policy means another one by now, and that asks for more, the answer is 409 `not_pending` and nothing is installed. Absent: the consent is to what the policy means. */
+                    /** @description The version that the user consented to. If the policy now selects another version with more capabilities, the answer is 409 `not_pending` and nothing is installed. Default: the version that the policy selects. */
                     versionId?: string;
                 };
             };
@@ -3897,7 +3897,7 @@ export interface operations {
                     versionPolicy?: "Latest" | "Pinned" | "Draft";
                     pinnedVersionId?: string;
                     hookOrder?: number;
-                    /** @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation goes ahead without the plugin. */
+                    /** @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation continues without the plugin. */
                     required?: boolean;
                 };
             };
@@ -4261,11 +4261,11 @@ export interface operations {
     getInstallationsByIdMetrics: {
         parameters: {
             query?: {
-                /** @description An hour before `to` by default. */
+                /** @description Default: an hour before `to`. */
                 from?: string;
-                /** @description Now by default. Not itself part of the range. */
+                /** @description Default: now. Not part of the range. */
                 to?: string;
-                /** @description Seconds that one point stands for, whole minutes. Such that there are about 60 points by default. */
+                /** @description Seconds per point, in whole minutes. Default: about 60 points. */
                 step?: number;
             };
             header?: never;

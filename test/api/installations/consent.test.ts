@@ -62,12 +62,12 @@ t.test('a refusal names what to call', async (t) => {
   t.match(refused, { status: 409, body: { code: 'not_pending' } });
   t.equal(
     refused.body.detail,
-    `What waits for your consent is 1.1.0. To accept it, call POST ${installation.path}/accept-update with versionId ${second}.`,
+    `The pending update is 1.1.0. To accept it, call POST ${installation.path}/accept-update with versionId ${second}.`,
   );
   const done = await ben.post(`${installation.path}/accept-update`, { versionId: second });
   t.equal(done.status, 200, 'and that call works');
   const none = await ben.post(`${installation.path}/accept-update`, { versionId: second });
-  t.equal(none.body.detail, 'No update waits for your consent.');
+  t.equal(none.body.detail, 'No update is pending.');
 });
 
 t.test('the difference is shown before anybody consents', async (t) => {
@@ -107,7 +107,7 @@ t.test('a version published between the look and the click cannot ride on the co
   t.match(late, { status: 409, body: { code: 'not_pending' } });
   t.equal(
     late.body.detail,
-    `1.1.0 asks for more than 1.0.0, which you consented to: host.llm. Look at it again, then install it with versionId ${second}.`,
+    `1.1.0 requests more than 1.0.0, which you consented to: host.llm. Review it, then install it with versionId ${second}.`,
   );
   t.equal((await ben.get(`/marketplace/${plugin.slug}`)).body.installed, false, 'nothing is installed');
   await plugin.publish('1.2.0', saying('Three.'));
