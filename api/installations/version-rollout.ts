@@ -3,11 +3,7 @@ import type { ClientBase } from 'pg';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
 import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
-import {
-  changeInstallation,
-  type Installation,
-  lockInstallationsByPolicy,
-} from '../../db/installations/installations.ts';
+import { changeInstallation, type Installation, lockInstallations } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { isCovered } from './capability-diff.ts';
@@ -26,7 +22,7 @@ export async function rollOutLatestVersion(
   plugin: Plugin,
   latest: Version | null,
 ): Promise<void> {
-  for (const installation of await lockInstallationsByPolicy(tx, plugin.id, 'Latest')) {
+  for (const installation of await lockInstallations(tx, plugin.id, { versionPolicy: 'Latest' })) {
     if (latest) await offerVersion(tx, queues, installation, latest);
     else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
   }

@@ -17,8 +17,7 @@ import {
   detachInstallations,
   type Installation,
   lockInstallation,
-  lockInstallationsByPolicy,
-  lockInstallationsRunning,
+  lockInstallations,
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -62,8 +61,8 @@ async function replaceDraft(
   const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
   const added = latest ? findMissingCapabilities(built.capabilities, latest.capabilities) : built.capabilities;
   // Besides the policy Draft: installations that left it and still have the draft as current version.
-  const running = before ? await lockInstallationsRunning(tx, plugin.id, before.id) : [];
-  const following = await lockInstallationsByPolicy(tx, plugin.id, 'Draft');
+  const running = before ? await lockInstallations(tx, plugin.id, { currentVersionId: before.id }) : [];
+  const following = await lockInstallations(tx, plugin.id, { versionPolicy: 'Draft' });
   // A plugin has one draft row at a time, and no row may refer to the old one when it is deleted.
   const leaving = before ? await detachInstallations(tx, before.id) : [];
   await deleteDraft(tx, plugin.id);

@@ -9,11 +9,7 @@ import {
   sweepDeletedPlugins,
 } from '../../db/catalog/plugins.ts';
 import { findVersion, listVersions, markYanked, type Version } from '../../db/catalog/versions.ts';
-import {
-  changeInstallation,
-  lockInstallationsOffered,
-  lockInstallationsOfPlugin,
-} from '../../db/installations/installations.ts';
+import { changeInstallation, lockInstallations } from '../../db/installations/installations.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -68,7 +64,7 @@ export async function yankVersion(
     const left = versions.map((one) => (one.id === version.id ? { ...one, status: 'yanked' as const } : one));
     await updateLatestVersion(tx, services, plugin, left);
     // Withdraw pending offers of the yanked version, including those to installations that pinned it before.
-    for (const { id } of await lockInstallationsOffered(tx, plugin.id, version.id)) {
+    for (const { id } of await lockInstallations(tx, plugin.id, { pendingVersionId: version.id })) {
       await changeInstallation(tx, id, { pendingVersionId: null });
       await notifyInstallationChanged(tx, id);
     }
@@ -86,7 +82,7 @@ export async function removePlugin(services: Services, caller: Caller, pluginId:
       const detail = `“${plugin.slug}” has a published version, which other accounts may use. Delist it instead.`;
       throw new Problem('published_version_exists', detail);
     }
-    for (const installation of await lockInstallationsOfPlugin(tx, plugin.id))
+    for (const installation of await lockInstallations(tx, plugin.id))
       await beginUninstall(tx, services.queues, installation, 'owner');
     await deletePlugin(tx, plugin.id);
   });

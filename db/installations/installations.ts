@@ -211,22 +211,19 @@ export async function changeInstallation(tx: ClientBase, id: string, changes: In
   await tx.query(`UPDATE installations SET ${columns}updated_at = now() WHERE id = $1`, [id, ...values]);
 }
 
-/** The `lockInstallations…` functions lock live installations of a plugin in the order of their ids. */
-export async function lockInstallationsByPolicy(
+/** Locks the live installations of a plugin that have these values, in the order of their ids. */
+export async function lockInstallations(
   tx: ClientBase,
   pluginId: string,
-  policy: VersionPolicy,
+  filter: Pick<InstallationChanges, 'versionPolicy' | 'currentVersionId' | 'pendingVersionId'> = {},
 ): Promise<Installation[]> {
-  return lockWhere(tx, pluginId, 'i.version_policy = $2', policy);
-}
-
-/** Those whose current version it is, whatever their policy. */
-export async function lockInstallationsRunning(
-  tx: ClientBase,
-  pluginId: string,
-  versionId: string,
-): Promise<Installation[]> {
-  return lockWhere(tx, pluginId, 'i.current_version_id = $2', versionId);
+  const fields = Object.keys(filter) as (keyof typeof filter)[];
+  const conditions = fields.map((field, index) => `AND i.${COLUMNS[field]} = $${index + 2}`);
+  const where = `WHERE i.plugin_id = $1 ${conditions.join(' ')} AND ${LIVE} ORDER BY i.id`;
+  const values = [pluginId, ...fields.map((field) => filter[field])];
+  await tx.query(`SELECT 1 FROM installations i ${where} FOR UPDATE`, values);
+  const found = await tx.query<Installation>(`${SELECT} ${where}`, values);
+  return found.rows;
 }
 
 /**
@@ -240,31 +237,6 @@ export async function detachInstallations(tx: ClientBase, versionId: string): Pr
     [versionId],
   );
   return detached.rows.filter(({ status }) => status === 'uninstalling').map(({ id }) => id);
-}
-
-/** Those whose user must accept the version. */
-export async function lockInstallationsOffered(
-  tx: ClientBase,
-  pluginId: string,
-  versionId: string,
-): Promise<Installation[]> {
-  return lockWhere(tx, pluginId, 'i.pending_version_id = $2', versionId);
-}
-
-export async function lockInstallationsOfPlugin(tx: ClientBase, pluginId: string): Promise<Installation[]> {
-  return lockWhere(tx, pluginId, '$2::text IS NULL', null);
-}
-
-async function lockWhere(
-  tx: ClientBase,
-  pluginId: string,
-  condition: string,
-  value: string | null,
-): Promise<Installation[]> {
-  const where = `WHERE i.plugin_id = $1 AND ${condition} AND ${LIVE} ORDER BY i.id`;
-  await tx.query(`SELECT 1 FROM installations i ${where} FOR UPDATE`, [pluginId, value]);
-  const found = await tx.query<Installation>(`${SELECT} ${where}`, [pluginId, value]);
-  return found.rows;
 }
 
 /** Counts the live installations of each plugin. Plugins without any may be missing. */
