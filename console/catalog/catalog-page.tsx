@@ -1,14 +1,13 @@
 /** The catalog page with its search. */
-import { Badge, Button, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
+import { Badge, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
-import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { EmptyState } from '../shell/empty-state.tsx';
-import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { IconCheck, IconDownload, IconSearch, IconSearchOff, IconTag } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -48,39 +47,31 @@ export function CatalogPage() {
 }
 
 function Found({ q }: { readonly q: string }) {
-  const found = useInfiniteQuery({
-    queryKey: ['marketplace', q],
-    queryFn: ({ pageParam }) =>
-      readBody(
-        rest.GET('/marketplace', {
-          params: {
-            query: { limit: PAGE, ...(q === '' ? {} : { q }), ...(pageParam === '' ? {} : { cursor: pageParam }) },
-          },
-        }),
-      ),
-    initialPageParam: '',
-    getNextPageParam: ({ nextCursor }) => nextCursor,
-    placeholderData: (last) => last,
-  });
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
-  if (!found.data) return <Skeletons />;
-  const entries = found.data.pages.flatMap(({ items }) => items);
-  if (entries.length === 0) return <EmptyState icon={IconSearchOff}>{describeEmpty(q)}</EmptyState>;
   return (
-    <>
-      <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
-        {entries.map((entry) => (
-          <EntryCard key={entry.slug} entry={entry} />
-        ))}
-      </SimpleGrid>
-      {found.hasNextPage ? (
-        <Button variant="default" mx="auto" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
-          Show more
-        </Button>
-      ) : null}
-    </>
+    <PagedList
+      of={['marketplace', q]}
+      read={(cursor) => readPage(q, cursor)}
+      none={<EmptyState icon={IconSearchOff}>{describeEmpty(q)}</EmptyState>}
+      loading={<Skeletons />}
+      keepsPrevious
+    >
+      {(entries) => (
+        <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
+          {entries.map((entry) => (
+            <EntryCard key={entry.slug} entry={entry} />
+          ))}
+        </SimpleGrid>
+      )}
+    </PagedList>
   );
 }
+
+const readPage = (q: string, cursor: string | undefined) =>
+  readBody(
+    rest.GET('/marketplace', {
+      params: { query: { limit: PAGE, ...(q === '' ? {} : { q }), ...(cursor === undefined ? {} : { cursor }) } },
+    }),
+  );
 
 function EntryCard({ entry }: { readonly entry: Summary }) {
   return (

@@ -6,7 +6,6 @@ import type { Installation } from '../rest/installations.ts';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { Section } from '../shell/section.tsx';
-import { StatList } from '../shell/stat-list.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { formatJson } from '../style/untrusted-text.ts';
 import { VersionPolicy } from './version-policy.tsx';
@@ -19,7 +18,8 @@ export function Overview({ installation }: { readonly installation: Installation
   return (
     <Grid gap="md">
       <Grid.Col span={12}>
-        <StatList
+        <DescriptionList
+          look="figures"
           rows={[
             ['Process', runtime.state],
             ['Memory', rssBytes === null ? '–' : `${Math.round(rssBytes / MIB)} MiB`],

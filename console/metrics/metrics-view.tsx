@@ -4,10 +4,10 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
+import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Section } from '../shell/section.tsx';
-import { StatList } from '../shell/stat-list.tsx';
 import { IconChartLine } from '../style/icons.tsx';
 import { HandlersTable } from './handlers-table.tsx';
 import { type Line, LineChart } from './line-chart.tsx';
@@ -66,7 +66,7 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
         </EmptyState>
       ) : (
         <>
-          <StatList rows={sumsOf(points)} />
+          <DescriptionList look="figures" rows={sumsOf(points)} />
           <Charts points={points} />
           <PointsTable points={points} />
         </>

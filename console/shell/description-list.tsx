@@ -1,9 +1,15 @@
 /** A list of names and values. */
 import type { ReactNode } from 'react';
 
-export function DescriptionList({ rows }: { readonly rows: readonly (readonly [string, ReactNode])[] }) {
+interface DescriptionListProps {
+  readonly rows: readonly (readonly [string, ReactNode])[];
+  /** `figures`: a row of large values. */
+  readonly look?: 'facts' | 'figures';
+}
+
+export function DescriptionList({ rows, look = 'facts' }: DescriptionListProps) {
   return (
-    <dl className="facts">
+    <dl className={look}>
       {rows.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>

@@ -1,6 +1,6 @@
 /** A list that loads page by page. */
 import { Button, Skeleton, Stack } from '@mantine/core';
-import { type InfiniteData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
+import { type InfiniteData, keepPreviousData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { EmptyState } from './empty-state.tsx';
 import { ErrorAlert } from './error-alert.tsx';
@@ -16,19 +16,25 @@ interface PagedListProps<Item> {
   /** Milliseconds between refreshes. */
   readonly every?: number;
   readonly none: ReactNode;
+  /** Shown until the first page is there. */
+  readonly loading?: ReactNode;
+  /** Whether the list of another key stays until this one is loaded. */
+  readonly keepsPrevious?: boolean;
   readonly children: (items: Item[]) => ReactNode;
 }
 
-export function PagedList<Item>({ of, read, every, none, children }: PagedListProps<Item>) {
+export function PagedList<Item>(props: PagedListProps<Item>) {
+  const { of, read, every, none, loading, keepsPrevious = false, children } = props;
   const found = useInfiniteQuery<Page<Item>, Error, InfiniteData<Page<Item>>, QueryKey, string>({
     queryKey: of,
     queryFn: ({ pageParam }) => read(pageParam === '' ? undefined : pageParam),
     initialPageParam: '',
     getNextPageParam: ({ nextCursor }) => nextCursor,
     refetchInterval: every ?? false,
+    ...(keepsPrevious ? { placeholderData: keepPreviousData } : {}),
   });
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
-  if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
+  if (!found.data) return loading ?? <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
   if (items.length === 0) return typeof none === 'string' ? <EmptyState>{none}</EmptyState> : none;
   return (
