@@ -6,7 +6,8 @@ import {
   notifyHandshakeRequestedSql,
   subscribeToHandshakeAnswers,
 } from '../postgres/notifications.ts';
-import type { NewDelivery, RawHeader } from './deliveries.ts';
+import type { NewDelivery } from './deliveries.ts';
+import type { ClaimedDelivery } from './delivery-queue.ts';
 
 /** Contract §7. Milliseconds. */
 const HANDSHAKE_TIMEOUT_MS = 2_500;
@@ -19,16 +20,8 @@ export interface HandshakeReply {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
 }
-export interface ClaimedHandshake {
-  readonly id: string;
-  readonly channelId: string;
-  readonly installationId: string;
-  readonly routingId: string;
-  readonly receivedAt: Date;
-  readonly method: string;
-  readonly query: string;
-  readonly headers: readonly RawHeader[];
-  readonly body: Buffer;
+export interface ClaimedHandshake
+  extends Omit<ClaimedDelivery, 'direction' | 'accountId' | 'attempt' | 'interruptions' | 'traceparent'> {
   /** Time left, milliseconds. */
   readonly leftMs: number;
 }

@@ -20,14 +20,8 @@ interface NewEvent<Type extends EventName = EventName> {
   readonly data: z.infer<(typeof events)[Type]['data']>;
 }
 /** One attempt at one event. `attempt` counts from 1. */
-export interface ClaimedEvent {
+export interface ClaimedEvent extends Omit<NewEvent, 'data'> {
   readonly id: string;
-  readonly installationId: string;
-  readonly accountId: string;
-  readonly pluginId: string;
-  readonly versionId: string | null;
-  readonly semVer: string | null;
-  readonly type: EventName;
   readonly data: Record<string, unknown>;
   readonly occurredAt: string;
   readonly attempt: number;

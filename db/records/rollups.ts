@@ -96,19 +96,12 @@ interface Range {
   readonly stepMs: number;
 }
 /** Sums from `at` on, for the width of one step. */
-export interface Point {
+export interface Point
+  extends Pick<CallSums, 'calls' | 'errors' | 'timeouts'>,
+    Omit<UsageSums, 'installationId' | 'minute' | 'memoryMax'> {
   readonly at: string;
-  readonly calls: number;
-  readonly errors: number;
-  readonly timeouts: number;
   readonly p50Ms: number | null;
   readonly p95Ms: number | null;
-  readonly hostCalls: number;
-  readonly denials: number;
-  readonly logLines: number;
-  readonly droppedLines: number;
-  readonly restarts: number;
-  readonly processorMs: number;
   readonly memoryMaxBytes: number;
 }
 type PointRow = Omit<Point, 'at' | 'p50Ms' | 'p95Ms'> & { readonly at: Date; readonly buckets: number[] | null };

@@ -9,25 +9,19 @@ import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
 import { Rest } from './rest.ts';
 
-interface ContextOptions {
+interface ContextOptions extends Pick<Context, 'output' | 'folder' | 'env' | 'localTools' | 'signal' | 'version'> {
+  readonly stdin?: Readable | undefined;
+  /** The value of `--url`. */
+  readonly url: string | undefined;
+}
+
+export class Context {
   readonly output: Output;
   /** Absolute path of the working folder. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly localTools: LocalTools;
-  readonly stdin?: Readable | undefined;
   /** Aborts on Ctrl-C. */
-  readonly signal: AbortSignal;
-  /** The value of `--url`. */
-  readonly url: string | undefined;
-  readonly version: string;
-}
-
-export class Context {
-  readonly output: Output;
-  readonly folder: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly localTools: LocalTools;
   readonly signal: AbortSignal;
   readonly version: string;
   readonly accounts: Accounts;

@@ -1,17 +1,10 @@
 /** Builds the webhook request that plugins receive: contract §7. */
-import type { RawHeader } from '../../db/channels/deliveries.ts';
+import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 
-interface ReceivedRequest {
-  readonly id: string;
-  readonly attempt: number;
-  readonly channelId: string;
-  readonly routingId: string;
-  readonly receivedAt: Date;
-  readonly method: string;
-  readonly query: string;
-  readonly headers: readonly RawHeader[];
-  readonly body: Uint8Array;
-}
+type ReceivedRequest = Omit<
+  ClaimedDelivery,
+  'direction' | 'installationId' | 'accountId' | 'interruptions' | 'traceparent'
+>;
 
 /**
  * The argument of `channel.receive` and `channel.handshake`. The child decodes `bodyText`, so that the body is sent

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import { toStorable } from '../../db/postgres/storable-text.ts';
-import { type AuditEntry, type AuditOutcome, insertAudit } from '../../db/records/audit.ts';
+import { type AuditEntry, insertAudit } from '../../db/records/audit.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { Batch } from './batch.ts';
 import { orderedId } from './ordered-id.ts';
@@ -12,13 +12,7 @@ const ENTRY_BYTES = 500;
 /** Maximum length of an entry's explanation. Characters. */
 const DETAIL_MAX_CHARS = 500;
 
-interface AuditedCall {
-  readonly installationId: string;
-  readonly sessionId: string | null;
-  readonly invocationId: string | null;
-  readonly member: string;
-  readonly outcome: AuditOutcome;
-  readonly durationMs: number;
+interface AuditedCall extends Omit<AuditEntry, 'id' | 'at' | 'argumentsSha256' | 'detail'> {
   readonly args: unknown;
   readonly detail?: string | null;
 }
@@ -41,20 +35,16 @@ export class AuditSink {
   }
 
   /** Adds one call. */
-  write(call: AuditedCall): void {
+  write({ args, member, detail, ...call }: AuditedCall): void {
     const now = Date.now();
     this.#batch.add({
       id: orderedId(now),
       at: new Date(now).toISOString(),
-      installationId: call.installationId,
-      sessionId: call.sessionId,
-      invocationId: call.invocationId,
+      ...call,
       // Denied calls may name anything, so the stored text is shortened and made storable.
-      member: toStorable(call.member.slice(0, 100), '\u{fffd}'),
-      outcome: call.outcome,
-      durationMs: call.durationMs,
-      argumentsSha256: digest(call.args),
-      detail: call.detail == null ? null : toStorable(call.detail.slice(0, DETAIL_MAX_CHARS), '\u{fffd}'),
+      member: toStorable(member.slice(0, 100), '\u{fffd}'),
+      argumentsSha256: digest(args),
+      detail: detail == null ? null : toStorable(detail.slice(0, DETAIL_MAX_CHARS), '\u{fffd}'),
     });
   }
 
