@@ -1,4 +1,4 @@
-/** Turns every error into a response of type `application/problem+json` without createInternalProblem details. */
+/** Turns every error into a response of type `application/problem+json` without internal details. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
@@ -25,7 +25,7 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
-/** Turns any thrown value into a problem that may be shown. The caller logs `createInternalProblem` and `unavailable`. */
+/** Turns any thrown value into a problem that may be shown. The caller logs `internal` and `unavailable`. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof InvalidTokenError) {

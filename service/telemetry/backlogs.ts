@@ -33,7 +33,7 @@ const selectRows = (name: string, table: string, at: string, where: string) => `
          WHERE state = 'pending' AND next_attempt_at <> 'infinity' ${where} LIMIT ${COUNT_MAX}) p`;
 
 const BACKLOGS = [
-  // The selectJobs of this queue only trigger selectRows of the events table, which are counted below.
+  // The jobs of this queue only trigger rows of the events table, which are counted below.
   ...Object.keys(queues)
     .filter((name) => name !== 'events')
     .map(selectJobs),
@@ -50,7 +50,7 @@ export async function readBacklogs(pool: Pool): Promise<Backlog[]> {
 export const backlogMetrics = {
   bulkhead_queue_depth: {
     type: 'gauge',
-    help: `Waiting selectJobs, events and deliveries, by queue; at most ${COUNT_MAX} are counted.`,
+    help: `Waiting jobs, events and deliveries, by queue; at most ${COUNT_MAX} are counted.`,
     labels: ['queue'],
   },
   bulkhead_queue_age_seconds: { type: 'gauge', help: 'Age of the oldest waiting one, by queue.', labels: ['queue'] },
