@@ -1,5 +1,6 @@
 /** Routes of the catalog. */
 
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { callerOf } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/schemas.ts';
@@ -8,38 +9,31 @@ import { catalogQuery, slugParams } from './catalog-input.ts';
 import { readCatalog, readCatalogEntry } from './catalog-queries.ts';
 import { catalogEntry, catalogSummary, showEntry, showSummary } from './catalog-resource.ts';
 
+const shapes = {
+  list: {
+    group: 'Catalog',
+    summary: 'Every listed plugin, and the caller’s own private ones',
+    querystring: catalogQuery,
+    response: { 200: page(catalogSummary) },
+  },
+  one: {
+    group: 'Catalog',
+    summary: 'One plugin: readme, what it offers and what it can reach',
+    params: slugParams,
+    response: { 200: catalogEntry },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
-    app.get(
-      '/marketplace',
-      {
-        schema: {
-          group: 'Catalog',
-          summary: 'Every listed plugin, and the caller’s own private ones',
-          querystring: catalogQuery,
-          response: { 200: page(catalogSummary) },
-        },
-      },
-      async (request) => {
-        const { items, nextCursor } = await readCatalog(services, callerOf(request), request.query);
-        return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };
-      },
-    );
+    app.get('/marketplace', { schema: shapes.list }, async (request) => {
+      const { items, nextCursor } = await readCatalog(services, callerOf(request), request.query);
+      return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };
+    });
 
-    app.get(
-      '/marketplace/:slug',
-      {
-        schema: {
-          group: 'Catalog',
-          summary: 'One plugin: readme, what it offers and what it can reach',
-          params: slugParams,
-          response: { 200: catalogEntry },
-        },
-      },
-      async (request) => {
-        const { plugin, facts, ...detail } = await readCatalogEntry(services, callerOf(request), request.params.slug);
-        return showEntry(plugin, facts, detail);
-      },
-    );
+    app.get('/marketplace/:slug', { schema: shapes.one }, async (request) => {
+      const { plugin, facts, ...detail } = await readCatalogEntry(services, callerOf(request), request.params.slug);
+      return showEntry(plugin, facts, detail);
+    });
   };
 }

@@ -1,5 +1,6 @@
 /** Routes of an installation's log lines: pages and a stream. */
 
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageLogs } from '../../db/records/logs.ts';
@@ -15,41 +16,40 @@ import { LogStreams } from './log-streams.ts';
 const STREAM_DETAILS =
   'Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it starts with the next new line; with it, after the line of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
 
+const shapes = {
+  list: {
+    group: 'Logs',
+    summary: 'The log lines of an installation, newest first',
+    problems: ['not_found'],
+    querystring: logQuery,
+    response: { 200: page(logLineResource) },
+  },
+  stream: {
+    ...{ group: 'Logs', summary: 'Log lines as they are written', details: STREAM_DETAILS },
+    problems: ['not_found'],
+    querystring: logStreamQuery,
+    headers: logStreamHeaders,
+    response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function logRoutes(services: Services): FastifyPluginAsyncZod {
   const { pool } = services;
   return async (app) => {
     const streams = new LogStreams(services);
     app.addHook('preClose', async () => streams.close());
 
-    app.get(
-      '/plugin-logs',
-      {
-        schema: {
-          group: 'Logs',
-          summary: 'The log lines of an installation, newest first',
-          problems: ['not_found'],
-          querystring: logQuery,
-          response: { 200: page(logLineResource) },
-        },
-      },
-      async (request) => {
-        await requireInstallation(services, callerOf(request), request.query.installationId, 'read');
-        return pageLogs(pool, request.query);
-      },
-    );
+    app.get('/plugin-logs', { schema: shapes.list }, async (request) => {
+      await requireInstallation(services, callerOf(request), request.query.installationId, 'read');
+      return pageLogs(pool, request.query);
+    });
 
     app.get(
       '/plugin-logs/stream',
       {
         // A HEAD request would keep the stream open without a reader.
         exposeHeadRoute: false,
-        schema: {
-          ...{ group: 'Logs', summary: 'Log lines as they are written', details: STREAM_DETAILS },
-          problems: ['not_found'],
-          querystring: logStreamQuery,
-          headers: logStreamHeaders,
-          response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
-        },
+        schema: shapes.stream,
       },
       async (request, reply) => {
         const caller = callerOf(request);

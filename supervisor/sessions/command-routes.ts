@@ -1,4 +1,5 @@
 /** `/sessions/{id}/commands`: lists and runs the commands of the account's plugins. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -23,52 +24,45 @@ const commandResource = z
 
 const group = 'Commands';
 
+const shapes = {
+  list: {
+    group,
+    summary: 'The commands of the account’s plugins',
+    params: sessionParams,
+    response: { 200: page(commandResource) },
+  },
+  run: {
+    group,
+    summary: 'Runs a command',
+    problems: ['cancelled', 'plugin_failed', 'plugin_timeout'],
+    params: offerParams,
+    body: commandBody,
+    response: { 200: z.strictObject({ text: z.string().describe('The text to show or to send.') }) },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const findCommands = async (accountId: string) => listCommands((await services.pluginsCache.get(accountId)).plugins);
   return async (app) => {
-    app.get(
-      '/sessions/:sessionId/commands',
-      {
-        schema: {
-          group,
-          summary: 'The commands of the account’s plugins',
-          params: sessionParams,
-          response: { 200: page(commandResource) },
-        },
-      },
-      async (request) => {
-        const { accountId } = await requireSession(services, callerOf(request), request.params);
-        const items = (await findCommands(accountId)).map(({ plugin, name, description, prompt }) => ({
-          name: formatFullName(plugin, name),
-          description,
-          kind: prompt ? ('prompt' as const) : ('code' as const),
-          installationId: plugin.installationId,
-          slug: plugin.slug,
-        }));
-        return { items, nextCursor: null };
-      },
-    );
+    app.get('/sessions/:sessionId/commands', { schema: shapes.list }, async (request) => {
+      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      const items = (await findCommands(accountId)).map(({ plugin, name, description, prompt }) => ({
+        name: formatFullName(plugin, name),
+        description,
+        kind: prompt ? ('prompt' as const) : ('code' as const),
+        installationId: plugin.installationId,
+        slug: plugin.slug,
+      }));
+      return { items, nextCursor: null };
+    });
 
-    app.post(
-      '/sessions/:sessionId/commands/:name',
-      {
-        schema: {
-          group,
-          summary: 'Runs a command',
-          problems: ['cancelled', 'plugin_failed', 'plugin_timeout'],
-          params: offerParams,
-          body: commandBody,
-          response: { 200: z.strictObject({ text: z.string().describe('The text to show or to send.') }) },
-        },
-      },
-      async (request) => {
-        const session = await requireSession(services, callerOf(request), request.params);
-        const wanted = request.params.name;
-        const commands = await findCommands(session.accountId);
-        const command = commands.find(({ plugin, name }) => formatFullName(plugin, name) === wanted);
-        if (!command) throw new Problem('not_found', 'No command has this name.');
-        return { text: await runCommand(services, session, command, request.body.input) };
-      },
-    );
+    app.post('/sessions/:sessionId/commands/:name', { schema: shapes.run }, async (request) => {
+      const session = await requireSession(services, callerOf(request), request.params);
+      const wanted = request.params.name;
+      const commands = await findCommands(session.accountId);
+      const command = commands.find(({ plugin, name }) => formatFullName(plugin, name) === wanted);
+      if (!command) throw new Problem('not_found', 'No command has this name.');
+      return { text: await runCommand(services, session, command, request.body.input) };
+    });
   };
 }

@@ -1,5 +1,7 @@
 /** `/installations/{id}/wake` and `…/fire`: authors try their own installed draft while they write it. */
+
 import { randomUUIDv7 } from 'node:crypto';
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
@@ -32,50 +34,43 @@ const firedEvent = z
 
 const group = 'Drafts';
 
+const shapes = {
+  wake: {
+    group,
+    summary: 'Starts the draft saved last',
+    details: 'Answers when it can be called.',
+    problems: ['not_a_draft', 'not_running'],
+    params: idParams,
+    response: { 200: z.strictObject({ versionId: z.string(), ms: z.int() }) },
+  },
+  fire: {
+    group,
+    summary: 'Sends the draft an event, once',
+    problems: ['not_a_draft', 'not_running'],
+    params: idParams,
+    body: eventBody,
+    response: { 200: firedEvent },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
-    app.post(
-      '/installations/:id/wake',
-      {
-        schema: {
-          group,
-          summary: 'Starts the draft saved last',
-          details: 'Answers when it can be called.',
-          problems: ['not_a_draft', 'not_running'],
-          params: idParams,
-          response: { 200: z.strictObject({ versionId: z.string(), ms: z.int() }) },
-        },
-      },
-      async (request) => {
-        const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
-        const started = performance.now();
-        const reason = await services.wake(plugin);
-        if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
-        return { versionId: plugin.versionId, ms: Math.round(performance.now() - started) };
-      },
-    );
+    app.post('/installations/:id/wake', { schema: shapes.wake }, async (request) => {
+      const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
+      const started = performance.now();
+      const reason = await services.wake(plugin);
+      if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
+      return { versionId: plugin.versionId, ms: Math.round(performance.now() - started) };
+    });
 
-    app.post(
-      '/installations/:id/fire',
-      {
-        schema: {
-          group,
-          summary: 'Sends the draft an event, once',
-          problems: ['not_a_draft', 'not_running'],
-          params: idParams,
-          body: eventBody,
-          response: { 200: firedEvent },
-        },
-      },
-      async (request) => {
-        const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
-        const { event, data } = request.body;
-        if (!plugin.registrations.events.includes(event))
-          throw new Problem('not_found', `The draft has no handler events.${event}. It has ${handlersOf(plugin)}.`);
-        const { example, data: schema } = events[event];
-        return fire(services, plugin, event, parseInput(schema as z.ZodType<object>, { ...example, ...data }, 'data'));
-      },
-    );
+    app.post('/installations/:id/fire', { schema: shapes.fire }, async (request) => {
+      const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
+      const { event, data } = request.body;
+      if (!plugin.registrations.events.includes(event))
+        throw new Problem('not_found', `The draft has no handler events.${event}. It has ${handlersOf(plugin)}.`);
+      const { example, data: schema } = events[event];
+      return fire(services, plugin, event, parseInput(schema as z.ZodType<object>, { ...example, ...data }, 'data'));
+    });
   };
 }
 

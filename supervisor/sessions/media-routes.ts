@@ -1,4 +1,5 @@
 /** `GET /media/{id}`: the bytes behind an attachment's `mediaId`, for the account's agent runtimes. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { findMedia } from '../../db/accounts/media.ts';
@@ -8,24 +9,22 @@ import { fileBytes } from '../../service/http/schemas.ts';
 import { asDownload } from './download.ts';
 import type { SessionServices } from './session-services.ts';
 
+const shapes = {
+  bytes: {
+    group: 'Media',
+    summary: 'The bytes of a media file',
+    params: z.object({ mediaId: z.string() }),
+    response: { 200: { content: { '*/*': { schema: fileBytes } } } },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function mediaRoutes({ pool, blobs }: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
-    app.get(
-      '/media/:mediaId',
-      {
-        schema: {
-          group: 'Media',
-          summary: 'The bytes of a media file',
-          params: z.object({ mediaId: z.string() }),
-          response: { 200: { content: { '*/*': { schema: fileBytes } } } },
-        },
-      },
-      async (request, reply) => {
-        const found = await findMedia(pool, callerOf(request).id, request.params.mediaId);
-        if (!found) throw new Problem('not_found', 'No media file has this id.');
-        const bytes = await blobs.read(found.sha256);
-        return asDownload(reply, { name: found.name ?? found.id, mediaType: found.mediaType }).send(bytes);
-      },
-    );
+    app.get('/media/:mediaId', { schema: shapes.bytes }, async (request, reply) => {
+      const found = await findMedia(pool, callerOf(request).id, request.params.mediaId);
+      if (!found) throw new Problem('not_found', 'No media file has this id.');
+      const bytes = await blobs.read(found.sha256);
+      return asDownload(reply, { name: found.name ?? found.id, mediaType: found.mediaType }).send(bytes);
+    });
   };
 }

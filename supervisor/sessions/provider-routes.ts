@@ -1,4 +1,5 @@
 /** `/sessions/{id}/providers`: lists and calls the model providers of the account's plugins. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { completionRequest, model } from '../../sdk/contract/payloads.ts';
@@ -27,41 +28,34 @@ const completionResource = z
 
 const group = 'Providers';
 
+const shapes = {
+  list: {
+    group,
+    summary: 'The model providers of the account’s plugins',
+    params: sessionParams,
+    response: { 200: page(providerResource) },
+  },
+  ask: {
+    group,
+    summary: 'Calls a model of a provider',
+    problems: ['invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
+    params: offerParams,
+    body: jsonBody({ request: completionRequest }),
+    response: { 200: completionResource },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
-    app.get(
-      '/sessions/:sessionId/providers',
-      {
-        schema: {
-          group,
-          summary: 'The model providers of the account’s plugins',
-          params: sessionParams,
-          response: { 200: page(providerResource) },
-        },
-      },
-      async (request) => {
-        const { accountId } = await requireSession(services, callerOf(request), request.params);
-        const { plugins } = await services.pluginsCache.get(accountId);
-        return { items: listProviders(plugins), nextCursor: null };
-      },
-    );
+    app.get('/sessions/:sessionId/providers', { schema: shapes.list }, async (request) => {
+      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      const { plugins } = await services.pluginsCache.get(accountId);
+      return { items: listProviders(plugins), nextCursor: null };
+    });
 
-    app.post(
-      '/sessions/:sessionId/providers/:name',
-      {
-        schema: {
-          group,
-          summary: 'Calls a model of a provider',
-          problems: ['invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
-          params: offerParams,
-          body: jsonBody({ request: completionRequest }),
-          response: { 200: completionResource },
-        },
-      },
-      async (request) => {
-        const session = await requireSession(services, callerOf(request), request.params);
-        return askProvider(services, session, request.params.name, request.body.request);
-      },
-    );
+    app.post('/sessions/:sessionId/providers/:name', { schema: shapes.ask }, async (request) => {
+      const session = await requireSession(services, callerOf(request), request.params);
+      return askProvider(services, session, request.params.name, request.body.request);
+    });
   };
 }

@@ -1,4 +1,5 @@
 /** `/sessions`: starts, lists, clears and deletes sessions. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageSessions, type Session } from '../../db/sessions/sessions.ts';
@@ -43,74 +44,58 @@ const showSession = ({
 
 const group = 'Sessions';
 
+const shapes = {
+  start: {
+    group,
+    summary: 'Starts a session',
+    details: 'Plugins that registered `sessionStarted` get the event.',
+    body: newSession,
+    response: { 201: sessionResource },
+  },
+  list: {
+    group,
+    summary: 'The account’s sessions, newest first',
+    querystring: pageQuery,
+    response: { 200: page(sessionResource) },
+  },
+  one: { group, summary: 'One session', params: sessionParams, response: { 200: sessionResource } },
+  clear: {
+    group,
+    summary: 'Removes the messages of a session',
+    details: 'Runs the hook `sessionClear` first: 409 `cancelled` if a plugin cancels it.',
+    problems: ['cancelled'],
+    params: sessionParams,
+    body: clearBody,
+    response: { 200: sessionResource },
+  },
+  remove: { group, summary: 'Deletes a session', params: sessionParams, response: { 204: noContent } },
+} satisfies Record<string, FastifySchema>;
+
 export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
-    app.post(
-      '/sessions',
-      {
-        schema: {
-          group,
-          summary: 'Starts a session',
-          details: 'Plugins that registered `sessionStarted` get the event.',
-          body: newSession,
-          response: { 201: sessionResource },
-        },
-      },
-      async (request, reply) => {
-        const { agentId, agentName = agentId, channelId } = request.body;
-        const session = await startSession(services, callerOf(request).id, { agentId, agentName, channelId });
-        return reply.code(201).send(showSession(session));
-      },
+    app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
+      const { agentId, agentName = agentId, channelId } = request.body;
+      const session = await startSession(services, callerOf(request).id, { agentId, agentName, channelId });
+      return reply.code(201).send(showSession(session));
+    });
+
+    app.get('/sessions', { schema: shapes.list }, async (request) => {
+      const found = await pageSessions(services.pool, { accountId: callerOf(request).id, ...request.query });
+      return { items: found.items.map(showSession), nextCursor: found.nextCursor };
+    });
+
+    app.get('/sessions/:sessionId', { schema: shapes.one }, async (request) =>
+      showSession(await requireSession(services, callerOf(request), request.params)),
     );
 
-    app.get(
-      '/sessions',
-      {
-        schema: {
-          group,
-          summary: 'The account’s sessions, newest first',
-          querystring: pageQuery,
-          response: { 200: page(sessionResource) },
-        },
-      },
-      async (request) => {
-        const found = await pageSessions(services.pool, { accountId: callerOf(request).id, ...request.query });
-        return { items: found.items.map(showSession), nextCursor: found.nextCursor };
-      },
-    );
+    app.post('/sessions/:sessionId/clear', { schema: shapes.clear }, async (request) => {
+      const session = await requireSession(services, callerOf(request), request.params);
+      return showSession(await clearTranscript(services, session, request.body));
+    });
 
-    app.get(
-      '/sessions/:sessionId',
-      { schema: { group, summary: 'One session', params: sessionParams, response: { 200: sessionResource } } },
-      async (request) => showSession(await requireSession(services, callerOf(request), request.params)),
-    );
-
-    app.post(
-      '/sessions/:sessionId/clear',
-      {
-        schema: {
-          group,
-          summary: 'Removes the messages of a session',
-          details: 'Runs the hook `sessionClear` first: 409 `cancelled` if a plugin cancels it.',
-          problems: ['cancelled'],
-          params: sessionParams,
-          body: clearBody,
-          response: { 200: sessionResource },
-        },
-      },
-      async (request) => {
-        const session = await requireSession(services, callerOf(request), request.params);
-        return showSession(await clearTranscript(services, session, request.body));
-      },
-    );
-
-    app.delete(
-      '/sessions/:sessionId',
-      { schema: { group, summary: 'Deletes a session', params: sessionParams, response: { 204: noContent } } },
-      async (request, reply) => {
-        await removeSession(services, await requireSession(services, callerOf(request), request.params));
-        return reply.code(204).send();
-      },
-    );
+    app.delete('/sessions/:sessionId', { schema: shapes.remove }, async (request, reply) => {
+      await removeSession(services, await requireSession(services, callerOf(request), request.params));
+      return reply.code(204).send();
+    });
   };
 }

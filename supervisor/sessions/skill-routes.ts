@@ -1,4 +1,5 @@
 /** `/sessions/{id}/skills`: lists and reads the skills of the account's plugins. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { callerOf } from '../../service/http/authentication.ts';
@@ -49,73 +50,64 @@ const showSkill = ({ plugin, text }: Skill) => ({
 
 const group = 'Skills';
 
+const shapes = {
+  list: {
+    group,
+    summary: 'The skills of the account’s plugins',
+    params: sessionParams,
+    response: { 200: page(skillResource) },
+  },
+  one: { group, summary: 'A skill with its text', params: offerParams, response: { 200: skillDetail } },
+  file: {
+    group,
+    summary: 'Reads one file of a skill',
+    params: offerParams,
+    body: jsonBody({ path: path.default(SKILL_TEXT) }),
+    response: { 200: skillFile },
+  },
+  bytes: {
+    group,
+    summary: 'The exact bytes of a file of a skill',
+    params: offerParams,
+    querystring: z.object({ path }),
+    response: { 200: { content: { 'application/octet-stream': { schema: fileBytes } } } },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const find = async (caller: Caller, params: z.infer<typeof offerParams>): Promise<Skill> =>
     findSkill(services, await requireSession(services, caller, params), params.name);
   return async (app) => {
-    app.get(
-      '/sessions/:sessionId/skills',
-      {
-        schema: {
-          group,
-          summary: 'The skills of the account’s plugins',
-          params: sessionParams,
-          response: { 200: page(skillResource) },
-        },
-      },
-      async (request) => {
-        const { accountId } = await requireSession(services, callerOf(request), request.params);
-        const { plugins } = await services.pluginsCache.get(accountId);
-        return { items: listSkills(plugins).map(showSkill), nextCursor: null };
-      },
-    );
+    app.get('/sessions/:sessionId/skills', { schema: shapes.list }, async (request) => {
+      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      const { plugins } = await services.pluginsCache.get(accountId);
+      return { items: listSkills(plugins).map(showSkill), nextCursor: null };
+    });
 
-    app.get(
-      '/sessions/:sessionId/skills/:name',
-      { schema: { group, summary: 'A skill with its text', params: offerParams, response: { 200: skillDetail } } },
-      async (request) => {
-        const skill = await find(callerOf(request), request.params);
-        const [file, others] = await Promise.all([
-          readSkillFile(services, skill, SKILL_TEXT),
-          listResources(services, skill),
-        ]);
-        return { ...showSkill(skill), text: file.content, resources: others };
-      },
-    );
+    app.get('/sessions/:sessionId/skills/:name', { schema: shapes.one }, async (request) => {
+      const skill = await find(callerOf(request), request.params);
+      const [file, others] = await Promise.all([
+        readSkillFile(services, skill, SKILL_TEXT),
+        listResources(services, skill),
+      ]);
+      return { ...showSkill(skill), text: file.content, resources: others };
+    });
 
-    app.post(
-      '/sessions/:sessionId/skills/:name',
-      {
-        schema: {
-          group,
-          summary: 'Reads one file of a skill',
-          params: offerParams,
-          body: jsonBody({ path: path.default(SKILL_TEXT) }),
-          response: { 200: skillFile },
-        },
-      },
-      async (request) => {
-        const { sessionId, name } = request.params;
-        const skill = await find(callerOf(request), request.params);
-        const wanted = request.body.path;
-        const file = await readSkillFile(services, skill, wanted);
-        const url = `/sessions/${sessionId}/skills/${encodeURIComponent(name)}/files?${new URLSearchParams({ path: wanted })}`;
-        const others = wanted === SKILL_TEXT ? await listResources(services, skill) : [];
-        return { name: formatFullName(skill.plugin, skill.text.name), ...file, url, resources: others };
-      },
-    );
+    app.post('/sessions/:sessionId/skills/:name', { schema: shapes.file }, async (request) => {
+      const { sessionId, name } = request.params;
+      const skill = await find(callerOf(request), request.params);
+      const wanted = request.body.path;
+      const file = await readSkillFile(services, skill, wanted);
+      const url = `/sessions/${sessionId}/skills/${encodeURIComponent(name)}/files?${new URLSearchParams({ path: wanted })}`;
+      const others = wanted === SKILL_TEXT ? await listResources(services, skill) : [];
+      return { name: formatFullName(skill.plugin, skill.text.name), ...file, url, resources: others };
+    });
 
     app.get(
       '/sessions/:sessionId/skills/:name/files',
       {
         exposeHeadRoute: false,
-        schema: {
-          group,
-          summary: 'The exact bytes of a file of a skill',
-          params: offerParams,
-          querystring: z.object({ path }),
-          response: { 200: { content: { 'application/octet-stream': { schema: fileBytes } } } },
-        },
+        schema: shapes.bytes,
       },
       async (request, reply) => {
         const skill = await find(callerOf(request), request.params);

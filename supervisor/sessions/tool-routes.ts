@@ -1,5 +1,7 @@
 /** `/sessions/{id}/tools`: lists and calls the tools of the account's plugins. */
+
 import { randomUUIDv7 } from 'node:crypto';
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { json } from '../../sdk/contract/payloads.ts';
@@ -44,37 +46,36 @@ const toolResult = z
 
 const group = 'Tools';
 
+const shapes = {
+  list: {
+    group,
+    summary: 'The tools of the account’s plugins',
+    params: sessionParams,
+    response: { 200: page(toolResource) },
+  },
+  call: {
+    group,
+    summary: 'Calls a tool',
+    details: 'A handler that throws answers with `isError`, so that the agent can read why.',
+    problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
+    params: offerParams,
+    body: toolBody,
+    response: { 200: toolResult },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
-    app.get(
-      '/sessions/:sessionId/tools',
-      {
-        schema: {
-          group,
-          summary: 'The tools of the account’s plugins',
-          params: sessionParams,
-          response: { 200: page(toolResource) },
-        },
-      },
-      async (request) => {
-        const { accountId } = await requireSession(services, callerOf(request), request.params);
-        return { items: listTools(await services.pluginsCache.get(accountId)), nextCursor: null };
-      },
-    );
+    app.get('/sessions/:sessionId/tools', { schema: shapes.list }, async (request) => {
+      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      return { items: listTools(await services.pluginsCache.get(accountId)), nextCursor: null };
+    });
 
     app.post(
       '/sessions/:sessionId/tools/:name',
       {
         bodyLimit: CALL_BODY_MAX_BYTES,
-        schema: {
-          group,
-          summary: 'Calls a tool',
-          details: 'A handler that throws answers with `isError`, so that the agent can read why.',
-          problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
-          params: offerParams,
-          body: toolBody,
-          response: { 200: toolResult },
-        },
+        schema: shapes.call,
       },
       async (request) => {
         const session = await requireSession(services, callerOf(request), request.params);

@@ -1,4 +1,5 @@
 /** `/sessions/{id}/messages`, `…/replies` and `/sessions/stream`: reads and writes transcripts. */
+import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
@@ -55,6 +56,41 @@ const STREAM_DETAILS =
 
 const group = 'Sessions';
 
+const shapes = {
+  stream: {
+    group,
+    summary: 'Messages and notices as they are added',
+    details: STREAM_DETAILS,
+    headers: streamHeaders,
+    response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
+  },
+  append: {
+    group,
+    summary: 'Adds messages to the transcript',
+    details: 'The transcript is what `host.session` and a compaction read. No hook runs.',
+    params: sessionParams,
+    body: newMessages,
+    response: { 200: z.strictObject({ items: z.array(messageResource) }) },
+  },
+  list: {
+    group,
+    summary: 'The transcript, oldest message first',
+    params: sessionParams,
+    querystring: pageQuery,
+    response: { 200: page(messageResource) },
+  },
+  reply: {
+    group,
+    summary: 'Sends an agent’s reply to the channel of the session',
+    details:
+      'Runs the hook `outboundMessage`, adds the reply to the transcript and delivers it through `channel.send`, with retries.',
+    problems: ['no_channel', 'cancelled'],
+    params: sessionParams,
+    body: newReply,
+    response: { 202: z.strictObject({ id: z.string() }) },
+  },
+} satisfies Record<string, FastifySchema>;
+
 export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const { pool, streams } = services;
   return async (app) => {
@@ -65,13 +101,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
       {
         // A HEAD request would keep the stream open without a reader.
         exposeHeadRoute: false,
-        schema: {
-          group,
-          summary: 'Messages and notices as they are added',
-          details: STREAM_DETAILS,
-          headers: streamHeaders,
-          response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
-        },
+        schema: shapes.stream,
       },
       async (request, reply) => {
         const accountId = callerOf(request).id;
@@ -86,62 +116,22 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
       },
     );
 
-    app.post(
-      '/sessions/:sessionId/messages',
-      {
-        schema: {
-          group,
-          summary: 'Adds messages to the transcript',
-          details: 'The transcript is what `host.session` and a compaction read. No hook runs.',
-          params: sessionParams,
-          body: newMessages,
-          response: { 200: z.strictObject({ items: z.array(messageResource) }) },
-        },
-      },
-      async (request) => {
-        const session = await requireSession(services, callerOf(request), request.params);
-        const items = await appendMessages(pool, session.id, request.body.messages);
-        // Another supervisor deleted the session after it was found.
-        if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');
-        return { items };
-      },
-    );
+    app.post('/sessions/:sessionId/messages', { schema: shapes.append }, async (request) => {
+      const session = await requireSession(services, callerOf(request), request.params);
+      const items = await appendMessages(pool, session.id, request.body.messages);
+      // Another supervisor deleted the session after it was found.
+      if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');
+      return { items };
+    });
 
-    app.get(
-      '/sessions/:sessionId/messages',
-      {
-        schema: {
-          group,
-          summary: 'The transcript, oldest message first',
-          params: sessionParams,
-          querystring: pageQuery,
-          response: { 200: page(messageResource) },
-        },
-      },
-      async (request) => {
-        const session = await requireSession(services, callerOf(request), request.params);
-        return pageMessages(pool, { sessionId: session.id, ...request.query });
-      },
-    );
+    app.get('/sessions/:sessionId/messages', { schema: shapes.list }, async (request) => {
+      const session = await requireSession(services, callerOf(request), request.params);
+      return pageMessages(pool, { sessionId: session.id, ...request.query });
+    });
 
-    app.post(
-      '/sessions/:sessionId/replies',
-      {
-        schema: {
-          group,
-          summary: 'Sends an agent’s reply to the channel of the session',
-          details:
-            'Runs the hook `outboundMessage`, adds the reply to the transcript and delivers it through `channel.send`, with retries.',
-          problems: ['no_channel', 'cancelled'],
-          params: sessionParams,
-          body: newReply,
-          response: { 202: z.strictObject({ id: z.string() }) },
-        },
-      },
-      async (request, reply) => {
-        const session = await requireSession(services, callerOf(request), request.params);
-        return reply.code(202).send({ id: await sendReply(services, session, request.body) });
-      },
-    );
+    app.post('/sessions/:sessionId/replies', { schema: shapes.reply }, async (request, reply) => {
+      const session = await requireSession(services, callerOf(request), request.params);
+      return reply.code(202).send({ id: await sendReply(services, session, request.body) });
+    });
   };
 }
