@@ -10,42 +10,34 @@ import { acceptBody, installationChanges } from './installation-input.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
 import { acceptUpdate, changePolicy, pause, resume } from './updates.ts';
 
-const acceptShape = {
-  group: 'Installations',
-  summary: 'Accepts the pending update',
-  problems: ['not_pending'],
-  params: idParams,
-  body: acceptBody,
-  response: { 200: installationResource },
-} satisfies FastifySchema;
+const shapes = {
+  change: {
+    group: 'Installations',
+    summary: 'Changes policy, pin, hook order or whether the plugin is required',
+    problems: ['draft_owner_only', 'no_draft', 'no_published_version', 'invalid_pin'],
+    params: idParams,
+    body: installationChanges,
+    response: { 200: installationResource },
+  },
+  accept: {
+    group: 'Installations',
+    summary: 'Accepts the pending update',
+    problems: ['not_pending'],
+    params: idParams,
+    body: acceptBody,
+    response: { 200: installationResource },
+  },
+} satisfies Record<string, FastifySchema>;
 
 export function updateRoutes(services: Services): FastifyPluginAsyncZod {
   const show = (row: Installation) => showInstallation(row, services.webhookUrl);
   return async (app) => {
-    app.patch(
-      '/installations/:id',
-      {
-        schema: {
-          group: 'Installations',
-          summary: 'Changes policy, pin, hook order or whether the plugin is required',
-          problems: ['draft_owner_only', 'no_draft', 'no_published_version', 'invalid_pin'],
-          params: idParams,
-          body: installationChanges,
-          response: { 200: installationResource },
-        },
-      },
-      async (request) => show(await changePolicy(services, callerOf(request), request.params.id, request.body)),
+    app.patch('/installations/:id', { schema: shapes.change }, async (request) =>
+      show(await changePolicy(services, callerOf(request), request.params.id, request.body)),
     );
 
-    app.post(
-      '/installations/:id/accept-update',
-      {
-        schema: acceptShape,
-      },
-      async (request) => {
-        const { versionId } = request.body;
-        return show(await acceptUpdate(services, callerOf(request), request.params.id, versionId));
-      },
+    app.post('/installations/:id/accept-update', { schema: shapes.accept }, async (request) =>
+      show(await acceptUpdate(services, callerOf(request), request.params.id, request.body.versionId)),
     );
 
     for (const [name, summary, change] of [
