@@ -5,6 +5,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import { createFormValues, type FormValues, saveConfiguration } from '../configuration/form-values.ts';
+import { hasHooks, RequiredCheckbox, suggestsRequired } from '../installations/required-checkbox.tsx';
 import { readBody, rest } from '../rest/client.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
@@ -40,13 +41,16 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
   const [filled, setFilled] = useState<FormValues>(createFormValues(asked.configuration, {}));
   /** The version that the user consented to. Choosing another version asks again. */
   const [consented, setConsented] = useState<string | null>(null);
+  /** The user's choice. Null: what is suggested for the version. */
+  const [chosen, setChosen] = useState<boolean | null>(null);
+  const required = chosen ?? suggestsRequired(asked.reach);
   const isConsented = consented !== null && consented === asked.versionId;
-  const install = useInstall(entry, pinned, filled);
+  const install = useInstall(entry, { pinned, filled, required });
   const choose = (versionId: string) => {
     setPinned(versionId);
     setConsented(null);
-    const chosen = entry.versions.find((one) => one.versionId === versionId) ?? newestOf(entry);
-    setFilled({ ...createFormValues(chosen.configuration, filled.settings), secrets: secretsOf(chosen, filled) });
+    const version = entry.versions.find((one) => one.versionId === versionId) ?? newestOf(entry);
+    setFilled({ ...createFormValues(version.configuration, filled.settings), secrets: secretsOf(version, filled) });
   };
   return (
     <ActionForm onSubmit={() => install.mutate()}>
@@ -68,6 +72,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
           </Title>
           <ReachList reach={asked.reach} none="This plugin requests no access." />
         </Card>
+        {hasHooks(asked.reach) ? <RequiredCheckbox required={required} onChange={setChosen} /> : null}
         {consented !== null && !isConsented ? (
           <Alert color="yellow" role="status" title={`${entry.latest?.semVer} has just been published`}>
             The list above shows the access of the new version. Read it again before you allow it.
@@ -102,10 +107,17 @@ function secretsOf({ configuration }: Asked, { secrets }: FormValues): FormValue
   return Object.fromEntries(Object.entries(secrets).filter(([name]) => known.includes(name)));
 }
 
-function useInstall(entry: Entry, pinned: string, filled: FormValues) {
+interface Choice {
+  readonly pinned: string;
+  readonly filled: FormValues;
+  readonly required: boolean;
+}
+
+function useInstall(entry: Entry, { pinned, filled, required }: Choice) {
   const navigate = useNavigate();
   return useAction<void, void>(async () => {
-    const made = await readBody(rest.POST('/installations', { body: { slug: entry.slug, ...choice(entry, pinned) } }));
+    const body = { slug: entry.slug, required, ...choice(entry, pinned) };
+    const made = await readBody(rest.POST('/installations', { body }));
     // Navigates first: if saving the settings fails, the page of the installation shows what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
     await saveConfiguration(made.id, filled, {});

@@ -66,7 +66,7 @@ async function reorder(sorted: readonly Installation[], from: number, to: number
 }
 
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
-  const { id, slug, displayName, status, statusReason, currentSemVer, runtime, pendingUpdate } = installation;
+  const { id, slug, displayName, status, statusReason, currentSemVer, required, runtime, pendingUpdate } = installation;
   const { declined } = useDeclinedUpdate(id);
   return (
     <Card withBorder padding="sm" className="row-card">
@@ -84,6 +84,7 @@ function InstallationCard({ installation, children }: { installation: Installati
           </Group>
           <Text size="sm" c="dimmed">
             {currentSemVer ?? 'draft'} · {runtime.state}
+            {required ? ' · required' : ''}
             {pendingUpdate && declined !== pendingUpdate.versionId
               ? ` · ${pendingUpdate.semVer ?? 'a draft'} asks for more access`
               : ''}

@@ -2,12 +2,15 @@
 
 import { Grid, Stack } from '@mantine/core';
 import { ReachList } from '../catalog/reach-list.tsx';
+import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { useAction } from '../rest/use-action.ts';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { formatJson } from '../style/untrusted-text.ts';
+import { hasHooks, RequiredCheckbox } from './required-checkbox.tsx';
 import { VersionPolicy } from './version-policy.tsx';
 
 const MIB = 2 ** 20;
@@ -41,6 +44,11 @@ export function Overview({ installation }: { readonly installation: Installation
               key={`${installation.versionPolicy} ${installation.pinnedVersionId}`}
             />
           </Section>
+          {hasHooks(reach) ? (
+            <Section title="Reliance">
+              <Required installation={installation} />
+            </Section>
+          ) : null}
           <Section title="Details">
             <DescriptionList
               rows={[
@@ -60,4 +68,13 @@ export function Overview({ installation }: { readonly installation: Installation
       </Grid.Col>
     </Grid>
   );
+}
+
+function Required({ installation: { id, required } }: { readonly installation: Installation }) {
+  const save = useAction(
+    (wanted: boolean) => rest.PATCH('/installations/{id}', { params: { path: { id } }, body: { required: wanted } }),
+    'Saved',
+  );
+  const shown = save.isPending ? save.variables : required;
+  return <RequiredCheckbox required={shown} disabled={save.isPending} onChange={save.mutate} />;
 }

@@ -36,9 +36,9 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer<HookName> }
   );
 }
 
-function rowOf({ installationId, slug, ms, outcome, reason }: TraceLink) {
+function rowOf({ installationId, slug, required, ms, outcome, reason }: TraceLink) {
   const cells = [
-    slug,
+    required ? `${slug} (required)` : slug,
     <Fragment key="outcome">
       <StatusDot tone={TONES[outcome] ?? 'bad'}>{outcome}</StatusDot>
       {reason ? (

@@ -39,12 +39,14 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     t.ok(await dialog.getByRole('button', { name: 'Install' }).isDisabled(), 'not without consent');
     await dialog.getByLabel('Tone').selectOption('warm');
     await dialog.getByLabel('API key').fill('k3y');
-    await dialog.getByRole('checkbox').check();
+    t.ok(await dialog.getByLabel('Require this plugin').isChecked(), 'suggested for a plugin that can cancel');
+    await dialog.getByText('whatever it has to see is stopped').waitFor();
+    await dialog.getByLabel('I allow this plugin').check();
     await inspect(t, page, 'install');
     await dialog.getByRole('button', { name: 'Install' }).click();
     await page.getByRole('tab', { name: 'Overview' }).waitFor();
-    const { settings, secretNames } = await installationThat(service, ({ status }) => status === 'ready');
-    t.same([settings.tone, secretNames], ['warm', ['key']]);
+    const { settings, secretNames, required } = await installationThat(service, ({ status }) => status === 'ready');
+    t.same([settings.tone, secretNames, required], ['warm', ['key'], true]);
     await page.getByText('ready', { exact: true }).waitFor();
     await inspect(t, page, 'overview', LOOKS);
   });
@@ -168,6 +170,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Save' }).click();
     await installationThat(service, ({ settings }) => settings.sign === 'The desk');
     await page.getByRole('tab', { name: 'Overview' }).click();
+    await page.getByLabel('Require this plugin').uncheck();
+    await installationThat(service, ({ required }) => !required);
     await page.getByRole('button', { name: 'Run setup again' }).click();
     await page.getByText('told to set itself up again').waitFor();
     await page.getByRole('button', { name: 'Pause' }).click();
@@ -193,11 +197,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Install' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText('host.llm', { exact: true }).waitFor();
-    await dialog.getByRole('checkbox').check();
+    await dialog.getByLabel('I allow this plugin').check();
     await dialog.getByLabel('Versions').selectOption({ label: 'Stay on 1.0.0' });
     await dialog.getByText('host.llm', { exact: true }).waitFor({ state: 'detached' });
     await dialog.getByText('host.storage', { exact: true }).waitFor();
-    t.notOk(await dialog.getByRole('checkbox').isChecked(), 'what was allowed was the other one');
+    t.notOk(await dialog.getByLabel('I allow this plugin').isChecked(), 'what was allowed was the other one');
     await page.getByRole('button', { name: 'Close' }).click();
   });
 

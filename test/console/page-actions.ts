@@ -32,7 +32,7 @@ const installing: readonly PageAction[] = [
     where: 'Catalog entry: Install, without its secret yet',
     async does({ page }) {
       await press(page, 'Install');
-      await page.getByRole('dialog').getByRole('checkbox').check();
+      await page.getByRole('dialog').getByLabel('I allow this plugin').check();
       await pressInDialog(page, 'Install');
       await page.getByText('needs settings').waitFor();
     },

@@ -1,0 +1,28 @@
+/** The checkbox for requiring a plugin, with what that means. */
+import { Checkbox } from '@mantine/core';
+import type { Reach } from '../catalog/risks.ts';
+
+/** Only hooks can be required: without one the plugin checks nothing. */
+export const hasHooks = (reach: Reach): boolean =>
+  reach.some(({ capability }) => capability.startsWith('middleware.') || capability.startsWith('compaction.'));
+
+/** A plugin that can cancel is probably there to check what passes. */
+export const suggestsRequired = (reach: Reach): boolean => reach.some(({ cancels }) => cancels);
+
+interface Props {
+  readonly required: boolean;
+  readonly onChange: (required: boolean) => void;
+  readonly disabled?: boolean;
+}
+
+export function RequiredCheckbox({ required, onChange, disabled = false }: Props) {
+  return (
+    <Checkbox
+      label="Require this plugin"
+      description="While it does not run, fails or is late, whatever it has to see is stopped. Without this, messages and turns go ahead without the plugin. While you pause it, nothing is stopped."
+      checked={required}
+      disabled={disabled}
+      onChange={(event) => onChange(event.currentTarget.checked)}
+    />
+  );
+}
