@@ -106,6 +106,7 @@ function expectedView(one: ModelInstallation) {
     secretNames: one.secrets,
     status: statusOf(one),
     hookOrder: one.hookOrder,
+    required: one.required,
     deprecationMessage: plugin.message,
   };
 }

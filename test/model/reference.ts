@@ -36,6 +36,7 @@ export interface ModelInstallation {
   secrets: string[];
   paused: boolean;
   hookOrder: number;
+  required: boolean;
   gone: boolean;
   readonly events: ModelEvent[];
 }
@@ -53,6 +54,7 @@ export interface Change {
   readonly policy?: Policy | undefined;
   readonly pinned?: ModelVersion | undefined;
   readonly hookOrder?: number | undefined;
+  readonly required?: boolean | undefined;
 }
 export interface Configuration {
   readonly settings: Readonly<Record<string, string | null>>;
@@ -157,7 +159,7 @@ export class Model {
     return { status: 204 };
   }
 
-  install(account: string, plugin: ModelPlugin, policy: Policy, pinned: ModelVersion | undefined): Outcome {
+  install(account: string, plugin: ModelPlugin, policy: Policy, pinned?: ModelVersion, required = false): Outcome {
     if (plugin.deleted || (plugin.visibility !== 'listed' && plugin.owner !== account)) return unknown;
     const chosen = this.#choose(account, plugin, policy, pinned);
     if ('status' in chosen) return chosen;
@@ -167,6 +169,7 @@ export class Model {
       ...{ id: '', account, plugin, policy, pinned: policy === 'Pinned' ? chosen : null, current: chosen },
       ...{ pending: null, granted: chosen.of.capabilities, settings: {}, secrets: [], paused: false, gone: false },
       hookOrder: (mine.length === 0 ? 0 : Math.max(...mine.map((one) => one.hookOrder))) + 1,
+      required,
       events: [{ type: 'pluginInstalled', data: { reason: 'install' } }],
     };
     this.installations.push(made);
@@ -179,11 +182,13 @@ export class Model {
     if (change.pinned && policy !== 'Pinned') return refused(422, 'invalid_pin');
     if (!change.policy && !change.pinned) {
       one.hookOrder = change.hookOrder ?? one.hookOrder;
+      one.required = change.required ?? one.required;
       return ok;
     }
     const chosen = this.#choose(account, one.plugin, policy, change.pinned ?? one.pinned ?? undefined);
     if ('status' in chosen) return chosen;
     one.hookOrder = change.hookOrder ?? one.hookOrder;
+    one.required = change.required ?? one.required;
     one.policy = policy;
     one.pinned = policy === 'Pinned' ? chosen : null;
     if (policy === 'Draft' && one.current !== chosen) this.#move(one, chosen);

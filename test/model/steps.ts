@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { Answer, Client } from '../api/api-fixture.ts';
 import { fileList } from '../api/package/packages.ts';
 import { compare } from './comparison.ts';
+import { checkMessages } from './guarded-messages.ts';
 import { malformed, numbers, packages } from './packages.ts';
 import { type Reality, removeUninstalled } from './reality.ts';
 import type { Model, ModelInstallation, ModelPlugin, ModelVersion, Outcome, Policy } from './reference.ts';
@@ -46,6 +47,7 @@ class Step implements fc.AsyncCommand<Model, Reality> {
     // A draft's answer has no id; the comparison fetches it.
     if (expected.made) expected.made.id = answer.body.id ?? '';
     await compare(model, real, move.plugin, move.account);
+    await checkMessages(model, real);
     real.count(this.#text, answer.status);
   }
 
@@ -157,30 +159,35 @@ function pinOf(plugin: ModelPlugin, { model }: Scene, v: number): ModelVersion |
     );
   return pick(plugin.versions, v);
 }
-const installing = fc.tuple(at, fc.nat(2), policy, at).map(
-  ([n, by, versionPolicy, v]) =>
-    new Step(`install plugin ${n} as ${versionPolicy} (${v}) by ${by}`, (scene) => {
+const installing = fc.tuple(at, fc.nat(2), policy, at, fc.boolean()).map(
+  ([n, by, versionPolicy, v, required]) =>
+    new Step(`install plugin ${n} as ${versionPolicy} (${v}), required ${required}, by ${by}`, (scene) => {
       const picked = pickPlugin(scene.model, n, versionPolicy === 'Draft' ? undefined : isListed);
       if (!picked) return null;
       // The slug of a deleted plugin may be another's now.
       const plugin = scene.model.plugins.find(({ slug, deleted }) => slug === picked.slug && !deleted) ?? picked;
       const account = versionPolicy === 'Draft' && v % 4 > 0 ? plugin.owner : (scene.real.accounts[by] ?? '');
       const pinned = versionPolicy === 'Pinned' ? pinOf(plugin, scene, v) : undefined;
-      const expected = scene.model.install(account, plugin, versionPolicy, pinned);
-      const body = { slug: plugin.slug, versionPolicy, ...(pinned ? { pinnedVersionId: pinned.id } : {}) };
+      const expected = scene.model.install(account, plugin, versionPolicy, pinned, required);
+      const body = { slug: plugin.slug, versionPolicy, required, ...(pinned ? { pinnedVersionId: pinned.id } : {}) };
       return { account, plugin, expected, call: (client) => client.post('/installations', body) };
     }),
 );
 const place = fc.option(fc.integer({ min: -3, max: 3 }), { nil: undefined });
 const repolicing = fc
-  .tuple(at, who, fc.option(policy, { nil: undefined }), at, place)
-  .map(([n, by, versionPolicy, v, hookOrder]) =>
-    onInstallation(`change to ${versionPolicy} (${v}), order ${hookOrder}`, n, by, (one, account, scene) => {
-      const pinned = versionPolicy === 'Pinned' || v % 4 === 0 ? pinOf(one.plugin, scene, v) : undefined;
-      const expected = scene.model.changePolicy(account, one, { policy: versionPolicy, pinned, hookOrder });
-      const body = { versionPolicy, pinnedVersionId: pinned?.id, hookOrder };
-      return { expected, call: (client) => client.patch(`/installations/${one.id}`, body) };
-    }),
+  .tuple(at, who, fc.option(policy, { nil: undefined }), at, place, fc.option(fc.boolean(), { nil: undefined }))
+  .map(([n, by, versionPolicy, v, hookOrder, required]) =>
+    onInstallation(
+      `change to ${versionPolicy} (${v}), order ${hookOrder}, required ${required}`,
+      n,
+      by,
+      (one, account, scene) => {
+        const pinned = versionPolicy === 'Pinned' || v % 4 === 0 ? pinOf(one.plugin, scene, v) : undefined;
+        const expected = scene.model.changePolicy(account, one, { policy: versionPolicy, pinned, hookOrder, required });
+        const body = { versionPolicy, pinnedVersionId: pinned?.id, hookOrder, required };
+        return { expected, call: (client) => client.patch(`/installations/${one.id}`, body) };
+      },
+    ),
   );
 const accepting = fc.tuple(at, who, at).map(([n, by, v]) =>
   onInstallation(`accept ${v}`, n, by, (one, account, { model }) => {

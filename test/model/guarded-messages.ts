@@ -1,0 +1,73 @@
+/** Sends a message through the hooks of each account, over its real rows, with plugins that run, fail or do not start. */
+import { deepEqual } from 'node:assert/strict';
+import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
+import { loadAccountPlugins } from '../../db/installations/account-plugins.ts';
+import type { LinkResult } from '../../supervisor/calls/chain.ts';
+import { runChain } from '../../supervisor/calls/chain-runner.ts';
+import { indexAccountPlugins } from '../../supervisor/children/account-plugins-cache.ts';
+import type { Reality } from './reality.ts';
+import { type Model, type ModelInstallation, statusOf } from './reference.ts';
+
+const HOOK = 'middleware.systemPrompt';
+const RAN: LinkResult = { kind: 'answered', answer: undefined };
+/** What becomes of the calls of installations, by their place. Each fails in its own way. */
+const RESULTS: readonly LinkResult[] = [
+  { kind: 'error', message: 'it was ended by SIGKILL' },
+  RAN,
+  { kind: 'timeout', message: 'late' },
+  { kind: 'answered', answer: 7 },
+  RAN,
+  { kind: 'unavailable', message: 'it is still starting' },
+  { kind: 'cancelled', reason: 'this hook cannot cancel' },
+];
+const none = {
+  system: () => undefined,
+  sometimes: () => undefined,
+  linkRan: () => undefined,
+  chainRan: () => undefined,
+};
+
+/** No message passes a required installation that its owner did not pause and that did not run. All others pass. */
+export async function checkMessages(model: Model, real: Reality): Promise<void> {
+  await Promise.all(real.accounts.map((account) => checkAccount(model, real, account)));
+}
+
+async function checkAccount(model: Model, real: Reality, account: string): Promise<void> {
+  const { pool } = real.api;
+  const { id: accountId } = await findOrCreateAccount(pool, account);
+  const plugins = indexAccountPlugins(await loadAccountPlugins(pool, accountId));
+  const mine = model.installations.filter((one) => one.account === account && !one.gone);
+  for (let shift = 0; shift < RESULTS.length; shift += 1) {
+    const resultOf = (id: string): LinkResult =>
+      RESULTS[(mine.findIndex((one) => one.id === id) + shift) % RESULTS.length] ?? RAN;
+    const ran = (one: ModelInstallation) => statusOf(one) === 'ready' && resultOf(one.id) === RAN;
+    const stopped = mine.some((one) => one.required && !one.paused && !ran(one));
+    const state = await runChain(
+      {
+        invoker: { invoke: async ({ installationId }) => resultOf(installationId) },
+        logs: none as never,
+        metrics: none as never,
+      },
+      {
+        hook: HOOK,
+        session: null,
+        trigger: 'user',
+        context: { systemPrompt: 'a', model: 'm' },
+        loadPlugins: () => plugins,
+      },
+    );
+    const shown = { stopped: state.cancelled !== null, by: state.cancelled?.by.installationId ?? null };
+    deepEqual(shown, { stopped, by: stopped ? state.trace.at(-1)?.installationId : null });
+    for (const { installationId, required, outcome } of state.trace) {
+      const one = mine.find(({ id }) => id === installationId);
+      deepEqual([required, outcome === 'unchanged'], [one?.required, one ? ran(one) : undefined], 'the trace is true');
+    }
+    if (stopped) continue;
+    const seen = new Set(state.trace.map(({ installationId }) => installationId));
+    deepEqual(
+      mine.filter((one) => one.required && !one.paused && !seen.has(one.id)),
+      [],
+      'each is in the trace',
+    );
+  }
+}
