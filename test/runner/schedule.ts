@@ -8,21 +8,23 @@ const JOBS = Math.max(3, availableParallelism());
 
 /** The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. */
 const LONGEST: readonly string[] = [
-  'test/deploy/no-bubblewrap.test.ts',
-  'test/storm/fail-points-supervisor.test.ts',
-  'test/deploy/backup.test.ts',
-  'test/deploy/crash.test.ts',
-  'test/deploy/local.test.ts',
-  'test/api/plugins/races.test.ts',
   'test/console/console.test.ts',
+  'test/storm/fail-points-supervisor.test.ts',
+  'test/deploy/crash.test.ts',
+  'test/deploy/no-bubblewrap.test.ts',
+  'test/console/parity.test.ts',
+  'test/deploy/local.test.ts',
+  'test/deploy/backup.test.ts',
   'test/model/model.test.ts',
-  'test/sdk/package.test.ts',
   'test/supervisor/jail/walls.test.ts',
   'test/supervisor/children/fleet.test.ts',
   'test/storm/fail-points-api.test.ts',
   'test/storm/service.test.ts',
   'test/storm/database-away.test.ts',
+  'test/console/live.test.ts',
   'test/sdk/author.test.ts',
+  'test/api/installations/secret-canaries.test.ts',
+  'test/api/package/uploads.test.ts',
 ];
 
 /** Files that run at the end with nothing beside them: a debugger's answers come late on a busy machine. */
