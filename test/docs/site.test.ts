@@ -42,7 +42,7 @@ t.test('the cookbook has a page for every example, with its consent and its code
   t.same(recipes.map((href) => href.replace('/docs/cookbook/', '')).sort(), examples.sort());
   const weather = site.pages.find(({ href }) => href === '/docs/cookbook/weather');
   t.match(weather?.html, /host\.http:api\.open-meteo\.com<\/code><\/td>\n<td>[A-Z]/);
-  t.match(weather?.passages.map(({ text }) => text).join(''), /URLSearchParams encodes/);
+  t.match(weather?.passages.map(({ text }) => text).join(''), /URLSearchParams escapes/);
 });
 
 t.test('markup in a page is text, and headings have the ids that GitHub gives them', async (t) => {

@@ -41,7 +41,7 @@ t.test('init writes a package that passes the check', async (t) => {
   t.comment(`check took ${answer(checked).ms} ms`);
 });
 
-t.test('login keeps the token where nobody else reads it', async (t) => {
+t.test('login stores the token in a file that only the user can read', async (t) => {
   const refused = await author.bulkhead(['publish'], { ...here, env: { BULKHEAD_URL: url } });
   t.equal(refused.code, 4);
   t.match(refused.stderr, /not signed in at .*bulkhead login/);
@@ -52,7 +52,7 @@ t.test('login keeps the token where nobody else reads it', async (t) => {
   t.match(answer(await author.bulkhead(['whoami', '--json'])), { name: 'ann', url });
 });
 
-t.test('dev: what is saved is live, and is tried at once', async (t) => {
+t.test('dev makes each save live and runs it', async (t) => {
   const dev = author.start(['dev'], 'word-count');
   const says = (words: RegExp) =>
     eventually(async () => words.test(dev.said()), 60_000).catch(() => t.fail(`no ${words} in: ${dev.said()}`));

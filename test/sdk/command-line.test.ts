@@ -59,7 +59,7 @@ t.test('skills of a folder become a package, over nothing that is there', async 
   t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is not a folder/ });
 });
 
-t.test('the next number follows from what changed', async (t) => {
+t.test('the next version number depends on the changes', async (t) => {
   const tool = (properties: object, required: string[] = []) => ({
     ...{ commands: [], skills: [], middleware: [], lifecycle: [], providers: [], channel: null },
     tools: [{ name: 'a', parameters: { type: 'object', properties, required } }],
@@ -94,7 +94,7 @@ t.test('the next number follows from what changed', async (t) => {
   );
 });
 
-t.test('help names every command, and exit codes are told', async (t) => {
+t.test('help lists every command and the exit codes', async (t) => {
   const { stdout, code } = await bulkhead(['--help']);
   t.equal(code, 0);
   for (const { name } of commands) {

@@ -12,7 +12,7 @@ import { printReference } from '../../sdk/generate/reference.ts';
 
 const file = (name: string): URL => new URL(`../../${name}`, import.meta.url);
 
-t.test('--check agrees with what is committed', async (t) => {
+t.test('--check accepts the committed files', async (t) => {
   const script = fileURLToPath(file('docs/generate/generate.ts'));
   await t.resolves(promisify(execFile)(process.execPath, [script, '--check']));
   t.equal(await readFile(file('sdk/globals.d.ts'), 'utf8'), printGlobals());

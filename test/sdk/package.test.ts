@@ -65,7 +65,7 @@ t.test('the example packages compile', async (t) => {
   t.equal(await complaints('examples', { 'tsconfig.json': TYPES }), '', names.join());
 });
 
-t.test('what is wrong does not', async (t) => {
+t.test('invalid code does not compile', async (t) => {
   const files: Record<string, string> = {};
   const folder = join(root, 'test/plugins/types');
   for (const name of await readdir(folder)) files[name] = await readFile(join(folder, name), 'utf8');
@@ -73,7 +73,7 @@ t.test('what is wrong does not', async (t) => {
   t.equal(await complaints('wrong', files), '', 'every line marked as an error is one');
 });
 
-t.test('with the capabilities said, an undeclared member does not compile', async (t) => {
+t.test('with declared capabilities, an undeclared member does not compile', async (t) => {
   const declared = (capabilities: string) =>
     `declare namespace Bulkhead { interface Package { capabilities: ${capabilities} } }\n`;
   const index = `host.log('x', host.settings);
@@ -117,7 +117,7 @@ t.test('publint finds nothing', async (t) => {
   t.same(messages, []);
 });
 
-t.test('arethetypeswrong finds nothing, where modules are modules', async (t) => {
+t.test('arethetypeswrong finds no fault for ES modules', async (t) => {
   const files: Record<string, Uint8Array> = {};
   for (const { path } of pack.files)
     files[`/node_modules/@bulkhead/sdk/${path}`] = await readFile(join(sdkFolder, path));

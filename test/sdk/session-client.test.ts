@@ -95,7 +95,7 @@ t.test('a refusal says which field is wrong', async (t) => {
   t.match(refused, { status: 422, code: 'invalid_arguments', requestId: /./, errors: [{ field: /a/ }] });
 });
 
-t.test('what did not start is repeated, as late as the service asks', async (t) => {
+t.test('calls that did not start are retried after the requested delay', async (t) => {
   const { client, asked } = await scripted(
     t,
     () => [503, '{"code":"unavailable","detail":"Not now."}', { 'retry-after': '1' }],
@@ -108,7 +108,7 @@ t.test('what did not start is repeated, as late as the service asks', async (t) 
   t.ok(Date.now() - started >= 1_000);
 });
 
-t.test('what may have run is not repeated unless that is harmless', async (t) => {
+t.test('calls that may have run are retried only if they are idempotent', async (t) => {
   const tool = await scripted(t, () => 'break');
   await t.rejects(tool.client.open('s').callTool('x__y', {}), ConnectionLostError);
   t.equal(tool.asked(), 1);
@@ -121,7 +121,7 @@ t.test('what may have run is not repeated unless that is harmless', async (t) =>
   t.equal(hook.asked(), 2);
 });
 
-t.test('an error that stays an error is told once, and a caller may give up', async (t) => {
+t.test('a permanent error is thrown once, and a caller can abort', async (t) => {
   const wrong = await scripted(t, () => [500, 'no json']);
   await t.rejects(wrong.client.list(), {
     status: 500,
@@ -137,7 +137,7 @@ t.test('an error that stays an error is told once, and a caller may give up', as
   await t.rejects(away.list({ signal: control.signal }), { message: 'enough' });
 });
 
-t.test('the stream tells what is added, and goes on where it was', async (t) => {
+t.test('the stream yields new messages and resumes at its position', async (t) => {
   const session = await client.start({ agentId: 'a3' });
   const control = new AbortController();
   const { signal } = control;
@@ -167,7 +167,7 @@ async function takeUntil(text: string, stream: AsyncGenerator<Added>): Promise<A
   return taken;
 }
 
-t.test('it runs where there are only the globals of the web', async (t) => {
+t.test('the client needs web globals only', async (t) => {
   const built = await build({
     entryPoints: [new URL('../../sdk/session/session.ts', import.meta.url).pathname],
     ...{ bundle: true, write: false, format: 'iife', globalName: 'sdk', platform: 'browser', target: 'es2022' },

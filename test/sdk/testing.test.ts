@@ -32,7 +32,7 @@ async function open(test: Test, code: string, options?: PluginOptions) {
   return plugin;
 }
 
-t.test('what a plugin reaches is what the test grants and scripts', async (t) => {
+t.test('a plugin reaches only granted and scripted host calls', async (t) => {
   const plugin = await open(
     t,
     `tools.look = { description: 'Looks', parameters: {}, handler: async () => ({ content: [{ type: 'json', json: {
@@ -101,13 +101,13 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
   t.equal(await plugin.handshake({}), undefined);
 });
 
-t.test('a hung plugin is ended, and says so', async (t) => {
+t.test('a hanging plugin is killed with an error', async (t) => {
   const plugin = await open(t, 'middleware.systemPrompt = () => { for (;;); };');
   await t.rejects(plugin.hook('systemPrompt'), { name: 'PluginError', message: /took longer than its 3000 ms/ });
   await t.rejects(plugin.hook('systemPrompt'), { name: 'PluginError' });
 });
 
-t.test('what a test leaves unsaid or says wrongly is told in one sentence', async (t) => {
+t.test('an incomplete or wrong script fails with one sentence', async (t) => {
   const code = `tools.ask = { description: 'Asks', parameters: {}, handler: async () => {
     try { return (await host.llm.complete({ messages: [{ role: 'user', text: 'x' }] })).text; } catch { return 'caught'; } } };`;
   const folder = await write(t, code);
@@ -151,7 +151,7 @@ t.test('what a test leaves unsaid or says wrongly is told in one sentence', asyn
   );
 });
 
-t.test('a package that no publish would take is refused with its words and places', async (t) => {
+t.test('an invalid package is rejected with messages and locations', async (t) => {
   await t.rejects(openPlugin(join(await temporaryFolder(t), 'none')), { message: /There is no folder/ });
   const misspelt = await write(t, 'middleware.systemPromt = () => "x";');
   await t.rejects(openPlugin(misspelt), {

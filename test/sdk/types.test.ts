@@ -21,7 +21,7 @@ async function complaints(project: string): Promise<string> {
   );
 }
 
-t.test('what is right compiles, what is wrong does not', async (t) => {
+t.test('valid plugins compile, invalid ones do not', async (t) => {
   // Every wrong line is marked @ts-expect-error, and TypeScript complains about a mark with nothing wrong below it.
   t.equal(await complaints('test/plugins/types'), '');
 });

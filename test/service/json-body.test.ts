@@ -81,7 +81,7 @@ t.test('a large body is parsed in a thread, by the same rules', async (t) => {
   t.equal((await post(`{"__proto__":{"a":1},"b":"${padding}"}`, '/long')).status, 400);
 });
 
-t.test('half-sent bodies use up the share of their account, and no other’s', async (t) => {
+t.test('incomplete bodies count against the limit of their account only', async (t) => {
   const first = await sendPart('ann', 1.5 * MIB);
   const refused = await post(JSON.stringify('x'.repeat(MIB - 2)));
   t.equal(refused.status, 429);

@@ -9,7 +9,7 @@ function logged(write: (logger: ReturnType<typeof openLogger>) => void): string 
   return lines.join('');
 }
 
-t.test('a line is JSON and carries the ids of what it is about', async (t) => {
+t.test('a line is JSON and contains the current ids', async (t) => {
   const text = logged((logger) => {
     withLogIds({ requestId: 'r' }, () => withLogIds({ invocationId: 'i' }, () => logger.warn('inside')));
     logger.info('outside');
@@ -22,7 +22,7 @@ t.test('a line is JSON and carries the ids of what it is about', async (t) => {
   t.notOk('requestId' in outside);
 });
 
-t.test('secrets are blacked out wherever they are', async (t) => {
+t.test('secrets are redacted everywhere in a line', async (t) => {
   const jwt = 'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl';
   const text = logged((logger) => {
     logger.error({ err: new Error('cannot connect to postgres://bulkhead:s3cr3t@db.internal:5432/x') }, 'no database');

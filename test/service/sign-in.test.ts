@@ -15,7 +15,7 @@ t.test('an account is made once, also when it is first seen many times at once',
   t.equal((await findOrCreateAccount(pool, 'ann')).operator, true);
 });
 
-t.test('a verified token is believed for a while, never beyond its expiry; a refused one is asked again', async (t) => {
+t.test('a verified token is cached until its expiry at most; a rejected one is verified again', async (t) => {
   let time = 1_000_000;
   const asked: string[] = [];
   const verifier: TokenVerifier = {

@@ -49,7 +49,7 @@ await make(ann, { slug: 'sailing', displayName: 'Read/Write sails', description:
 await make(ben, { slug: 'tides', displayName: 'Tide tables', readme: 'Ebb and flow, in any weather.' });
 await make(ann, { slug: 'anns-weather-diary', description: 'Private', listed: false });
 
-t.test('the list holds what is listed and one’s own private ones, by slug', async (t) => {
+t.test('the list contains listed plugins and the caller’s private ones, by slug', async (t) => {
   const everybody = ['sailing', 'tides', 'weather', 'weather-alerts'];
   t.same(slugs((await ben.get('/marketplace')).body), everybody);
   t.same(slugs((await ann.get('/marketplace')).body), ['anns-weather-diary', ...everybody]);
@@ -72,7 +72,7 @@ t.test('a search finds slug, name, description and readme, the nearer match firs
   t.same(await search(ben, 'weather-alerts'), ['weather-alerts']);
 });
 
-t.test('what is being typed finds already, and so does what is typed wrongly', async (t) => {
+t.test('search matches prefixes and corrects misspelt words', async (t) => {
   for (const typed of ['wea', 'weat', 'weathe']) t.equal((await search(ben, typed))[0], 'weather', typed);
   t.same(await search(ben, 'ti'), ['tides']);
   for (const typed of ['wether', 'wheather', 'waether']) t.equal((await search(ben, typed))[0], 'weather', typed);
@@ -82,7 +82,7 @@ t.test('what is being typed finds already, and so does what is typed wrongly', a
   t.match(guesses.body, { items: [{ slug: 'weather' }], nextCursor: null }, 'guesses have no further pages');
 });
 
-t.test('of what is typed wrongly each word is corrected, and then every word counts', async (t) => {
+t.test('search corrects each misspelt word and requires all words', async (t) => {
   t.same(await search(ben, 'wether alrets'), ['weather-alerts']);
   t.same(
     await search(ben, 'wether satellite'),
@@ -177,7 +177,7 @@ t.test('a verified author shows their identity until they no longer are', async 
   t.notOk(await verifyAuthor(api.pool, 'nobody', true));
 });
 
-t.test('a blocked plugin is gone from the catalog; who has it or made it is told why', async (t) => {
+t.test('the catalog hides a blocked plugin; its users and owner see the reason', async (t) => {
   const { body } = await ben.post('/installations', { slug: 'weather' });
   t.match(await blockPlugin(api.pool, 'weather', 'it phones home'), { installations: 1 });
   t.notOk(slugs((await ben.get('/marketplace')).body).includes('weather'));

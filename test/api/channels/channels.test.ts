@@ -47,7 +47,7 @@ async function take(channel: { id: string; webhookUrl: string }, body: string | 
   return id;
 }
 
-t.test('a channel has an address nobody guesses, which its installation shows', async (t) => {
+t.test('a channel has a random address, which its installation shows', async (t) => {
   const made = await ann.post(`${at}/channels`, { name: 'desk', agentId: 'support' });
   t.equal(made.status, 201);
   t.match(made.body, { name: 'desk', webhookUrl: /^http:\/\/localhost:4000\/webhook\/plugin\/[A-Za-z0-9_-]{22}$/ });
@@ -63,7 +63,7 @@ t.test('a channel has an address nobody guesses, which its installation shows', 
   t.equal((await ann.post(`${at}/channels/${made.body.id}/replace-address`)).status, 404);
 });
 
-t.test('with a channel go its chats, and what was not delivered yet is dead at once', async (t) => {
+t.test('disconnecting a channel removes its chats and makes pending deliveries dead', async (t) => {
   const { body: channel } = await ann.post(`${at}/channels`, { name: 'desk' });
   const me = (await ann.get('/me')).body.id;
   const installationId = at.split('/').at(-1) ?? '';
@@ -93,7 +93,7 @@ t.test('with a channel go its chats, and what was not delivered yet is dead at o
   t.same(left.rows, [{ state: 'dead', last_error: 'the channel is disconnected' }]);
 });
 
-t.test('another account sees and changes none of it', async (t) => {
+t.test('another account can neither read nor change channels', async (t) => {
   const channel = await connect();
   const id = await take(channel, 'x');
   for (const answer of [

@@ -22,7 +22,7 @@ const LONE = '\ud800';
 const json = (payload: string, url = '/api/plugins', contentType = 'application/json') =>
   ann.send({ method: 'POST', url, payload, headers: { 'content-type': contentType } });
 
-t.test('bodies that are no JSON', async (t) => {
+t.test('bodies that are not JSON are rejected', async (t) => {
   const malformed: Record<string, string> = {
     cut: '{"slug": "a"',
     'single quotes': "{'slug': 'a'}",
@@ -158,7 +158,7 @@ t.test('addresses and methods that are not there', async (t) => {
   t.equal(wrong.headers.allow, 'GET, HEAD, POST');
 });
 
-t.test('nobody passes without a good token', async (t) => {
+t.test('every route rejects requests without a valid token', async (t) => {
   const headers = [
     '',
     'Bearer',

@@ -64,7 +64,7 @@ const NOT_JSON: readonly (string | Buffer)[] = [
 ];
 const isBad = (answer: Answer): boolean => answer.status === 400 && answer.body.code === 'bad_request';
 
-t.test('what is no JSON is 400, whatever is wrong with it', async (t) => {
+t.test('malformed JSON is answered with 400', async (t) => {
   for (const payload of NOT_JSON) {
     const answer = await send(payload);
     const shown = encodeURIComponent(payload.toString().slice(0, 30));
@@ -74,7 +74,7 @@ t.test('what is no JSON is 400, whatever is wrong with it', async (t) => {
   }
 });
 
-t.test('JSON that is right and unusual is read as it says', async (t) => {
+t.test('unusual but valid JSON is parsed exactly', async (t) => {
   const deep = `{"slug":${'['.repeat(5_000)}${']'.repeat(5_000)},"displayName":"x"}`;
   t.ok(isBad(await send(deep)), 'deep, and of the wrong shape');
   t.ok(isBad(await send(`{"slug":${'9'.repeat(100_000)},"displayName":"x"}`)), 'a number of 100,000 digits');

@@ -37,7 +37,7 @@ t.test('every answer says how much is left, and the refusal when to come back', 
   t.ok(Number(refused['retry-after']) > 0 && Number(refused['retry-after']) <= 60);
 });
 
-t.test('an address that nobody knows is held up before its token is looked at; who is signed in is not', async (t) => {
+t.test('the limit per address applies before the token is verified, but not to signed-in callers', async (t) => {
   let verified = 0;
   const api = await startApiFixture(t, { introspect, limits: { anonymous: 3 }, onVerify: () => (verified += 1) });
   const ann = await api.user('ann');
@@ -69,7 +69,7 @@ t.test('an address that nobody knows is held up before its token is looked at; w
   t.equal((await ask('2001:db8::4', 'a')).status, 429, 'a network of IPv6 counts as one');
 });
 
-t.test('tokens that turn out to be good use up nobody’s share of an address', async (t) => {
+t.test('valid tokens do not count against the limit of an address', async (t) => {
   const api = await startApiFixture(t, { introspect, limits: { anonymous: 2 } });
   for (let index = 0; index < 6; index += 1) t.equal((await (await api.user(`user-${index}`)).get('/me')).status, 200);
   const ann = await api.user('ann');
@@ -111,7 +111,7 @@ t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
   t.same(outside, [401, 401, 429], 'nor does the header of anybody else');
 });
 
-t.test('what anybody may read is limited by address', async (t) => {
+t.test('public routes are limited by address', async (t) => {
   const api = await startApiFixture(t, { introspect, limits: { anonymous: 2 } });
   const ann = await api.user('ann');
   const ask = (url: string) => ann.send({ method: 'GET', url });
@@ -120,7 +120,7 @@ t.test('what anybody may read is limited by address', async (t) => {
   t.equal((await ann.get('/me')).status, 200);
 });
 
-t.test('browsers are told to trust nothing, and other sites get no say', async (t) => {
+t.test('security headers restrict the page and other origins', async (t) => {
   const api = await startApiFixture(t, { introspect });
   const ann = await api.user('ann');
   const headers = { origin: 'https://elsewhere.example' };
@@ -144,7 +144,7 @@ t.test('browsers are told to trust nothing, and other sites get no say', async (
   t.notOk(preflight.headers['access-control-allow-origin']);
 });
 
-t.test('a full bundler says so and takes the next again', async (t) => {
+t.test('a busy bundler rejects a build and accepts the next one', async (t) => {
   const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 1 } });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
@@ -198,7 +198,7 @@ t.test('an esbuild that is killed is replaced, and the publish passes', async (t
   t.equal((await ann.post(`/plugins/${id}/versions`, body('1.0.1'))).status, 201);
 });
 
-t.test('a database that is away is told as such, and its words stay inside', async (t) => {
+t.test('an unavailable database is answered with 503 without its error text', async (t) => {
   const api = await startApiFixture(t, { introspect });
   const ann = await api.user('ann');
   t.equal((await ann.get('/plugins')).status, 200);
@@ -219,7 +219,7 @@ t.test('a database that is away is told as such, and its words stay inside', asy
   t.notMatch(JSON.stringify(bug.body), /secret words/);
 });
 
-t.test('the first page says in plain words what runs', async (t) => {
+t.test('the landing page describes the service', async (t) => {
   const api = await startApiFixture(t, { introspect });
   const answer = await api.app.inject({ method: 'GET', url: '/' });
   t.equal(answer.statusCode, 200);

@@ -89,7 +89,7 @@ t.test('answers are declared with their bodies, refusals with codes that their s
   }
 });
 
-t.test('the check that all API tests run under sees what is wrong', async (t) => {
+t.test('the response check of all API tests detects undeclared responses', async (t) => {
   const { faultOf } = checkAnswers(document);
   const answer = { method: 'GET', url: '/api/me?x=1', status: 200, contentType: 'application/json; charset=utf-8' };
   const body = { id: '1', name: 'ann', operator: false };
@@ -108,7 +108,7 @@ t.test('the check that all API tests run under sees what is wrong', async (t) =>
   t.match(faultOf({ ...refused, contentType: 'application/json' }), /as application\/json/, 'a type');
 });
 
-t.test('what a handler answers beside its schema is an error, never dropped in silence', async (t) => {
+t.test('a response with undeclared fields is an error', async (t) => {
   const { page } = await import('../../../service/http/schemas.ts');
   const { pluginResource } = await import('../../../api/plugins/plugin-resource.ts');
   const { serializerCompiler } = await import('fastify-type-provider-zod');

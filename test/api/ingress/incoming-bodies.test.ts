@@ -41,7 +41,7 @@ t.teardown(() => {
 
 const bytesOf = (count: number): Buffer => Buffer.alloc(count, Buffer.from('a pattern of 23 bytes.\n'));
 
-t.test('a body of any size arrives byte by byte, and no file is left', async (t) => {
+t.test('a body of any size is stored exactly and leaves no file', async (t) => {
   for (const size of [0, 1, 64 * KIB, 64 * KIB + 1, MIB, 5 * MIB]) {
     const body = bytesOf(size);
     t.equal((await send({ port }, body)).status, 200);

@@ -119,7 +119,7 @@ t.test('an address has its own limit', async (t) => {
   t.equal((await send(b.routingId)).status, 200);
 });
 
-t.test('what ends early is no delivery', async (t) => {
+t.test('a request that ends early creates no delivery', async (t) => {
   const { routingId } = await fixture.connect();
   const before = await fixture.pool.query('SELECT count(*) FROM deliveries');
   const socket = connectSocket(fixture.port, '127.0.0.1');

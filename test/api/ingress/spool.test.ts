@@ -52,7 +52,7 @@ t.test('first in, first out, over many segments', async (t) => {
   await spool.close();
 });
 
-t.test('what is appended while the last is taken out is not lost', async (t) => {
+t.test('requests appended while the last one is removed are not lost', async (t) => {
   const spool = await open(await temporaryFolder(t));
   const sent = Array.from({ length: 300 }, (_, index) => deliveryOf(index));
   const got: NewDelivery[] = [];
@@ -68,7 +68,7 @@ t.test('what is appended while the last is taken out is not lost', async (t) => 
   await spool.close();
 });
 
-t.test('a killed process’s requests are taken over; the torn end is known for what it is', async (t) => {
+t.test('requests of a killed process are adopted; a partial record is detected', async (t) => {
   const folder = await temporaryFolder(t);
   const killed = await open(folder);
   const sent = Array.from({ length: 5 }, (_, index) => deliveryOf(index));
@@ -92,7 +92,7 @@ t.test('a killed process’s requests are taken over; the torn end is known for 
   await killed.close();
 });
 
-t.test('the folder of one that lives is left alone, wherever it lives', async (t) => {
+t.test('the folder of a running process is not adopted', async (t) => {
   const folder = await temporaryFolder(t);
   // In a container of its own it has our process id.
   const one = await open(folder);
@@ -135,7 +135,7 @@ t.test('the database away, back, and a kill between: every accepted request is t
   await spooling.close();
 });
 
-t.test('full is said, and nothing more is kept', async (t) => {
+t.test('a full spool reports it and stores nothing more', async (t) => {
   const spool = await open(await temporaryFolder(t), 1_000);
   const intake = new Intake({ pool: awayPool(t), spool, onError: ignore });
   await intake.accept(deliveryOf(1, 2_000));
@@ -143,7 +143,7 @@ t.test('full is said, and nothing more is kept', async (t) => {
   await intake.close();
 });
 
-t.test('what the database refuses for good is put aside and holds up nobody', async (t) => {
+t.test('a request that the database rejects is set aside and does not block others', async (t) => {
   const { pool } = await testDatabase(t);
   const spool = await open(await temporaryFolder(t));
   const intake = new Intake({ pool, spool, onError: ignore });

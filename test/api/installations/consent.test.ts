@@ -54,7 +54,7 @@ t.test('an installation older than the rule keeps running with what it has, and 
   t.match(await installation.get(), { currentSemVer: '1.0.0', pendingUpdate: { semVer: '1.1.0' } }, 'nor do they move');
 });
 
-t.test('a refusal names what to call', async (t) => {
+t.test('an error names the request that accepts the update', async (t) => {
   const plugin = await listed();
   const installation = await installs(ben, plugin.slug);
   const second = await plugin.publish('1.1.0', saying('Two.', 'host.llm'));

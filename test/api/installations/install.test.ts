@@ -28,7 +28,7 @@ const CONFIGURED = {
   'index.ts': INDEX,
 };
 
-t.test('an installation grants what the version asks for, and tells the plugin', async (t) => {
+t.test('an installation grants the version’s capabilities and notifies the plugin', async (t) => {
   const { slug, versionId } = await published();
   const made = await ann.post('/installations', { slug });
   t.equal(made.status, 201, JSON.stringify(made.body));
@@ -125,7 +125,7 @@ t.test('configuration is asked for, checked and kept; secrets never come back', 
   t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
 });
 
-t.test('values are forgotten with null, and an update asks for what it needs', async (t) => {
+t.test('null deletes a value, and an update requires the values it needs', async (t) => {
   const { slug, id } = await published(CONFIGURED);
   const { body } = await ann.post('/installations', { slug });
   const path = `/installations/${body.id}`;
@@ -182,7 +182,7 @@ t.test('pins name a published version of the plugin', async (t) => {
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
 });
 
-t.test('rerun-setup tells the plugin again', async (t) => {
+t.test('rerun-setup sends pluginInstalled again', async (t) => {
   const { slug } = await published();
   const { body } = await ann.post('/installations', { slug });
   const answer = await ann.post(`/installations/${body.id}/rerun-setup`);

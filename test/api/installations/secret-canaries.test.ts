@@ -116,7 +116,7 @@ t.test('refused', async (t) => {
   await service.pool.query(`ALTER TABLE hidden RENAME TO installation_secrets`);
 });
 
-t.test('nowhere to be found', async (t) => {
+t.test('secrets appear in no file, log or response', async (t) => {
   t.ok(holds(canary(1)) && holds(Buffer.from(`x${canary(2)}`).toString('base64')), 'though it would be seen');
   for (const path of ['', '/audit', '/deliveries']) await rest('GET', `/installations/${installation.id}${path}`);
   await rest('GET', '/installations');

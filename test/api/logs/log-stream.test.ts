@@ -105,7 +105,7 @@ t.test('an operator follows an installation of others', async (t) => {
   await follower.close();
 });
 
-t.test('one that was cut off goes on where it was, also before its first line', async (t) => {
+t.test('an interrupted stream resumes at its position, even before its first line', async (t) => {
   const first = await follow();
   const nothingSeen = first.lastId;
   await write(line('a'), line('b'));
@@ -134,7 +134,7 @@ t.test('a long way behind is caught up in order', async (t) => {
   await late.close();
 });
 
-t.test('a line that is committed late is not left out, and none comes twice', async (t) => {
+t.test('a line that is committed late is sent, and no line is sent twice', async (t) => {
   const follower = await follow();
   const late = line('late');
   await write(line('early'));
@@ -158,7 +158,7 @@ t.test('level and session are filtered as in the list', async (t) => {
   await follower.close();
 });
 
-t.test('who may not, gets a problem', async (t) => {
+t.test('a caller without access gets a problem', async (t) => {
   const stream = `/plugin-logs/stream?installationId=${installationId}`;
   t.equal((await ben.get(stream)).status, 404);
   t.equal((await ann.get('/plugin-logs/stream')).status, 400);
@@ -183,7 +183,7 @@ t.test('streams are counted, and given back when they end', async (t) => {
 
 const unlimited = () => ({ accountId: 'a', filter: { installationId }, after: null, isThere: async () => true });
 
-t.test('a reader that takes nothing costs a page of lines and no more', async (t) => {
+t.test('a client that does not read costs one page of lines in memory', async (t) => {
   let queries = 0;
   const pool = new Proxy(api.pool, {
     get: (target, key) => {

@@ -55,7 +55,7 @@ t.test('an installation’s figures, for its owner and operators only', async (t
   t.equal((await ben.get(path)).status, 404);
 });
 
-t.test('ranges: later ones leave out what was before, and bad ones are refused', async (t) => {
+t.test('ranges exclude earlier calls, and invalid ranges are rejected', async (t) => {
   const path = `/installations/${installationId}/metrics`;
   const week = new Date(Date.now() - 7 * 86_400_000).toISOString();
   const wide = (await ann.get(`${path}?from=${week}&step=3600`)).body;
@@ -83,7 +83,7 @@ t.test('operators’ routes are for operators', async (t) => {
   }
 });
 
-t.test('what runs, what it costs, what waits', async (t) => {
+t.test('operators see processes, costs and queues', async (t) => {
   await api.pool.query(
     `INSERT INTO installation_runtime (installation_id, state, restarts, rss_bytes, started_at, last_exit)
      VALUES ($1, 'running', 3, 50000000, now(), '{"at": "x", "reason": "it was killed"}')`,

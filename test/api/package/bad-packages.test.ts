@@ -296,7 +296,7 @@ t.test('paths that a package may not hold', async (t) => {
   t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: many })).body.detail, /10000/);
 });
 
-t.test('what is no text', async (t) => {
+t.test('binary content in a file list is rejected', async (t) => {
   for (const contentText of ['a\0b', '\ud800']) {
     const files = [...fileList(MINIMAL), { path: 'a.txt', contentText }];
     const { status, body } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
@@ -314,7 +314,7 @@ t.test('what is no text', async (t) => {
   t.equal(answer.body.code, 'text_files_only');
 });
 
-t.test('numbers that are no version', async (t) => {
+t.test('invalid version numbers are rejected', async (t) => {
   const wrong = [
     '',
     '1',

@@ -81,7 +81,7 @@ for (const [name, [parameters, at, message]] of Object.entries(refused)) {
   });
 }
 
-t.test('what is recursive and ends, and patterns that are honest, pass', async (t) => {
+t.test('recursive schemas that end and ordinary patterns pass', async (t) => {
   const node = {
     type: 'object',
     properties: { next: { $ref: '#/$defs/node' }, all: { type: 'array', items: { $ref: '#/$defs/node' } } },
@@ -139,7 +139,7 @@ t.test('two schemas of one $id are each their own', async (t) => {
   );
 });
 
-t.test('what a registration says of itself', async (t) => {
+t.test('invalid registrations are rejected', async (t) => {
   const wrong: Record<string, RegExp> = {
     [tool({}).replace("'x'", "''")]: /tools\.x\.description: must not be empty/,
     [tool({}).replace("'x'", '7')]: /tools\.x\.description: must be a string of 1-4096 characters/,

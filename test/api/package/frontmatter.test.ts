@@ -7,7 +7,7 @@ const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const withReadme = (readme: string) => ({ 'readme.md': readme, 'index.ts': INDEX });
 
-t.test('frontmatter of other editors, and words that are no text elsewhere', async (t) => {
+t.test('frontmatter with other line ends and with YAML keywords is read', async (t) => {
   const { id } = (await ann.post('/plugins', { slug: 'editors', displayName: 'Editors' })).body;
   const readmes = {
     'a byte order mark': `\uFEFF${README}`,

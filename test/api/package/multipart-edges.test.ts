@@ -136,7 +136,7 @@ t.test('uploads that are gone before they are read give their places back', asyn
   t.equal(statusOf(await send({ body })), 201);
 });
 
-t.test('a slow upload is taken; one that stops is ended, and gives its place back', async (t) => {
+t.test('a slow upload succeeds; one that stops is ended and frees its place', async (t) => {
   const body = Buffer.concat([number('2.2.0'), file(), END]);
   const type = 'content-type: multipart/form-data; boundary=b';
   const begun = (length: number) => Buffer.from(head([type, `content-length: ${length}`]));
@@ -183,7 +183,7 @@ t.test('headers', async (t) => {
   t.equal((await ann.get('/me')).status, 200, 'and the service goes on');
 });
 
-t.test('five hundred idle connections hold nobody up', async (t) => {
+t.test('five hundred idle connections do not block other requests', async (t) => {
   const idle = Array.from({ length: 500 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
   t.teardown(() => {
     for (const socket of idle) socket.destroy();

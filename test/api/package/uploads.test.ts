@@ -75,7 +75,7 @@ t.test('256 MB exactly pass, with bounded memory', async (t) => {
   t.same(await staged(), []);
 });
 
-t.test('one byte more is too large, told early or late', async (t) => {
+t.test('one byte over the limit is rejected, before or during the upload', async (t) => {
   const zip = Buffer.alloc(LIMIT + 1);
   for (const chunked of [false, true]) {
     const refused = await send('1.0.1', zip, { chunked });
@@ -88,7 +88,7 @@ t.test('one byte more is too large, told early or late', async (t) => {
   t.equal((await ann.get('/me')).status, 200, 'and the service goes on');
 });
 
-t.test('an upload that is broken off leaves nothing', async (t) => {
+t.test('an interrupted upload leaves nothing', async (t) => {
   const zip = await zipOf({ ...MINIMAL, 'assets/a': Buffer.alloc(MIB, 1) }, { compress: false });
   const { payload, headers } = multipartOf(
     { name: 'file', filename: 'p.zip', content: zip },
@@ -122,7 +122,7 @@ t.test('a slow upload passes while small requests are answered', async (t) => {
   t.equal(answered, 10);
 });
 
-t.test('bytes that are no HTTP get a problem too', async (t) => {
+t.test('bytes that are not HTTP are answered with a problem', async (t) => {
   const { connect } = await import('node:net');
   const answer = await new Promise<string>((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.write('NONSENSE\r\n\r\n'));

@@ -104,7 +104,7 @@ t.test('a directory that lies about itself', async (t) => {
   t.ok(found instanceof Problem, 'a comment with a second end');
 });
 
-t.test('what is unpacked is bounded in all, before anything is written', async (t) => {
+t.test('the total unpacked size is limited before anything is written', async (t) => {
   const packed = Buffer.alloc(400_000);
   const big = Array.from({ length: 16 }, (_, index) => {
     const name = `assets/${index}`;
@@ -118,7 +118,7 @@ t.test('what is unpacked is bounded in all, before anything is written', async (
   );
 });
 
-t.test('zips in zips are bytes: one that holds itself without end ends at once', async (t) => {
+t.test('a zip inside a zip is not unpacked', async (t) => {
   let inner = craftZip(plain);
   for (let depth = 0; depth < 20; depth += 1) inner = craftZip([{ name: 'r/r.zip', content: inner }]);
   const found = (await read(inner)) as Package;
@@ -128,7 +128,7 @@ t.test('zips in zips are bytes: one that holds itself without end ends at once',
   );
 });
 
-t.test('layouts that are nearly right are told where they are wrong', async (t) => {
+t.test('errors about nearly valid layouts name the fault', async (t) => {
   const api = await startApiFixture(t, { introspect: introspectsMinimal });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'layouts', displayName: 'Layouts' })).body;

@@ -27,7 +27,7 @@ const onError = (error: Error) => {
   throw error;
 };
 
-t.test('what a deleted plugin and a replaced draft leave behind is removed, and nothing else', async (t) => {
+t.test('the sweep removes only the blobs of a deleted plugin and a replaced draft', async (t) => {
   const api = await startApiFixture(t, { introspect });
   const ann = await api.user('ann');
   const kept = (await ann.post('/plugins', { slug: 'kept', displayName: 'A' })).body;
@@ -51,7 +51,7 @@ t.test('what a deleted plugin and a replaced draft leave behind is removed, and 
   await upkeep.close();
 });
 
-t.test('publishes that find their files there already lose none to a sweep', async (t) => {
+t.test('a sweep does not remove blobs that a concurrent publish reuses', async (t) => {
   const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 100 } });
   const ann = await api.user('ann');
   const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError }, MINUTE);

@@ -35,7 +35,7 @@ const installs = async (who: Client, slug: string, policy: object = {}) => {
 const eventsOf = async (id: string) =>
   (await api.pool.query('SELECT type, data FROM events WHERE installation_id = $1 ORDER BY id', [id])).rows;
 
-t.test('listing needs a version, delisting keeps what is installed', async (t) => {
+t.test('listing needs a version, delisting keeps installations', async (t) => {
   const bare = await listed();
   const early = await ann.post(`/plugins/${bare.id}/listing`);
   t.equal(early.status, 409);
@@ -58,7 +58,7 @@ t.test('listing needs a version, delisting keeps what is installed', async (t) =
   );
 });
 
-t.test('covered followers move to a new Latest and are told', async (t) => {
+t.test('covered installations move to a new Latest and are notified', async (t) => {
   const plugin = await listed(['1.0.0', MORE]);
   const installation = await installs(ben, plugin.slug);
   await plugin.publish('1.1.0', MORE);
@@ -82,7 +82,7 @@ t.test('covered followers move to a new Latest and are told', async (t) => {
   );
 });
 
-t.test('consent is for the version that was shown, and no other', async (t) => {
+t.test('consent applies only to the version that was shown', async (t) => {
   const plugin = await listed(['1.0.0']);
   const installation = await installs(ben, plugin.slug);
   const accept = (versionId: string | undefined) => ben.post(`${installation.path}/accept-update`, { versionId });
@@ -201,7 +201,7 @@ t.test('a draft is followed by its owner’s installations at every save', async
   t.match(left.body, { currentSemVer: '1.0.0', pendingUpdate: null });
 });
 
-t.test('only what was never published can be deleted', async (t) => {
+t.test('only an unpublished plugin can be deleted', async (t) => {
   const published = await listed(['1.0.0']);
   const refused = await ann.delete(`/plugins/${published.id}`);
   t.equal(refused.status, 409);

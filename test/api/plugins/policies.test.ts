@@ -47,7 +47,7 @@ t.test('Latest is the highest that is published, pre-releases only among themsel
   t.equal(findPreviousVersion(versions('2.0.0'), '1.0.0'), null);
 });
 
-t.test('grants cover what they say, their reading half and the hosts below', async (t) => {
+t.test('grants cover themselves, their :read form and subdomains', async (t) => {
   t.ok(isCovered(['host.workspace', 'host.http:*.example.com'], ['host.workspace:read', 'host.http:a.example.com']));
   t.notOk(isCovered(['host.workspace:read'], ['host.workspace']));
   t.notOk(isCovered(['host.http:*.example.com'], ['host.http:example.com']));
@@ -57,7 +57,7 @@ t.test('grants cover what they say, their reading half and the hosts below', asy
   t.same(diffCapabilities(['a', 'b'], ['b', 'c']), { added: ['c'], removed: ['a'] });
 });
 
-t.test('the status follows from what is missing, and a pause outlasts it', async (t) => {
+t.test('the status depends on missing configuration, and a pause remains', async (t) => {
   const of = manifest.parse({
     name: 'n',
     description: 'd',

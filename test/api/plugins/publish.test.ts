@@ -104,7 +104,7 @@ t.test('commands, skills, tools, events and capabilities are found', async (t) =
   });
 });
 
-t.test('added capabilities are told against the version before by precedence', async (t) => {
+t.test('added capabilities are those against the previous version by precedence', async (t) => {
   const id = await newPlugin();
   const more = { ...MINIMAL, 'index.ts': `${INDEX}events.pluginInstalled = () => {};` };
   await ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files: fileList(more) });

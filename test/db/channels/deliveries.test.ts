@@ -42,7 +42,7 @@ t.test('a group keeps its order and every byte; written twice it is there once',
   t.same(found.rows[0].headers, group[0]?.headers);
 });
 
-t.test('an address lives as long as it is the channel’s', async (t) => {
+t.test('an address is valid until it is replaced', async (t) => {
   const channel = await connect();
   t.match(channel.routingId, /^[A-Za-z0-9_-]{22}$/);
   t.match(await findAddress(pool, channel.routingId), { channelId: channel.id, installationId: 'i', handshake: null });
@@ -58,7 +58,7 @@ t.test('an address lives as long as it is the channel’s', async (t) => {
   t.equal(await findAddress(pool, 'A'.repeat(22)), 'unknown');
 });
 
-t.test('what ended long ago is swept, what is pending never', async (t) => {
+t.test('the sweep deletes old finished deliveries, never pending ones', async (t) => {
   const channel = await connect();
   const [old, fresh, pending] = [1, 2, 3].map(() => deliveryOf(channel.id, Buffer.from('x')));
   await insertDeliveries(pool, [old, fresh, pending] as NewDelivery[]);

@@ -46,7 +46,7 @@ t.test('old ones go, used and young ones stay', async (t) => {
   t.equal(await blobs.sweepUnused(MINUTE, Date.now(), findUsed), 0);
 });
 
-t.test('one that is put to use between the look and the removal stays', async (t) => {
+t.test('a blob that is reused between check and removal stays', async (t) => {
   const { blobs, putOld } = await store(t);
   const name = await putOld('again');
   const removed = await blobs.sweepUnused(MINUTE, Date.now(), async () => {
@@ -68,7 +68,7 @@ t.test('while a sweep holds one, it can be read, and written anew', async (t) =>
   t.equal((await blobs.read(name)).toString(), 'held');
 });
 
-t.test('what a killed sweep had in hand is given back and decided anew', async (t) => {
+t.test('blobs that a killed sweep moved aside are restored and checked again', async (t) => {
   const { blobs, putOld, folder } = await store(t);
   const [orphan, used] = [await putOld('orphan'), await putOld('used')];
   for (const name of [orphan, used]) {

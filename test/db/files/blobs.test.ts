@@ -21,7 +21,7 @@ t.test('bytes are found by their SHA-256 and checked when read', async (t) => {
   t.notOk(await blobs.has('0'.repeat(64)));
 });
 
-t.test('what is staged and not committed is gone', async (t) => {
+t.test('staged files that are not committed are removed', async (t) => {
   const folder = await temporaryFolder(t);
   const blobs = await openBlobs(folder);
   let kept = '';

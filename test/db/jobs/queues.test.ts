@@ -60,7 +60,7 @@ t.test('jobs of one installation come one after another, others pass by', async 
   t.ok(order.indexOf('q3') < order.indexOf('s3'), order.join());
 });
 
-t.test('a handler that throws has its job again; a delayed job waits', async (t) => {
+t.test('a failed job is retried; a delayed job waits', async (t) => {
   const { pool, queues } = await setUp(t);
   const times: number[] = [];
   queues.work('uninstall', async () => {

@@ -84,7 +84,7 @@ t.test('a second start on one DATA_DIR is refused in one sentence; a command wai
   after.release();
 });
 
-t.test('when the process that started it is killed, PostgreSQL goes too, and what was committed stays', async (t) => {
+t.test('PostgreSQL stops when its parent is killed, and committed data stays', async (t) => {
   const { holder, url, pid } = await hold(t, dataDir);
   await query(url, 'INSERT INTO kept VALUES (8)');
   await t.rejects(startEmbedded({ dataDir }), { message: new RegExp(`in use by process ${holder.pid};`) });
@@ -108,7 +108,7 @@ t.test('an orphan that would not die is stopped by the next start', async (t) =>
   await next.stop();
 });
 
-t.test('a killed server is started again at the same address with its data', async (t) => {
+t.test('a killed server restarts at the same address with its data', async (t) => {
   const postgres = await startEmbedded({ dataDir });
   const { url, pid } = postgres;
   await query(url, 'INSERT INTO kept VALUES (10)');

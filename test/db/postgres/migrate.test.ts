@@ -31,7 +31,7 @@ t.test('many processes starting at once apply each migration once', async (t) =>
   t.same(applied.flat(), ['0001_one', '0002_two']);
 });
 
-t.test('a failing migration leaves nothing of itself and of those before it', async (t) => {
+t.test('a failing migration rolls back all migrations of the call', async (t) => {
   const directory = join(folder, 'first');
   await writeFile(join(directory, '0003_three.sql'), '-- Up Migration\nCREATE TABLE three (n int);');
   await writeFile(join(directory, '0004_four.sql'), '-- Up Migration\nSELECT nonsense;');

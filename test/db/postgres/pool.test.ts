@@ -6,7 +6,7 @@ const { pool, url } = await testDatabase(t);
 await pool.query('CREATE TABLE notes (text text)');
 const count = async (): Promise<number> => (await pool.query('SELECT 1 FROM notes')).rows.length;
 
-t.test('a transaction commits what resolves and rolls back what rejects', async (t) => {
+t.test('a transaction commits when its work resolves and rolls back when it rejects', async (t) => {
   const answer = await inTransaction(pool, async (tx) => {
     await tx.query("INSERT INTO notes VALUES ('kept')");
     return 7;
@@ -21,7 +21,7 @@ t.test('a transaction commits what resolves and rolls back what rejects', async 
   t.equal(await count(), 1);
 });
 
-t.test('a connection lost inside a transaction is not lent again', async (t) => {
+t.test('a connection lost inside a transaction is discarded', async (t) => {
   const cut = inTransaction(pool, (tx) => tx.query('SELECT pg_terminate_backend(pg_backend_pid())'));
   await t.rejects(cut);
   t.equal(await count(), 1);
