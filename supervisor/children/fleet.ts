@@ -12,7 +12,7 @@ import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from
 import { type Inspector, InstallationRunner, type RunnerDeps } from './installation-runner.ts';
 import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
-import { NoRoomError } from './start-failure.ts';
+import { type Places, StartQueue } from './start-queue.ts';
 
 export interface FleetOptions extends LoadedChildDeps {
   readonly pool: Pool;
@@ -52,12 +52,18 @@ export class Fleet implements PluginInvoker {
   readonly #cpuScheduler = new CpuScheduler();
   readonly #cpuTimer: NodeJS.Timeout;
   readonly #deps: RunnerDeps;
+  readonly #startQueue: StartQueue;
   #saver: NodeJS.Timeout | null = null;
   #saving: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(options: FleetOptions) {
     this.#options = options;
+    this.#startQueue = new StartQueue({
+      max: options.childrenMax,
+      count: () => this.#countPlaces(),
+      stopIdle: (accountId) => this.#stopIdle(accountId),
+    });
     this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
     this.#cpuTimer = setInterval(
@@ -71,6 +77,7 @@ export class Fleet implements PluginInvoker {
       hostCallRouter: options.hostCallRouter,
       invocations: options.invocations,
       logs: options.logs,
+      startInTurn: (runner, start) => this.#startQueue.run(runner, start),
       takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),
       onChange: (runner) => this.#save(runner),
       onServing: (runner) => options.onServing(runner.plugin.accountId),
@@ -159,6 +166,7 @@ export class Fleet implements PluginInvoker {
     if (!runner) return;
     this.#runners.delete(installationId);
     runner.withdraw();
+    this.#startQueue.cancel(runner);
     await runner.stop(graceMs);
   }
 
@@ -190,6 +198,7 @@ export class Fleet implements PluginInvoker {
     this.#closed = true;
     clearInterval(this.#sweeper);
     clearInterval(this.#cpuTimer);
+    this.#startQueue.close();
     await this.#spares.close();
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop(graceMs)));
     await this.#flush();
@@ -228,10 +237,7 @@ export class Fleet implements PluginInvoker {
     if (await isBlocked(this.#options.pool, installationId)) await this.retire(installationId, 0);
   }
 
-  async #takeChild(installationId: string, inspectable: boolean): Promise<Spare> {
-    const count = this.#children();
-    // The start that asks is not among those counted yet.
-    if (count >= this.#options.childrenMax) await this.#stopLongestIdle();
+  #takeChild(installationId: string, inspectable: boolean): Spare {
     const { startInspectable } = this.#options;
     const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
     spare.child.yieldProcessor(this.#cpuScheduler.isBehind(installationId, performance.now()));
@@ -242,17 +248,30 @@ export class Fleet implements PluginInvoker {
     for (const runner of this.#runners.values()) yield* runner.loadedChildren();
   }
 
-  #children(): number {
-    let count = 0;
-    for (const runner of this.#runners.values()) count += runner.children;
-    return count;
+  #countPlaces(): ReturnType<Places['count']> {
+    let total = 0;
+    let busy = 0;
+    const busyByAccount = new Map<string, number>();
+    for (const runner of this.#runners.values()) {
+      // A start that waits has no process yet.
+      const waiting = this.#startQueue.isWaiting(runner) ? 1 : 0;
+      const children = runner.children - waiting;
+      total += children;
+      if (!runner.busy) continue;
+      const { accountId } = runner.plugin;
+      busy += children;
+      busyByAccount.set(accountId, (busyByAccount.get(accountId) ?? 0) + children);
+    }
+    return { total, busy, busyOf: (accountId) => busyByAccount.get(accountId) ?? 0 };
   }
 
-  async #stopLongestIdle(): Promise<void> {
+  /** Stops the process that was unused longest, one of this account if it has an idle one. */
+  async #stopIdle(accountId: string): Promise<boolean> {
     const idle = [...this.#runners.values()].filter((runner) => runner.pid !== null && !runner.busy);
-    const longest = idle.sort((a, b) => a.lastUsedAt - b.lastUsedAt)[0];
-    if (!longest) throw new NoRoomError(`all ${this.#options.childrenMax} plugin processes are busy`);
-    await longest.stop(STOP_GRACE_MS);
+    const own = idle.filter((runner) => runner.plugin.accountId === accountId);
+    const [longest] = (own.length > 0 ? own : idle).sort((a, b) => a.lastUsedAt - b.lastUsedAt);
+    await longest?.stop(STOP_GRACE_MS);
+    return longest !== undefined;
   }
 
   #sweep(): void {

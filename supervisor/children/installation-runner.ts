@@ -21,8 +21,9 @@ export interface RunnerDeps extends LoadedChildDeps {
   readonly saidBytesPerSecond: number;
   /** What the restart policy reckons with, milliseconds since the epoch. */
   readonly now: () => number;
-  /** A child for a start; throws with the sentence a caller reads when there is no room. */
-  takeChild(installationId: string, inspectable: boolean): Promise<Spare>;
+  /** Runs a start when there is room and it is its turn. @throws NoRoomError where that does not come in time */
+  startInTurn<T>(runner: InstallationRunner, start: () => Promise<T>): Promise<T>;
+  takeChild(installationId: string, inspectable: boolean): Spare;
   /** The runner's state changed: write it down when convenient. */
   onChange(runner: InstallationRunner): void;
   /** The version that serves changed: what the account's chains are made of. */
@@ -269,10 +270,13 @@ export class InstallationRunner {
 
   /** One start at a time. Resolves with null, or with why there is no child. */
   #start(): Promise<string | null> {
-    this.#starting ??= this.#tryStart().finally(() => {
-      this.#starting = null;
-      this.#deps.onChange(this);
-    });
+    // In a later step: the start queue counts this runner as starting.
+    this.#starting ??= Promise.resolve()
+      .then(() => this.#tryStart())
+      .finally(() => {
+        this.#starting = null;
+        this.#deps.onChange(this);
+      });
     this.#deps.onChange(this);
     return this.#starting;
   }
@@ -280,12 +284,15 @@ export class InstallationRunner {
   async #tryStart(): Promise<string | null> {
     const { plugin } = this;
     const inspector = this.#inspector;
-    const started = performance.now();
     this.#policy = afterStart(this.#policy);
     try {
-      const spare = await this.#deps.takeChild(plugin.installationId, inspector !== null);
-      const loadedChild = await LoadedChild.start(this.#deps, plugin, spare, this.#handlers);
-      this.#deps.onChildStart((performance.now() - started) / 1000);
+      const loadedChild = await this.#deps.startInTurn(this, async () => {
+        const started = performance.now();
+        const spare = this.#deps.takeChild(plugin.installationId, inspector !== null);
+        const child = await LoadedChild.start(this.#deps, plugin, spare, this.#handlers);
+        this.#deps.onChildStart((performance.now() - started) / 1000);
+        return child;
+      });
       this.#serve(loadedChild);
       return null;
     } catch (error) {

@@ -1,0 +1,100 @@
+/** Starts of plugin processes wait for room, and no account keeps another from starting. */
+import t from 'tap';
+import { type Places, StartQueue } from '../../../supervisor/children/start-queue.ts';
+
+/** Processes as the queue sees them: each start makes one, busy until the test says otherwise. */
+function makePlaces(max: number) {
+  const processes: { accountId: string; isBusy: boolean }[] = [];
+  const places: Places = {
+    max,
+    count: () => {
+      const busy = processes.filter(({ isBusy }) => isBusy);
+      const busyOf = (accountId: string) => busy.filter((process) => process.accountId === accountId).length;
+      return { total: processes.length, busy: busy.length, busyOf };
+    },
+    async stopIdle(accountId) {
+      const idle = processes.filter(({ isBusy }) => !isBusy);
+      const stopped = idle.find((process) => process.accountId === accountId) ?? idle[0];
+      if (stopped) processes.splice(processes.indexOf(stopped), 1);
+      return stopped !== undefined;
+    },
+  };
+  return { processes, places };
+}
+const owner = (accountId: string) => ({ plugin: { accountId } });
+const settled = () => new Promise(setImmediate);
+
+t.test('one account gets two thirds of the places, and the next one still gets its own', async (t) => {
+  const { processes, places } = makePlaces(9);
+  const queue = new StartQueue(places);
+  t.teardown(() => queue.close());
+  const start = (accountId: string) =>
+    queue.run(owner(accountId), async () => void processes.push({ accountId, isBusy: true })).catch(() => undefined);
+  const countOf = (accountId: string) => processes.filter((process) => process.accountId === accountId).length;
+  for (let count = 0; count < 20; count += 1) void start('greedy');
+  await settled();
+  t.equal(countOf('greedy'), 6);
+  for (let count = 0; count < 20; count += 1) void start('second');
+  await settled();
+  t.equal(countOf('second'), 2);
+  await start('third');
+  t.equal(countOf('third'), 1, 'a third account starts at once');
+});
+
+t.test('over the cap an idle process gives way, one of the same account first', async (t) => {
+  const { processes, places } = makePlaces(2);
+  const queue = new StartQueue(places);
+  t.teardown(() => queue.close());
+  processes.push({ accountId: 'ann', isBusy: false }, { accountId: 'ben', isBusy: false });
+  await queue.run(owner('ben'), async () => void processes.push({ accountId: 'ben', isBusy: false }));
+  t.same(
+    processes.map(({ accountId }) => accountId),
+    ['ann', 'ben'],
+  );
+});
+
+t.test('an account starts three plugins at once; others start beside it', async (t) => {
+  const { places } = makePlaces(100);
+  const queue = new StartQueue(places);
+  t.teardown(() => queue.close());
+  const begun: string[] = [];
+  const release = Promise.withResolvers<void>();
+  const start = (accountId: string) =>
+    queue.run(owner(accountId), async () => {
+      begun.push(accountId);
+      await release.promise;
+    });
+  const starts = ['slow', 'slow', 'slow', 'slow', 'slow', 'quick'].map(start);
+  await settled();
+  t.same(begun.toSorted(), ['quick', 'slow', 'slow', 'slow']);
+  release.resolve();
+  await Promise.all(starts);
+  t.equal(begun.length, 6, 'the rest follows when the first are done');
+});
+
+t.test('a start that gets no place in time fails with a reason; a cancelled one at once', async (t) => {
+  const { processes, places } = makePlaces(1);
+  processes.push({ accountId: 'ann', isBusy: true });
+  let now = 0;
+  const queue = new StartQueue(places, () => now);
+  t.teardown(() => queue.close());
+  const late = queue.run(owner('ann'), async () => undefined);
+  const stopped = owner('ann');
+  const cancelled = queue.run(stopped, async () => undefined);
+  t.equal(queue.isWaiting(stopped), true);
+  queue.cancel(stopped);
+  await t.rejects(cancelled, { name: 'NoRoomError', message: 'it was stopped' });
+  now = 30_000;
+  await t.rejects(late, { name: 'NoRoomError', message: 'no plugin process became free for it within 30 s' });
+});
+
+t.test('a start that waits begins when a process is idle again', async (t) => {
+  const { processes, places } = makePlaces(1);
+  const busy = { accountId: 'ann', isBusy: true };
+  processes.push(busy);
+  const queue = new StartQueue(places);
+  t.teardown(() => queue.close());
+  const waiting = queue.run(owner('ben'), async () => 'begun');
+  busy.isBusy = false;
+  t.equal(await waiting, 'begun');
+});
