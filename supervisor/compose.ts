@@ -15,6 +15,7 @@ import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/set
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
 import type { ChildBounds } from './children/child.ts';
+import { availableMemory, countFittingChildren } from './children/fleet-bounds.ts';
 import type { SupervisorConfig } from './config.ts';
 import { readModels } from './host/llm/configuration.ts';
 import { readSshTargets } from './host/ssh/hosts.ts';
@@ -51,7 +52,7 @@ export async function serveSupervisor(
     ...{ pool: database.pool, sandbox, logger, models, faultPoint },
     ...(await openFiles(config)),
     modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
-    childrenMax: config.CHILDREN,
+    childrenMax: config.CHILDREN || countFittingChildren(availableMemory()),
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
     deliveryDays: config.DELIVERY_DAYS,
     http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },

@@ -71,7 +71,12 @@ export const supervisorSettings = {
     'Tokens of the endpoints in MODELS_FILE that one installation may use, input and output, by the day of UTC; 0: any number.',
     'a day',
   ),
-  CHILDREN: wholeNumber(1, 10_000, 100, 'Plugin processes at once; the one unused longest is stopped for the next.'),
+  CHILDREN: wholeNumber(
+    0,
+    10_000,
+    0,
+    'Plugin processes at once; the one unused longest is stopped for the next. 0: one for each 64 MiB of half the memory, at least 20.',
+  ),
   IDLE_STOP_SECONDS: wholeNumber(
     1,
     86_400,

@@ -1,4 +1,6 @@
 /** The fleet's bounds, each with its reason. */
+import { totalmem } from 'node:os';
+import { MIB } from '../../sdk/contract/limits.ts';
 
 /** A child that nobody called for this long is stopped; waking it takes some tens of milliseconds. */
 export const IDLE_STOP_MS = 10 * 60_000;
@@ -20,3 +22,18 @@ export const SAVE_MS = 200;
 export const HANG_CHECK_MS = 100;
 /** A child that ran this long was well; the restart policy is told. Milliseconds. */
 export const STABLE_AFTER_MS = 60_000;
+
+/** Memory planned for one child: an idle one has 16 MB of its own, a busy one up to `RESIDENT_MEGABYTES`. */
+const PLANNED_BYTES = 64 * MIB;
+const CHILDREN_MIN = 20;
+const CHILDREN_MAX = 1_000;
+
+/** How many children half of the memory is enough for. */
+export function countFittingChildren(memoryBytes: number): number {
+  return Math.min(Math.max(Math.floor(memoryBytes / 2 / PLANNED_BYTES), CHILDREN_MIN), CHILDREN_MAX);
+}
+
+/** Memory of the machine or of this process's control group, whichever is smaller, bytes. */
+export function availableMemory(): number {
+  return Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+}
