@@ -47,9 +47,6 @@ async function bench(
   return { fixture, sshd, runner, session, run };
 }
 
-const guard = (fixture: SupervisorFixture, code: string, slug = 'guard', capabilities: string[] = []) =>
-  fixture.install({ slug, capabilities, code });
-
 t.test('a command', { skip: noSshd }, async (t) => {
   const { run, sshd, fixture, session } = await bench(t);
   await t.test('answers with code and both outputs', async (t) => {
@@ -144,20 +141,28 @@ t.test('hosts', { skip: noSshd }, async (t) => {
 });
 
 t.test('the SSH hooks', { skip: noSshd }, async (t) => {
-  await t.test('change command, input and output', async (t) => {
-    const { fixture, run } = await bench(t);
-    await guard(
-      fixture,
-      `middleware.sshCommand = ({ command, trigger }) => ({ command: command + '; echo "$WHO"', env: { WHO: 'guard of a ' + trigger } });
-       middleware.sshCommandInput = ({ data }) => ({ data: data.toUpperCase() });
-       middleware.sshCommandOutput = ({ stdout }) => ({ stdout: stdout.replaceAll('SECRET', '[redacted]') });`,
-    );
-    t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard of a tool\n');
+  const { fixture, run, sshd, session } = await bench(t);
+  /** Installs a plugin for one test: it is paused at its end. */
+  const guard = async (t: Test, slug: string, code: string, capabilities: string[] = []): Promise<void> => {
+    const { installationId } = await fixture.install({ slug, capabilities, code });
+    t.teardown(async () => {
+      await fixture.pool.query(
+        `UPDATE installations SET status = 'paused', updated_at = clock_timestamp() WHERE id = $1`,
+        [installationId],
+      );
+      await fixture.notify(installationId);
+    });
+  };
+  // The first two before there is a connection: it would hide what is sent.
+  await t.test('that fail stop a command before anything is sent', async (t) => {
+    await guard(t, 'failing-guard', `middleware.sshCommand = () => { throw new Error('x'); };`);
+    t.match(await run('id'), /guard failed, so the operation was stopped/);
+    t.equal(sshd.total(), 0);
   });
-  await t.test('stop a command before anything is sent, and the transcript says so', async (t) => {
-    const { fixture, run, sshd, session } = await bench(t);
+  await t.test('stop it too, and the transcript says so', async (t) => {
     await guard(
-      fixture,
+      t,
+      'guard',
       `middleware.sshCommand = ({ command, cancel }) => { if (command.includes('rm')) cancel('no rm'); };
       middleware.sshCommandInput = ({ data, cancel }) => { if (data.includes('yes')) cancel('no yes'); };`,
     );
@@ -168,25 +173,27 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
     const transcript = await fixture.call('GET', `/sessions/${session}/messages`);
     t.match(JSON.stringify(transcript.body), /guard cancelled the operation: no rm/);
   });
-  await t.test('that fail stop it too', async (t) => {
-    const { fixture, run, sshd } = await bench(t);
-    await guard(fixture, `middleware.sshCommand = () => { throw new Error('x'); };`);
-    t.match(await run('id'), /guard failed, so the operation was stopped/);
-    t.equal(sshd.total(), 0);
+  await t.test('change command, input and output', async (t) => {
+    await guard(
+      t,
+      'changing',
+      `middleware.sshCommand = ({ command, trigger }) => ({ command: command + '; echo "$WHO"', env: { WHO: 'guard of a ' + trigger } });
+       middleware.sshCommandInput = ({ data }) => ({ data: data.toUpperCase() });
+       middleware.sshCommandOutput = ({ stdout }) => ({ stdout: stdout.replaceAll('SECRET', '[redacted]') });`,
+    );
+    t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard of a tool\n');
   });
   await t.test('may run commands, and are not asked about those themselves', async (t) => {
-    const { fixture, run } = await bench(t);
     const asking = `middleware.sshCommand = async ({ host: { id }, command }) => {
       const { stdout } = await host.ssh.run(id, 'echo checked'); return { command: command + '; echo ' + stdout.trim() }; };`;
-    await guard(fixture, asking, 'guard', ['host.ssh']);
+    await guard(t, 'asking', asking, ['host.ssh']);
     t.equal((await run('echo first')).stdout, 'first\nchecked\n');
   });
   await t.test('of two plugins cannot ask each other for ever', async (t) => {
-    const { fixture, run } = await bench(t);
     const asking = `middleware.sshCommand = async ({ host: { id } }) => {
       try { await host.ssh.run(id, 'true'); } catch (error) { console.log('NESTED ' + error.message); } };`;
-    await guard(fixture, asking, 'one', ['host.ssh']);
-    await guard(fixture, asking, 'two', ['host.ssh']);
+    await guard(t, 'one', asking, ['host.ssh']);
+    await guard(t, 'two', asking, ['host.ssh']);
     t.equal((await run('echo done')).stdout, 'done\n');
     await fixture.supervisor.logs.flush();
     const { rows } = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE message LIKE 'NESTED %'`);
