@@ -15,9 +15,8 @@ const LONGEST: readonly string[] = [
   'test/console/parity.test.ts',
   'test/deploy/local.test.ts',
   'test/deploy/backup.test.ts',
+  'test/supervisor/host/ssh.test.ts',
   'test/model/model.test.ts',
-  'test/supervisor/jail/walls.test.ts',
-  'test/supervisor/children/fleet.test.ts',
   'test/storm/fail-points-api.test.ts',
   'test/storm/service.test.ts',
   'test/storm/database-away.test.ts',
@@ -25,6 +24,8 @@ const LONGEST: readonly string[] = [
   'test/sdk/author.test.ts',
   'test/api/installations/secret-canaries.test.ts',
   'test/api/package/uploads.test.ts',
+  'test/supervisor/delivery/deliveries.test.ts',
+  'test/supervisor/children/crash.test.ts',
 ];
 
 /** Files that run at the end with nothing beside them: a debugger's answers come late on a busy machine. */
