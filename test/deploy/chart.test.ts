@@ -63,7 +63,7 @@ const fits = (wanted: Labels, labels: Labels): boolean =>
 const podOf = ({ spec }: Manifest) => spec.template;
 const isWorkload = ({ kind }: Manifest): boolean => kind === 'Deployment' || kind === 'Job';
 
-t.test('Helm has nothing to complain about, and says what is missing', options, async (t) => {
+t.test('Helm accepts the chart and reports missing values', options, async (t) => {
   t.match(await helm.lint([DATABASE]), /0 chart\(s\) failed/);
   await t.rejects(helm.render([]), /Set database\.url, or database\.existingSecret/);
   await t.rejects(helm.render([DATABASE, 'ingress.enabled=true']), /Set ingress\.host/);
@@ -105,7 +105,7 @@ t.test('Kubernetes knows every kind, field and value', options, async (t) => {
   t.match(await complaintsOfTypes(join(folder, 'bad'), misspelt), /redinessProbe/, 'the check checks');
 });
 
-t.test('what the manifests name is there', options, async (t) => {
+t.test('everything that the manifests refer to exists', options, async (t) => {
   const settings = { ...apiSettings, ...supervisorSettings };
   for (const manifests of rendered) {
     const pods = manifests.filter(isWorkload).map((manifest) => podOf(manifest));

@@ -85,7 +85,7 @@ t.test('with DATABASE_URL that PostgreSQL is used and none is started', async (t
   t.equal((await pool.query('SELECT 1')).rowCount, 1, 'the database goes on');
 });
 
-t.test('what cannot start says why in one sentence that names the setting', async (t) => {
+t.test('a failed start prints one sentence that names the setting', async (t) => {
   const { url } = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const other = createServer();

@@ -76,7 +76,7 @@ t.test('a record says who did what, when and why', async (t) => {
   t.match(lines[2], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
 });
 
-t.test('says what is wrong, as JSON where asked to', async (t) => {
+t.test('errors are printed as a sentence, or as JSON with --json', async (t) => {
   const { url: DATABASE_URL } = await testDatabase(t);
   const wrong: [string[], RegExp, number][] = [
     [[], /Give a command/, 2],

@@ -41,7 +41,7 @@ async function makeProcesses(t: Teardown) {
   return { pool, directory, sandbox, state, api, supervisor, both: [api, supervisor] };
 }
 
-t.test('both are ready, alive, and say what they are', async (t) => {
+t.test('API and supervisor are ready and alive, and report their versions', async (t) => {
   const { both, supervisor } = await makeProcesses(t);
   for (const process of both) {
     t.match(await readiness(process), { code: 200 }, process.name);
@@ -71,14 +71,14 @@ t.test('migrations that are missing are named', async (t) => {
   }
 });
 
-t.test('a queue that is away', async (t) => {
+t.test('a missing queue is not ready', async (t) => {
   const { both, pool } = await makeProcesses(t);
   await pool.query('ALTER TABLE pgboss.queue RENAME TO gone');
   for (const process of both) t.match(await readiness(process), { code: 503, reason: 'the queue is unavailable' });
   await pool.query('ALTER TABLE pgboss.gone RENAME TO queue');
 });
 
-t.test('a database that is away', async (t) => {
+t.test('an unavailable database is not ready', async (t) => {
   // Nobody listens there.
   const lost = openPool('postgres://nobody@127.0.0.1:1/none', { name: 'test', onError: () => undefined });
   t.teardown(() => lost.close());

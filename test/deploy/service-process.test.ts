@@ -44,7 +44,7 @@ async function isGone(pid: number): Promise<boolean> {
   return stat === '' || /\) Z /.test(stat);
 }
 
-t.test('serves, passes on what the process says, drains on stop', async (t) => {
+t.test('starts the process, forwards its output, and drains on stop', async (t) => {
   const { service, lines, notices } = make('serves');
   await service.start();
   t.same(notices, ['A part is missing: install it.']);
@@ -65,7 +65,7 @@ t.test('a process that ends by itself is started again until it is stopped', asy
   t.equal(pids(lines).length, 2, 'a stopped one stays away');
 });
 
-t.test('what cannot start says why, in one sentence', async (t) => {
+t.test('a process that cannot start reports one sentence', async (t) => {
   await t.rejects(make('refuses').service.start(), { message: 'SETTING must be nice.' });
   await t.rejects(make('crashes').service.start(), {
     message: 'The API ended while starting: TypeError: nothing there',
@@ -81,7 +81,7 @@ t.test('one that does not drain is ended by force', async (t) => {
   t.ok(await isGone(pids(lines)[0] ?? 0));
 });
 
-t.test('when its parent is killed it goes by itself', async (t) => {
+t.test('the process exits when its parent is killed', async (t) => {
   const script = `
     import { ServiceProcess } from ${JSON.stringify(new URL('../../deploy/service-process.ts', import.meta.url).href)};
     const env = { ...${JSON.stringify(bareEnvironment)}, BEHAVIOUR: 'serves' };

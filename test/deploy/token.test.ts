@@ -47,7 +47,7 @@ t.test('works while no service runs, three at once, and beside a running one', a
   await service.stop();
 });
 
-t.test('says what is wrong in one sentence and prints no token', async (t) => {
+t.test('an error is one sentence, and no token is printed', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   const wrong: [string[], Record<string, string>, RegExp][] = [
     [[], {}, /Give one user name/],

@@ -32,7 +32,7 @@ t.test('the documentation site', async (t) => {
     await script.arrayBuffer();
   });
 
-  await t.test('says so where there is no page', async (t) => {
+  await t.test('an unknown page is answered with 404', async (t) => {
     const missing = await fetch(`${url}/nothing`, { headers: { accept: 'text/html' } });
     t.equal(missing.status, 404);
     t.match(await missing.text(), /There is no such page/);

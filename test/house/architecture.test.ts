@@ -112,7 +112,7 @@ t.test('processes are started in named places only', async (t) => {
   t.same(starts.filter(({ from }) => !allowed(from)).map(told), []);
 });
 
-t.test('the supervisor starts without the library of a protocol that nobody may ask for', async (t) => {
+t.test('the supervisor loads the MCP library on demand only', async (t) => {
   const atStart = reached('supervisor/main.ts');
   t.ok(atStart.has('supervisor/mcp/route.ts') && atStart.has('fastify'), 'what it starts with is seen');
   t.same(
@@ -121,7 +121,7 @@ t.test('the supervisor starts without the library of a protocol that nobody may 
   );
 });
 
-t.test('nobody imports a main file', async (t) => {
+t.test('no file imports a main file', async (t) => {
   t.same(imports.filter(({ to }) => isMain(to)).map(told), []);
 });
 

@@ -35,7 +35,7 @@ for (const killed of [false, true])
     t.comment(`${waits.length} accepted, database away for ${SECONDS} s`);
   });
 
-t.test('what a plugin did while the database went away is not done again', async (t) => {
+t.test('plugin work completed during a database outage is not repeated', async (t) => {
   const before = ledger.verdict().waits.length;
   onArrival(() => supervisorGate.shut());
   await vendor.deliver(vendor.routingIds[0] ?? '');

@@ -20,7 +20,7 @@ const API_POINTS = [
   ['intake.drained:1', 'back'],
 ] as const;
 
-t.test('what the API acknowledged before it died arrives', async (t) => {
+t.test('requests acknowledged before the API was killed are delivered', async (t) => {
   for (const [point, database] of API_POINTS) {
     // One that finds something in its spool drains it, and dies of that, perhaps before it serves.
     const api = await start('api', point).catch((error: Error) => error);
@@ -50,7 +50,7 @@ t.test('what the API acknowledged before it died arrives', async (t) => {
   await last.end('SIGTERM');
 });
 
-t.test('a channel is disconnected whole or not at all, and the end of its chats is told', async (t) => {
+t.test('a channel is disconnected completely or not at all, and plugins get sessionDeleted', async (t) => {
   const { doubled } = ledger.verdict();
   const api = await start('api', 'events.all-queued:1');
   const end = ended(api);

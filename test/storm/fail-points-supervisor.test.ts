@@ -44,7 +44,7 @@ const SUPERVISOR_POINTS = amount({
   ],
 });
 
-t.test('what the supervisor was at when it died arrives', async (t) => {
+t.test('work of a killed supervisor is delivered', async (t) => {
   const { start, vendor, ledger, arrived } = await startStormFixture(t);
   const api = await start('api');
   const first = await start('supervisor');
@@ -71,7 +71,7 @@ t.test('what the supervisor was at when it died arrives', async (t) => {
   await api.end('SIGTERM');
 });
 
-t.test('a removal that the supervisor dies of is done by the next, and its end is told', async (t) => {
+t.test('a removal interrupted by a kill is completed by the next supervisor', async (t) => {
   const { start, storage, vendor, ledger, arrived } = await startStormFixture(t);
   const api = await start('api');
   const supervisor = await start('supervisor', 'events.all-queued:1');

@@ -5,11 +5,11 @@ import { type Entry, judge, Ledger } from './ledger.ts';
 
 const entry = (id: string, lane: string, place: number, at = 0): Entry => ({ id, lane, place, at });
 
-t.test('what never arrived is lost', async (t) => {
+t.test('an acknowledged request that never arrived is lost', async (t) => {
   t.same(judge([entry('a', 'x', 0), entry('b', 'x', 1)], [entry('a', 'x', 0)]).lost, ['b']);
 });
 
-t.test('what arrived without an acknowledgement is no fault', async (t) => {
+t.test('a request that arrived without an acknowledgement is not a fault', async (t) => {
   t.match(judge([], [entry('a', 'x', 0)]), { lost: [], doubled: 0, misplaced: [] });
 });
 
@@ -29,7 +29,7 @@ t.test('waits are from the acknowledgement to the first arrival', async (t) => {
   t.same(judge(acknowledged, arrived).waits, [50, 300]);
 });
 
-t.test('the files are what is judged', async (t) => {
+t.test('the ledger is read from its files', async (t) => {
   const ledger = new Ledger(await temporaryFolder(t));
   for (const id of ['a', 'b']) ledger.acknowledge({ id, lane: 'x', place: 0 });
   ledger.arrive({ id: 'b', lane: 'x', place: 0 });

@@ -70,7 +70,7 @@ t.test('a replaced field is checked', async (t) => {
   t.match(vetoed, { state: { cancelled: null, trace: [{ outcome: 'skipped_error' }] }, fault: /cannot cancel/ });
 });
 
-t.test('who fails is skipped, but for the guards of SSH', async (t) => {
+t.test('a failing plugin is skipped, except in SSH hooks', async (t) => {
   for (const [name, row] of Object.entries(hooks)) {
     for (const kind of ['error', 'timeout', 'unavailable'] as const) {
       const { state } = fold(name as HookName, row.example.context, { kind, message: 'x' });

@@ -76,7 +76,7 @@ async function intact(t: Test, { fixture, bob, ask }: MatrixFixture): Promise<vo
 
 t.test('in a real child', async (t) => {
   const matrix = await openMatrix(t);
-  await t.test('what is not declared is absent', async (t) => {
+  await t.test('undeclared members are absent', async (t) => {
     for (const member of calls) {
       const row = rowOf(member);
       for (const [slug, isThere] of [
@@ -95,7 +95,7 @@ t.test('in a real child', async (t) => {
 t.test('with a forged wire', async (t) => {
   const matrix = await openMatrix(t, await forgers());
   const { fixture, ann, bob, ask } = matrix;
-  await t.test('what is not declared is refused', async (t) => {
+  await t.test('undeclared calls are denied', async (t) => {
     for (const member of calls) {
       const row = rowOf(member);
       for (const [slug, isGranted] of [

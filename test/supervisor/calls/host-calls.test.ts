@@ -111,7 +111,7 @@ t.test('the session is the handler’s own, and ends with it', async (t) => {
   t.notMatch(JSON.stringify(rows), /hello|psst/, 'digests, no contents');
 });
 
-t.test('a grant that goes is gone for the running child, also for a kept reference', async (t) => {
+t.test('a revoked grant ends for the running child, even for a kept reference', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'keeper',

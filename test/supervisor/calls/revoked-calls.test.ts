@@ -59,7 +59,7 @@ for (const [name, what] of Object.entries(changes))
     t.same(rows, [{ member: 'storage.list', outcome: 'denied' }]);
   });
 
-t.test('a change that leaves the grant leaves the call', async (t) => {
+t.test('a change that keeps the grant does not end the call', async (t) => {
   const stuck = await stuckCall(t);
   await change(stuck, `granted_capabilities = '{host.llm,host.storage:read,tools.run}'`);
   const reached = eventually(async () => {

@@ -61,7 +61,7 @@ t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
   });
 });
 
-t.test('a failed one holds its channel, not another, and comes again with the same id', async (t) => {
+t.test('a failed delivery blocks only its channel and is retried with the same id', async (t) => {
   const fixture = shared.withNewAccount();
   const code = recorder(`if (request.bodyText === 'bad' && request.attempt < 2) throw new Error('not yet');`);
   const made = await fixture.install({ slug: 'order', capabilities: ['host.storage'], code });
@@ -78,7 +78,7 @@ t.test('a failed one holds its channel, not another, and comes again with the sa
   );
 });
 
-t.test('what cannot run now is held, and no attempt is used up', async (t) => {
+t.test('deliveries of an installation that cannot run are held without an attempt', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     ...{ slug: 'held', status: 'paused', capabilities: ['host.storage'], code: recorder() },
@@ -95,7 +95,7 @@ t.test('what cannot run now is held, and no attempt is used up', async (t) => {
   t.match(await seen(fixture, made), [{ id, attempt: 1 }]);
 });
 
-t.test('a version without channel.receive holds what comes until one has it again', async (t) => {
+t.test('a version without channel.receive holds deliveries until another one has it', async (t) => {
   const fixture = shared.withNewAccount();
   const source = { slug: 'mute', capabilities: ['host.storage'], code: recorder() };
   const made = await fixture.install(source);

@@ -27,7 +27,7 @@ async function installed(fixture: SupervisorFixture, made: Installed): Promise<s
   });
 }
 
-t.test('a session’s start, clear and end are told, each once, in order', async (t) => {
+t.test('a session’s start, clear and deletion are delivered once and in order', async (t) => {
   const fixture = shared.withNewAccount();
   const types = ['sessionStarted', 'sessionCleared', 'sessionDeleted'];
   const made = await fixture.install({ slug: 'told', capabilities: ['host.storage'], code: recorder(types) });
@@ -105,7 +105,7 @@ t.test('an event for a plugin that waits for configuration waits too', async (t)
   t.match(await seen(fixture, made), [{ id, attempt: 1 }]);
 });
 
-t.test('an uninstall says its last word, then everything goes', async (t) => {
+t.test('an uninstall delivers pluginUninstalled, then removes everything', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'leaving',

@@ -112,7 +112,7 @@ t.test('killed before anything was done', async (t) => {
   await gone(t, of, 1);
 });
 
-t.test('killed while the plugin has its last word', async (t) => {
+t.test('killed while the plugin handles pluginUninstalled', async (t) => {
   const of = await uninstalled(3_600_000);
   await eventually(() => heard(of));
   await running.kill();
@@ -121,7 +121,7 @@ t.test('killed while the plugin has its last word', async (t) => {
   await gone(t, of, 2);
 });
 
-t.test('killed when the last word is said and not yet written down', async (t) => {
+t.test('killed after pluginUninstalled, before it is recorded', async (t) => {
   const of = await uninstalled(2_000);
   await eventually(() => heard(of));
   await holding(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
@@ -135,7 +135,7 @@ t.test('killed when the last word is said and not yet written down', async (t) =
   await gone(t, of, attempts);
 });
 
-t.test('killed when the last word is written down and nothing is removed', async (t) => {
+t.test('killed after pluginUninstalled is recorded, before the removal', async (t) => {
   const of = await uninstalled(1_000);
   await eventually(() => heard(of));
   await holding(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
@@ -161,7 +161,7 @@ t.test('killed right after the removal', async (t) => {
   await gone(t, of, 1);
 });
 
-t.test('the row of a deleted plugin goes with its last installation', async (t) => {
+t.test('the row of a deleted plugin is removed with its last installation', async (t) => {
   const of = await uninstalled(1_000);
   await inTransaction(storage.pool, (tx) => deletePlugin(tx, of.pluginId));
   await gone(t, of, 1);

@@ -131,7 +131,7 @@ const left = async (pool: SupervisorFixture['pool']) =>
     )
   ).rows.map(({ id }) => id);
 
-t.test('an uninstall takes its agents and their chats, whole or not at all when killed', async (t) => {
+t.test('an uninstall removes its agents and their chats, completely or not at all', async (t) => {
   const storage = await openStorageFixture(t);
   const leaving = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });
   const other = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });

@@ -17,7 +17,7 @@ async function reaching(t: Test, server: Target, hosts = ['api.test']): Promise<
 }
 const isIdle = (server: Target) => eventually(async () => (await server.open()) === 0);
 
-t.test('DNS rebinding: what was checked is what is connected to', async (t) => {
+t.test('DNS rebinding: the request connects to the checked address', async (t) => {
   const inside = await serve(t, (_request, response) => response.end('inside'));
   const plugin = await pluginWith(t, ['evil.test']);
   plugin.dns.set('evil.test', [PUBLIC], ['127.0.0.1']);
@@ -26,7 +26,7 @@ t.test('DNS rebinding: what was checked is what is connected to', async (t) => {
   t.same([...plugin.dns.asked].sort(), ['A evil.test', 'AAAA evil.test'], 'one look');
 });
 
-t.test('the connection goes to the first answer, whatever a second would be', async (t) => {
+t.test('the connection uses the first DNS answer', async (t) => {
   const first = await serve(t, (_request, response) => response.end('first'));
   const second = await serve(t, (_request, response) => response.end('second'), '127.0.0.2', first.port);
   const plugin = await reaching(t, first);
@@ -164,7 +164,7 @@ for (const [name, { listener, message }] of Object.entries(huge))
     await isIdle(server);
   });
 
-t.test('what speaks no HTTP, or hides names in it', async (t) => {
+t.test('invalid HTTP responses and headers are rejected', async (t) => {
   const answers: string[] = [];
   const server = await listenOn(
     t,
@@ -221,7 +221,7 @@ t.test('an installation has so many requests under way, and no more', async (t) 
   await isIdle(server);
 });
 
-t.test('a grant that goes closes the connection; one of another host does not', async (t) => {
+t.test('revoking a grant closes its connection, not one to another host', async (t) => {
   const server = await serve(t, () => undefined);
   const plugin = await reaching(t, server, ['api.test', 'other.test']);
   const answer = t.rejects(plugin.fetch(`http://api.test:${server.port}/`));

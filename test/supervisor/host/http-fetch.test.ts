@@ -33,7 +33,7 @@ t.test('method, headers and body go out, status, headers and body come back', as
   t.equal(JSON.parse(sent.bodyText).headers['content-length'], '3');
 });
 
-t.test('bodies are decoded; what is no text has bytes only', async (t) => {
+t.test('bodies are decoded; binary ones have bytes only', async (t) => {
   const coders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
   const server = await serve(t, (request, response) => {
     const coding = request.url?.slice(1) ?? '';

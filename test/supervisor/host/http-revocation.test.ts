@@ -39,7 +39,7 @@ async function asking(t: Test): Promise<Asking> {
   return { ...made, fixture, server, ask };
 }
 
-t.test('a plugin gets an answer with text and bytes, and a sentence for what it may not have', async (t) => {
+t.test('a plugin gets a response with text and bytes, or an error', async (t) => {
   const { ask, server, fixture, installationId } = await asking(t);
   t.equal(await ask('/now'), '200 here Uint8Array4');
   t.match(await ask('http://other.test/'), /^failed: host\.http\.fetch: other\.test is not a granted host/);

@@ -63,7 +63,7 @@ t.test(
   },
 );
 
-t.test('a plugin’s model answers, knowing nothing of who asks', async (t) => {
+t.test('a plugin’s model answers without knowing the caller', async (t) => {
   const said = await run('asker', { ...hello, model: 'maker__acme/m/1' });
   t.same(said, {
     text: 'I heard hello cancel,deadlineAt,invocationId,settings',
@@ -72,7 +72,7 @@ t.test('a plugin’s model answers, knowing nothing of who asks', async (t) => {
   t.equal(server.asked.length, 0);
 });
 
-t.test('a provider that fails says so without its own words', async (t) => {
+t.test('a failing provider’s error does not contain its own text', async (t) => {
   await fixture.install({ slug: 'broken', code: provider(['x'], `throw new Error('my secret');`) });
   await fixture.install({ slug: 'liar', code: provider(['x'], `return { text: 7, secret: 'my secret' };`) });
   for (const slug of ['broken', 'liar']) {

@@ -49,7 +49,7 @@ const fixture = await startSupervisorFixture(t, {
 });
 const installed = await fixture.install(asker);
 
-t.test('without a model the refusal says what to set', async (t) => {
+t.test('without a model the error names the setting', async (t) => {
   const bare = await startSupervisorFixture(t);
   await bare.install(asker);
   const said = await run(bare, 'asker', hello);
@@ -95,7 +95,7 @@ t.test('an Anthropic model too', async (t) => {
   t.match(asked?.body, { model: 'claude', stream: true, system: [{ type: 'text', text: 'Be kind.' }] });
 });
 
-t.test('a busy model is asked again when it says so; a refused key is not tried twice and not shown', async (t) => {
+t.test('a busy model is retried after its delay; a rejected key is not retried and not shown', async (t) => {
   server.answers = [refuse(429, 'slow down', { 'retry-after': '1' }), openAi('done')];
   const started = performance.now();
   t.equal((await run(fixture, 'asker', hello)).text, 'done');
@@ -114,7 +114,7 @@ t.test('a busy model is asked again when it says so; a refused key is not tried 
   t.equal(server.asked.length, 1);
 });
 
-t.test('an answer that breaks off is none', async (t) => {
+t.test('an interrupted answer is an error', async (t) => {
   const half = openAiDelta('half of ');
   server.answers = [
     (response) => void stream(response).write(half, () => response.socket?.destroy()),
@@ -129,7 +129,7 @@ t.test('an answer that breaks off is none', async (t) => {
   }
 });
 
-t.test('an answer without end is cut off, and its connection with it', async (t) => {
+t.test('an endless answer is stopped and its connection closed', async (t) => {
   server.answers = [
     (response) => {
       stream(response);
@@ -154,7 +154,7 @@ t.test('an answer without end is cut off, and its connection with it', async (t)
   await eventually(async () => server.sockets.size === 0);
 });
 
-t.test('a child that dies while a model thinks leaves no connection', async (t) => {
+t.test('a child that exits during a call leaves no connection', async (t) => {
   server.answers = [openAi('warm')];
   await run(fixture, 'asker', hello);
   const silent = (response: Parameters<typeof stream>[0]) => void stream(response).write(openAiDelta('and then'));
@@ -168,7 +168,7 @@ t.test('a child that dies while a model thinks leaves no connection', async (t) 
   t.ok(await eventually(async () => server.sockets.size === 0 && connectionEnds(port) === 0), 'at both ends');
 });
 
-t.test('a grant that goes ends the question with its connection', async (t) => {
+t.test('revoking the grant ends the call and closes its connection', async (t) => {
   const held = await fixture.install({ ...asker, slug: 'held' });
   server.answers = [(response) => void stream(response).write(openAiDelta('and then'))];
   server.asked.length = 0;

@@ -23,7 +23,7 @@ const as =
     runCommand(fixture, slug, args, { account });
 const capabilities = ['host.media'];
 
-t.test('the same bytes have one id in an account, which is nobody else’s', async (t) => {
+t.test('equal bytes have one id within an account and another id in other accounts', async (t) => {
   const fixture = await startSupervisorFixture(t);
   for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
   await fixture.install({ slug: 'bobs', account: 'bob', capabilities, code });
@@ -69,7 +69,7 @@ t.test('types come from the bytes', async (t) => {
   t.equal(await sniff(Buffer.alloc(0)), 'text/plain');
 });
 
-t.test('an account keeps so much; what is put can be got', async (t) => {
+t.test('media has a quota, and stored files can be read', async (t) => {
   const fixture = await startSupervisorFixture(t, { mediaQuota: { bytes: 3 * MIB, files: 3 } });
   for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
   const one = as(fixture, 'one');
@@ -82,7 +82,7 @@ t.test('an account keeps so much; what is put can be got', async (t) => {
   t.equal(puts.filter((answer) => typeof answer === 'string' && answer.includes('limit reached')).length, 2);
 });
 
-t.test('it goes with its installation, and its bytes with the next sweep', async (t) => {
+t.test('media is removed with its installation, and its bytes with the next sweep', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const leaving = await fixture.install({ slug: 'one', capabilities, code });
   await fixture.install({ slug: 'two', capabilities, code });

@@ -20,7 +20,7 @@ t.test('models are names or say more; keys come from the file or a variable', as
   t.same(await readModels(undefined, {}), []);
 });
 
-t.test('what is wrong is named, and no value repeated', async (t) => {
+t.test('errors name the field without its value', async (t) => {
   const path = join(await temporaryFolder(t), 'models.json');
   const wrong: readonly [unknown, RegExp][] = [
     [{ ...good, name: 'Big__One', apiKey: KEY }, /MODELS_FILE: 0\.name: must be 1-32 small letters/],

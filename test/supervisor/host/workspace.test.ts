@@ -77,7 +77,7 @@ t.test('no path leads out', async (t) => {
   );
 });
 
-t.test('what is no file is neither waited for nor replaced', async (t) => {
+t.test('anything but a regular file is neither read nor replaced', async (t) => {
   const { workspaces, write, read, root } = await open(t);
   execFileSync('mkfifo', [join(root, 'pipe')]);
   await mkdir(join(root, 'directory'));
@@ -144,7 +144,7 @@ t.test('quotas hold, also for writes at once', async (t) => {
   t.equal((await workspaces.list(ACCOUNT, undefined)).length, 4);
 });
 
-t.test('a write that is given up leaves nothing, and left-overs of a kill are swept', async (t) => {
+t.test('an aborted write leaves nothing, and files of a killed process are swept', async (t) => {
   const { workspaces, root, dataDir, write } = await open(t);
   const before = await openFiles();
   await t.rejects(workspaces.write(ACCOUNT, 'deep/er/file', Buffer.from('x'), AbortSignal.abort()));

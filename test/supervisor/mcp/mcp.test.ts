@@ -128,7 +128,7 @@ t.test('a call that is cancelled ends in the plugin; one that asks for progress 
   t.match(await client.callTool({ name: 'kit__add', arguments: { a: 1 } }), { isError: false }, 'the plugin goes on');
 });
 
-t.test('lists that change are told, and only those', async (t) => {
+t.test('clients are notified of changed lists only', async (t) => {
   const { client } = await connect(t, session);
   const told: string[] = [];
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => void told.push('tools'));
@@ -145,7 +145,7 @@ t.test('lists that change are told, and only those', async (t) => {
   t.same([...new Set(told)], ['tools']);
 });
 
-t.test('a connection is of its account and session, and ends when it is told to', async (t) => {
+t.test('a connection belongs to its account and session, and ends on DELETE', async (t) => {
   const { client, transport } = await connect(t, session);
   const id = transport.sessionId ?? '';
   const headers = { 'mcp-session-id': id, accept: 'application/json, text/event-stream' };
@@ -165,7 +165,7 @@ t.test('a connection is of its account and session, and ends when it is told to'
   await t.rejects(client.listTools());
 });
 
-t.test('what is no protocol is refused and leaves nothing', async (t) => {
+t.test('invalid protocol messages are rejected and leave no connection', async (t) => {
   const path = `/sessions/${session}/mcp`;
   const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
   const send = async (payload: unknown, accept = 'application/json, text/event-stream') =>

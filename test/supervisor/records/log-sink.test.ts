@@ -62,7 +62,7 @@ function nested(depth: number): unknown {
   return value;
 }
 
-t.test('a database that is away costs no line, and no more memory than the bound', async (t) => {
+t.test('an unavailable database loses no line and needs limited memory', async (t) => {
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);
   let away = true;
@@ -96,7 +96,7 @@ t.test('ids sort like they were made', async (t) => {
   t.match(ids[0], /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-t.test('a statement holds no more than a quarter of a megabyte, and at least one row', async (t) => {
+t.test('a statement has at most a quarter of a megabyte, and at least one row', async (t) => {
   const written: string[] = [];
   const batch = new Batch<number>({
     ...{ maxBytes: 20_000_000, sizeOf: (size) => size, ownerOf: () => '' },
@@ -108,7 +108,7 @@ t.test('a statement holds no more than a quarter of a megabyte, and at least one
   t.same(written, ['80000 150000', '80000', '5000000', '100']);
 });
 
-t.test('while nothing can be written, one that floods leaves room for the others and for the host', async (t) => {
+t.test('during an outage, a flooding plugin leaves room for others and for the host', async (t) => {
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);
   let away = true;
@@ -135,7 +135,7 @@ t.test('while nothing can be written, one that floods leaves room for the others
   }
 });
 
-t.test('a flood leaves the database to the others most of the time, but not at the end', async (t) => {
+t.test('a flood of lines leaves most of the database’s time to others', async (t) => {
   const spans: { from: number; to: number }[] = [];
   const batch = new Batch<string>({
     ...{ maxBytes: 2 ** 24, sizeOf: (row) => row.length, ownerOf: () => 'one', onError },

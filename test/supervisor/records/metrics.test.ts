@@ -63,7 +63,7 @@ t.test('after traffic every metric is there, with the figures of that traffic', 
   t.notMatch(text, 'counter_of_my_own', 'what an author named is no label');
 });
 
-t.test('what waits and what is dead is counted in PostgreSQL', async (t) => {
+t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const { installationId, accountId, pluginId } = await fixture.install({ code: BUSY, slug: 'busy' });
   await fixture.pool.query(
@@ -139,7 +139,7 @@ t.test('minutes are summed by handler in PostgreSQL, and summed again by a secon
   );
 });
 
-t.test('sums of an installation that is gone are left out, and hold up no others', async (t) => {
+t.test('sums of a deleted installation are skipped without blocking others', async (t) => {
   const fixture = await startSupervisorFixture(t, { rollupsMs: 3_600_000 });
   const { installationId } = await fixture.install({ code: BUSY, slug: 'busy' });
   const { rollups } = fixture.supervisor;
@@ -151,7 +151,7 @@ t.test('sums of an installation that is gone are left out, and hold up no others
   t.same(rows, [{ installation_id: installationId, calls: 1 }]);
 });
 
-t.test('a supervisor that stops writes what it has', async (t) => {
+t.test('a stopping supervisor writes its sums', async (t) => {
   const fixture = await startSupervisorFixture(t, { rollupsMs: 3_600_000 });
   await fixture.install({ code: BUSY, slug: 'busy' });
   await traffic(fixture, 'busy');

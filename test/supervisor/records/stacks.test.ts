@@ -51,7 +51,7 @@ async function bundle(files: Readonly<Record<string, string>>): Promise<{ code: 
   return { code: built.bundle, sourceMap: built.sourceMap };
 }
 
-t.test('what fails and what is logged names the author’s lines', async (t) => {
+t.test('errors and log lines name the author’s files and lines', async (t) => {
   const fixture = shared.withNewAccount();
   const plugin = await fixture.install({
     slug: 'failing',
@@ -103,7 +103,7 @@ t.test('hostile stacks and maps', async (t) => {
   }
 });
 
-t.test('a map that is gone or broken costs the mapping, not the line', async (t) => {
+t.test('a missing or broken map only prevents the mapping', async (t) => {
   const fixture = shared.withNewAccount();
   const code = "tools.a = { description: 'x', parameters: {}, handler: () => { throw new Error('still here'); } };";
   const broken = await fixture.install({ slug: 'broken', code, sourceMap: 'no JSON' });

@@ -22,7 +22,7 @@ async function statuses(app: FastifyInstance, asked: readonly Asking[]): Promise
   return seen;
 }
 
-t.test('an address nobody knows', async (t) => {
+t.test('requests without a token are limited by address', async (t) => {
   const fixture = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 2 } });
   const from = '192.0.2.1';
   t.same(await statuses(fixture.app, [{ from, token: 'nonsense' }, { from }]), [401, 401], 'no token counts too');
@@ -36,7 +36,7 @@ t.test('an address nobody knows', async (t) => {
   t.same(await statuses(fixture.app, sixes), [401, 401, 429], 'a network of IPv6 counts as one');
 });
 
-t.test('who is signed in passes beside a flood from the same address, however many they are', async (t) => {
+t.test('signed-in callers are not affected by a flood from the same address', async (t) => {
   const fixture = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 3 } });
   const from = '192.0.2.1';
   const tokens = await Promise.all(Array.from({ length: 8 }, (_, index) => fixture.issuer.issue(`user-${index}`)));

@@ -14,7 +14,7 @@ channel.send = async (message) => {
   if (message.text === 'second!' && sent.filter((one) => one.text === 'second!').length === 0) throw new Error('vendor away');
 };`;
 
-t.test('a reply is kept, sent in order, and sent again where the vendor was away', async (t) => {
+t.test('a reply is stored, sent in order, and retried when the vendor is unavailable', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   await fixture.install({
@@ -50,7 +50,7 @@ t.test('a reply is kept, sent in order, and sent again where the vendor was away
   ]);
 });
 
-t.test('a session that is no conversation has nobody to reply to', async (t) => {
+t.test('a session without a channel rejects replies', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
   const answer = await fixture.call('POST', `/sessions/${session}/replies`, { text: 'x' });

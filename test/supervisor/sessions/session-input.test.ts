@@ -3,7 +3,7 @@ import t from 'tap';
 import { hooks } from '../../../sdk/contract/protocol.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.test('who is not signed in, and whose session it is', async (t) => {
+t.test('requests need a token and a session of the account', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const session = await fixture.session('ann');
   for (const authorization of [undefined, '', 'Bearer', 'Bearer x', 'Basic abc', 'Bearer a.b.c']) {
@@ -100,7 +100,7 @@ t.test('bodies and queries', async (t) => {
   }
 });
 
-t.test('what is not there, and what is no JSON', async (t) => {
+t.test('unknown resources and invalid JSON are rejected', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
   const unknown = await fixture.call('POST', `/sessions/${session}/hooks/systemPromt`, { context: {} });

@@ -120,7 +120,7 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
   t.equal(others.rowCount, 0, 'neither the one that left nor one that is paused is told');
 });
 
-t.test('a conversation that starts while its channel goes is not left behind', async (t) => {
+t.test('a conversation that starts during a disconnect is removed', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const of = await fixture.install({ slug: 'desk', code: EARS });
   const { accountId, installationId } = of;

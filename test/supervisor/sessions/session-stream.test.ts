@@ -133,7 +133,7 @@ t.test('a message that commits late is not passed over', async (t) => {
   reader.close();
 });
 
-t.test('what another supervisor adds, clears and deletes', async (t) => {
+t.test('the stream contains changes of other supervisors', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
   const second = await startSupervisor({
@@ -174,7 +174,7 @@ t.test('what another supervisor adds, clears and deletes', async (t) => {
   reader.close();
 });
 
-t.test('a reader that takes nothing costs a page of messages, and too many readers are refused', async (t) => {
+t.test('a client that does not read costs one page, and too many streams are rejected', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
   const { pool } = fixture;

@@ -41,7 +41,7 @@ t.test('listed with their descriptions', async (t) => {
   ]);
 });
 
-t.test('the text without its frontmatter, and what lies beside it', async (t) => {
+t.test('a skill’s text has no frontmatter, and its files are listed', async (t) => {
   const resources = [
     { path: 'extra.md', sizeBytes: 15 },
     { path: 'große Tabelle.txt', sizeBytes: SKILL_FILE_BYTES + 1 },
@@ -79,7 +79,7 @@ t.test('files: text as it is, bytes as base64, large ones by their link', async 
   });
 });
 
-t.test('nothing outside the skill’s folder, and nobody else’s', async (t) => {
+t.test('only files of the skill’s folder and account are readable', async (t) => {
   for (const path of [
     '../../secret.txt',
     '/secret.txt',
