@@ -24,6 +24,8 @@ export interface CraftedEntry {
 
 const UNIX = 3 << 8;
 const DESCRIPTOR = 0x8;
+/** A compressor for each of 65,536 empty entries would take seconds. */
+const DEFLATED_NOTHING = deflateRawSync('');
 
 /** A zip of these entries, deflated. */
 export function craftZip(entries: readonly CraftedEntry[], { comment = '' } = {}): Buffer {
@@ -49,7 +51,7 @@ export function craftZip(entries: readonly CraftedEntry[], { comment = '' } = {}
 
 function craftEntry(entry: CraftedEntry, offset: number): { local: Buffer; central: Buffer } {
   const content = Buffer.from(entry.content);
-  const packed = entry.packed ?? deflateRawSync(content);
+  const packed = entry.packed ?? (content.length === 0 ? DEFLATED_NOTHING : deflateRawSync(content));
   const name = Buffer.from(entry.name);
   const localName = entry.localName === undefined ? name : Buffer.from(entry.localName);
   const sums = { crc: entry.crc ?? crc32(content), packed: packed.length, size: entry.size ?? content.length };

@@ -1,5 +1,6 @@
 /** Versions, listings and installations over time: who moves, who is asked, and what cannot be undone. */
 import t from 'tap';
+import { amount } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 
@@ -232,10 +233,13 @@ t.test('files of a version are its owner’s to read', async (t) => {
   t.equal((await ann.get(`/plugins/${plugin.id}/versions/nope/files`)).status, 404);
 });
 
+/** Both packages, and each of the three things a user does. */
+const ROUNDS = amount({ quick: 4, soak: 8 });
+
 t.test('publish, yank, install and accept at once keep every invariant', async (t) => {
   const plugin = await listed(['1.0.0'], ['1.0.1']);
   const users = await Promise.all(Array.from({ length: 6 }, (_, index) => api.user(`racer-${index}`)));
-  for (let round = 0; round < 8; round += 1) {
+  for (let round = 0; round < ROUNDS; round += 1) {
     const semVer = `1.${round + 1}.0`;
     await Promise.all([
       ann.post(`/plugins/${plugin.id}/versions`, { semVer, files: fileList(round % 2 ? MORE : MINIMAL) }),
