@@ -2,8 +2,7 @@
 import type { Introspection } from '../db/jobs/introspections.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
-import { ChildError } from '../supervisor/children/child-errors.ts';
-import { WireRefusal } from '../supervisor/children/wire.ts';
+import { ChildError, HostCallRefusal } from '../supervisor/children/child-errors.ts';
 import { makeJail } from '../supervisor/jail/jail.ts';
 import { childProgram } from './child-program.ts';
 import { isPluginNode } from './node-version.ts';
@@ -51,7 +50,8 @@ async function start(directory: string): Promise<Child> {
     limiter: { kind: 'rlimit', group: () => null },
   });
   return startChild(jail, {
-    onHostCall: () => Promise.reject(new WireRefusal('not_granted', 'nothing is granted while a package is checked')),
+    onHostCall: () =>
+      Promise.reject(new HostCallRefusal('not_granted', 'nothing is granted while a package is checked')),
     onLog: () => undefined,
     onExit: () => undefined,
   });

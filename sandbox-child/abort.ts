@@ -1,4 +1,5 @@
 /** AbortController for plugins: Node's own is an EventTarget with much of Node behind it. */
+import type { CancelReason } from './json-rpc.ts';
 
 type Listener = (event: { readonly type: 'abort'; readonly target: AbortSignalLike }) => void;
 
@@ -53,5 +54,8 @@ export class AbortController {
   }
 }
 
-/** The reason of a signal that aborts at its handler's deadline. */
-export const deadlinePassed = (): Error => named('TimeoutError', 'The deadline of this handler has passed');
+/** The reason of the signal of a handler whose call is cancelled. */
+export const abortReason = (reason: CancelReason): Error =>
+  reason === 'deadline'
+    ? named('TimeoutError', 'The deadline of this handler has passed')
+    : named('AbortError', 'The caller of this handler gave up');

@@ -1,6 +1,6 @@
 /** Host calls on their way: in order, a bounded number at once, each with the invocation it was made in. */
-import type { Message } from './frame.ts';
-import type { Wire } from './wire.ts';
+import type { ResponseError } from 'vscode-jsonrpc';
+import type { SupervisorConnection } from './supervisor-connection.ts';
 
 /** Calls on their way, and behind them waiting here. More are refused at once: nobody reads 100,000 answers. */
 const CALLS_IN_FLIGHT = 16;
@@ -11,51 +11,46 @@ const TOO_MANY = Object.freeze(
   new Error(`${CALLS_IN_FLIGHT + CALLS_WAITING} host calls are on their way, wait for some`),
 );
 
-interface Waiting {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
+interface HostCall {
+  readonly member: string;
+  readonly args: unknown[];
+  readonly invocationId: string | null;
 }
 
 export class HostCalls {
-  readonly #wire: Wire;
-  readonly #answers = new Map<number, Waiting>();
+  readonly #supervisor: SupervisorConnection;
   readonly #queue: (() => void)[] = [];
-  #serial = 0;
+  #inFlight = 0;
 
-  constructor(wire: Wire) {
-    this.#wire = wire;
+  constructor(supervisor: SupervisorConnection) {
+    this.#supervisor = supervisor;
   }
 
   /** Sends one call and answers what the supervisor answers. Rejects with its refusal, which has its `code`. */
-  send(member: string, args: unknown[], invocationId: string | null): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const start = (): void => {
-        this.#serial += 1;
-        try {
-          this.#wire.send({ id: this.#serial, method: 'hostCall', params: { member, invocationId, args } });
-          this.#answers.set(this.#serial, { resolve, reject });
-        } catch (error) {
-          // The arguments are no JSON: the caller's mistake, and nothing was sent.
-          reject(error as Error);
-          this.#next();
-        }
-      };
-      if (this.#answers.size < CALLS_IN_FLIGHT) start();
-      else if (this.#queue.length < CALLS_WAITING) this.#queue.push(start);
-      else reject(TOO_MANY);
+  send(call: HostCall): Promise<unknown> {
+    if (this.#inFlight < CALLS_IN_FLIGHT) return this.#send(call);
+    if (this.#queue.length >= CALLS_WAITING) return Promise.reject(TOO_MANY);
+    return new Promise((resolve) => {
+      this.#queue.push(() => resolve(this.#send(call)));
     });
   }
 
-  /** The supervisor's answer to a call. */
-  settle(id: number, result: unknown, error: Message['error']): void {
-    const call = this.#answers.get(id);
-    this.#answers.delete(id);
-    if (error) call?.reject(Object.assign(new Error(error.message), { code: error.code }));
-    else call?.resolve(result);
-    this.#next();
+  async #send(call: HostCall): Promise<unknown> {
+    this.#inFlight += 1;
+    try {
+      const { value } = (await this.#supervisor.request('hostCall', call)) as { value?: unknown };
+      return value;
+    } catch (error) {
+      throw pluginError(error as ResponseError<{ readonly code: string } | undefined>);
+    } finally {
+      this.#inFlight -= 1;
+      this.#queue.shift()?.();
+    }
   }
+}
 
-  #next(): void {
-    if (this.#answers.size < CALLS_IN_FLIGHT) this.#queue.shift()?.();
-  }
+/** A plugin gets a plain error: the library's leads to the library. */
+function pluginError({ message, data }: ResponseError<{ readonly code: string } | undefined>): Error {
+  const error = new Error(message);
+  return data ? Object.assign(error, { code: data.code }) : error;
 }

@@ -4,7 +4,7 @@
  */
 import { Session } from 'node:inspector';
 import { Socket } from 'node:net';
-import { encodeText, TextReader } from './text-frames.ts';
+import { decodeText, encodeText, FrameBuffer } from './frame.ts';
 
 /** The jail's descriptor for it: after the two files and the description of itself that bubblewrap reads and closes. */
 const DESCRIPTOR = 6;
@@ -20,7 +20,7 @@ interface Request {
 const socket = new Socket({ fd: DESCRIPTOR, readable: true, writable: true });
 let session: Session | null = null;
 /** The supervisor's own, so of any length. */
-const texts = new TextReader(Number.POSITIVE_INFINITY);
+const frames = new FrameBuffer(Number.POSITIVE_INFINITY);
 
 /** Breakpoints and pauses end with the session that made them. */
 function begin(): void {
@@ -57,7 +57,8 @@ function ask(text: string): void {
 
 /** An empty text from the supervisor: another client begins, or none is there. */
 function read(chunk: Buffer): void {
-  for (const text of texts.read(chunk)) {
+  frames.push(chunk);
+  for (let text = frames.take(decodeText); text !== null; text = frames.take(decodeText)) {
     if (text === '') begin();
     else ask(text);
   }

@@ -2,7 +2,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
-import { AbortController, type AbortSignalLike, deadlinePassed } from './abort.ts';
+import { AbortController, type AbortSignalLike, abortReason } from './abort.ts';
+import type { Cancellation } from './supervisor-connection.ts';
 import { explain, text } from './text.ts';
 
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
@@ -15,66 +16,78 @@ export interface Invocations {
   /** The id of the invocation whose code is running, also after an await; null outside of any. */
   current(): string | null;
   /**
-   * Runs a handler and tells its outcome, once: at once where the handler is not asynchronous, so that a plain hook
-   * costs no turn of the event loop. `done` may throw, for an answer that cannot be sent; that is then the outcome.
+   * Runs a handler and answers its outcome, without a promise where the handler is not asynchronous. A cancellation
+   * aborts the handler's signal and ends the invocation as failed. Neither throws nor rejects.
    */
-  run(call: Call, handler: (context: unknown) => unknown, done: (outcome: Outcome) => void): void;
-  /** Ends an invocation that has passed its deadline: its signal aborts and its outcome is a failure. */
-  abort(invocationId: string): void;
-}
-
-interface Running {
-  readonly id: string;
-  readonly done: (outcome: Outcome) => void;
-  controller: AbortController | null;
-  vetoed: string | null;
-  over: boolean;
+  run(call: Call, handler: (context: unknown) => unknown, cancellation: Cancellation): Outcome | Promise<Outcome>;
 }
 
 /** What `cancel` throws, so that the handler ends there. A handler that catches it has cancelled all the same. */
 const VETO = Object.freeze(new Error('this operation was cancelled'));
 
+const failed = (error: unknown): Outcome => ({ outcome: 'failed', ...explain(error) });
+
 /** No invocation yet. */
 export function trackInvocations(): Invocations {
   const scope = new AsyncLocalStorage<Running>();
-  // Sixteen at most.
-  const running: Running[] = [];
-  const finish = (state: Running, outcome: Outcome): void => {
-    if (state.over) return;
-    state.over = true;
-    const last = running.pop();
-    if (last && last !== state) running[running.indexOf(state)] = last;
-    try {
-      state.done(state.vetoed === null ? outcome : { outcome: 'cancelled', reason: state.vetoed });
-    } catch (error) {
-      state.done({ outcome: 'failed', ...explain(error) });
-    }
-  };
-  const fail = (state: Running, error: unknown): void => finish(state, { outcome: 'failed', ...explain(error) });
   return {
     current: () => scope.getStore()?.id ?? null,
-    run(call, handler, done) {
-      const state: Running = { id: call.invocationId, done, controller: null, vetoed: null, over: false };
-      running.push(state);
+    run(call, handler, cancellation) {
+      const running = new Running(call.invocationId, cancellation);
       try {
-        const context = isVetoable(call) ? new VetoableContext(call.context, state) : new Context(call.context, state);
-        const answer = scope.run(state, handler, context);
-        if (!isPromised(answer)) finish(state, { outcome: 'answered', answer });
-        else {
-          const kept = (value: unknown): void => finish(state, { outcome: 'answered', answer: value });
-          Promise.resolve(answer).then(kept, (error) => fail(state, error));
-        }
+        const context = isVetoable(call)
+          ? new VetoableContext(call.context, running)
+          : new Context(call.context, running);
+        const answer = scope.run(running, handler, context);
+        return isPromised(answer) ? running.follow(answer) : running.outcomeOf({ outcome: 'answered', answer });
       } catch (error) {
-        fail(state, error);
+        return running.outcomeOf(failed(error));
       }
     },
-    abort(invocationId) {
-      const state = running.find(({ id }) => id === invocationId);
-      if (!state) return;
-      state.controller?.abort(deadlinePassed());
-      fail(state, deadlinePassed());
-    },
   };
+}
+
+/** One invocation. */
+class Running {
+  readonly id: string;
+  vetoReason: string | null = null;
+  readonly #cancellation: Cancellation;
+  #controller: AbortController | null = null;
+
+  constructor(id: string, cancellation: Cancellation) {
+    this.id = id;
+    this.#cancellation = cancellation;
+  }
+
+  /** Made when the handler first asks: most never do. */
+  get signal(): AbortSignalLike {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      const { reason } = this.#cancellation;
+      if (reason !== null) this.#controller.abort(abortReason(reason));
+    }
+    return this.#controller.signal;
+  }
+
+  outcomeOf(outcome: Outcome): Outcome {
+    return this.vetoReason === null ? outcome : { outcome: 'cancelled', reason: this.vetoReason };
+  }
+
+  /** What comes of a handler that answered a promise: its answer, or its cancellation where that comes first. */
+  follow(answer: unknown): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const end = (outcome: Outcome): void => resolve(this.outcomeOf(outcome));
+      this.#cancellation.onCancellationRequested((reason) => {
+        const error = abortReason(reason);
+        this.#controller?.abort(error);
+        end(failed(error));
+      });
+      Promise.resolve(answer).then(
+        (value) => end({ outcome: 'answered', answer: value }),
+        (error) => end(failed(error)),
+      );
+    });
+  }
 }
 
 const isPromised = (answer: unknown): boolean => typeof answer === 'object' && answer !== null && 'then' in answer;
@@ -84,16 +97,15 @@ const isVetoable = ({ target: { kind } }: Call): boolean => kind !== 'event' && 
 
 /** The context as the handler sees it: fresh from the wire and the handler's own. */
 class Context {
-  readonly #state: Running;
+  readonly #running: Running;
 
-  constructor(fields: object, state: Running) {
-    this.#state = state;
+  constructor(fields: object, running: Running) {
+    this.#running = running;
     Object.assign(this, fields);
   }
 
   get signal(): AbortSignalLike {
-    this.#state.controller ??= new AbortController();
-    return this.#state.controller.signal;
+    return this.#running.signal;
   }
 }
 
@@ -101,10 +113,10 @@ class VetoableContext extends Context {
   /** An own property, so that `({ cancel }) => …` works. */
   readonly cancel: (reason: unknown) => never;
 
-  constructor(fields: object, state: Running) {
-    super(fields, state);
+  constructor(fields: object, running: Running) {
+    super(fields, running);
     this.cancel = (reason) => {
-      state.vetoed ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
+      running.vetoReason ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
       throw VETO;
     };
   }

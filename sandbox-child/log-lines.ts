@@ -1,7 +1,7 @@
 /** Log lines on their way out: cut to size here, counted again by the supervisor. */
 import type { LogLevel } from '../sdk/contract/protocol.ts';
+import type { SupervisorConnection } from './supervisor-connection.ts';
 import { errorData, text } from './text.ts';
-import type { Wire } from './wire.ts';
 
 /** Writes one line. Never throws. */
 export type Log = (level: LogLevel, message: string, data?: unknown) => void;
@@ -11,7 +11,7 @@ const MESSAGE_MAX_CHARS = 8_192;
 const DATA_MAX_CHARS = 16_384;
 
 /** A writer of lines. `invocation` answers the invocation whose code is running. */
-export function makeLog(wire: Wire, invocation: () => string | null): Log {
+export function makeLog(supervisor: SupervisorConnection, invocation: () => string | null): Log {
   return (level, message, data) => {
     const shown = data === undefined ? { truncated: false } : loggable(data);
     const truncated = message.length > MESSAGE_MAX_CHARS || shown.truncated;
@@ -22,7 +22,8 @@ export function makeLog(wire: Wire, invocation: () => string | null): Log {
       invocationId: invocation(),
       truncated,
     };
-    wire.send({ method: 'log', params: line });
+    // Data that nests too deeply is all that cannot be sent.
+    supervisor.notify('log', line).catch(() => supervisor.notify('log', { ...line, data: text(data) }));
   };
 }
 

@@ -101,7 +101,7 @@ function childBounds(config: SupervisorConfig): ChildBounds {
   return {
     frameBytes: config.FRAME_BYTES,
     framesPerSecond: config.FRAMES_PER_SECOND,
-    saidBytesPerSecond: config.SAID_BYTES_PER_SECOND,
+    outputBytesPerSecond: config.OUTPUT_BYTES_PER_SECOND,
     callsInFlight: config.CALLS_IN_FLIGHT,
     callsWaiting: config.CALLS_WAITING,
   };

@@ -28,14 +28,14 @@ export const supervisorSettings = {
     100,
     1_000_000,
     limits.framesPerSecond,
-    'Messages read from a child; one that says more waits.',
+    'Messages read from a child; one that writes more waits.',
     'a second',
   ),
-  SAID_BYTES_PER_SECOND: wholeNumber(
+  OUTPUT_BYTES_PER_SECOND: wholeNumber(
     16 * KIB,
     1024 * MIB,
-    limits.saidBytesPerSecond,
-    'Bytes of log lines and host calls of one installation, a host call counted as 640; one that says more waits.',
+    limits.outputBytesPerSecond,
+    'Bytes of log lines and host calls of one installation, a host call counted as 640; one that writes more waits.',
     'a second',
   ),
   CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Calls one child works on at once.'),

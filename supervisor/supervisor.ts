@@ -211,7 +211,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
   });
   const fleet: Fleet = new Fleet({
     ...{ pool, blobs, hostCallRouter, invocations, logs, metrics, lease, onError },
-    ...{ start: starter(sandbox.jail, options), saidBytesPerSecond: options.childBounds?.saidBytesPerSecond },
+    ...{ start: starter(sandbox.jail, options), outputBytesPerSecond: options.childBounds?.outputBytesPerSecond },
     ...{ childrenMax: options.childrenMax, idleStopMs: options.idleStopMs, now: options.now ?? Date.now },
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     degraded: refusal(sandbox, { ownAccount: false }),

@@ -9,7 +9,7 @@ import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { HostScript, MadeCall } from '../../sdk/testing/testing.ts';
 import type { HostCall } from '../../supervisor/children/child.ts';
-import { WireRefusal } from '../../supervisor/children/wire.ts';
+import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
 import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
 import { readTarget } from '../../supervisor/host/http/reach.ts';
 
@@ -42,11 +42,11 @@ export class ScriptedHost {
     return mistake;
   }
 
-  /** @throws WireRefusal with a text that the plugin may read */
+  /** @throws HostCallRefusal with a text that the plugin may read */
   async answer({ member, args: given }: HostCall): Promise<unknown> {
     const name = member as HostCallName;
     const row: HostRow | undefined = Object.hasOwn(hostCalls, name) ? hostCalls[name] : undefined;
-    if (!row || !isGranted(row, this.#granted)) throw new WireRefusal('denied', `host.${member} is not granted`);
+    if (!row || !isGranted(row, this.#granted)) throw new HostCallRefusal('denied', `host.${member} is not granted`);
     const args = read(() => checkArguments(name, row, given));
     if (name === 'http.fetch') read(() => readTarget(String(args.url), this.#granted));
     if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
@@ -62,9 +62,9 @@ export class ScriptedHost {
     }
   }
 
-  #blame(message: string): WireRefusal {
+  #blame(message: string): HostCallRefusal {
     this.#mistake ??= new Error(message);
-    return new WireRefusal('failed', message);
+    return new HostCallRefusal('failed', message);
   }
 }
 
@@ -72,7 +72,7 @@ function read<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw new WireRefusal('failed', (error as Error).message);
+    throw new HostCallRefusal('failed', (error as Error).message);
   }
 }
 
@@ -81,7 +81,7 @@ async function tried(name: string, work: () => unknown): Promise<unknown> {
   try {
     return await work();
   } catch (error) {
-    throw new WireRefusal('failed', `host.${name}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new HostCallRefusal('failed', `host.${name}: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

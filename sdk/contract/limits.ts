@@ -8,7 +8,7 @@ export const limits = {
   /** Frames read from one child per second; reading pauses beyond that. */
   framesPerSecond: 10_000,
   /** Bytes of log lines and host calls of one installation per second; reading pauses beyond that. */
-  saidBytesPerSecond: 256 * KIB,
+  outputBytesPerSecond: 256 * KIB,
   callsInFlight: 16,
   callsWaiting: 64,
   hostCallsPerMinute: 6_000,

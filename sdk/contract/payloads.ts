@@ -10,7 +10,7 @@ export const surfaceName = z
   .string()
   .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'must be 1-64 letters, digits, - or _, starting with a letter')
   .refine((name) => !name.includes('__'), 'must not contain a double underscore');
-/** Bytes: a `Uint8Array` in code, `{"$bytes": "<base64>"}` in JSON. */
+/** Bytes: a `Uint8Array` in the supervisor and in the child. */
 export const bytes = z.instanceof(Uint8Array).meta({ tsType: 'Uint8Array' });
 /** Any JSON value. A plain walk: zod's own schema takes 20 times as long, and every value of a call passes here. */
 export const json = z.custom<z.core.util.JSONType>(isJson, 'must be JSON').meta({ tsType: 'Json' });

@@ -11,7 +11,10 @@ import * as p from './payloads.ts';
 import type { CapabilityRow, EventRow, HookRow, HostRow, Reach, SurfaceRow } from './rows.ts';
 
 // Hooks
-/** The fields of every hook context. The supervisor sets them; the child adds `signal`, which aborts at the deadline. */
+/**
+ * The fields of every hook context. The supervisor sets them; the child adds `signal`, which aborts at the deadline or when
+ * the caller gives up.
+ */
 export const hookBase = z.object({
   hook: z.string(),
   invocationId: p.id,
@@ -648,10 +651,13 @@ export const target = z.object({
 });
 export type Target = z.infer<typeof target>;
 
-/** Messages between supervisor and child. A `request` gets a response, a `notice` does not. */
+/**
+ * JSON-RPC methods between supervisor and child. A request gets a response, a notification does not. The supervisor cancels
+ * an `invoke` with `$/cancelRequest` and a `reason`, `deadline` or `caller`; the child still responds to it.
+ */
 export const control = {
   /** Sent once, when the realm is locked down and the child reads frames. */
-  ready: { by: 'child', form: 'notice', params: z.object({ node: z.string() }) },
+  ready: { by: 'child', form: 'notification', params: z.object({ node: z.string() }) },
   /** Evaluates the bundle. `expected` is null for introspection. `places` has the stack of every assignment, known or not. */
   load: {
     by: 'supervisor',
@@ -684,24 +690,20 @@ export const control = {
       z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
     ]),
   },
-  /** The deadline has passed: the child aborts the handler's signal and responds that the invocation failed. */
-  abort: { by: 'supervisor', form: 'notice', params: z.object({ invocationId: p.id }) },
-  /** A slow child responds immediately; a hanging one never does. */
-  ping: { by: 'supervisor', form: 'request', params: z.object({}), result: z.null() },
   configure: {
     by: 'supervisor',
-    form: 'notice',
+    form: 'notification',
     params: z.object({ settings: p.settings, members: z.array(z.string()) }),
   },
   hostCall: {
     by: 'child',
     form: 'request',
     params: z.object({ member: z.string(), invocationId: p.id.nullable(), args: z.array(z.unknown()) }),
-    result: z.unknown(),
+    result: z.object({ value: z.unknown() }),
   },
   log: {
     by: 'child',
-    form: 'notice',
+    form: 'notification',
     params: z.object({
       level: z.enum(logLevels),
       message: z.string(),

@@ -16,7 +16,7 @@ Every hook, event, surface and host call of a plugin. The types are in \`globals
 first plugin, start with \`docs/getting-started-authors.md\`.
 
 Register a handler by assigning it at the top level of \`index.ts\`. A plugin imports and exports nothing.
-Every handler has a time budget and a \`signal\` that aborts when the budget is used up. A handler that returns nothing changes nothing.`;
+Every handler has a time budget and a \`signal\` that aborts when the budget is used up (\`reason\` is a \`TimeoutError\`) or the caller gives up (an \`AbortError\`). A handler that returns nothing changes nothing.`;
 
 type Schemas = Parameters<TypePrinter['printProperties']>[0];
 

@@ -15,7 +15,7 @@ import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
-import { WireRefusal } from '../children/wire.ts';
+import { HostCallRefusal } from '../children/child-errors.ts';
 import { agentCalls } from '../host/agents.ts';
 import { checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
 import { type HeldGrant, holdGrant } from '../host/held-grant.ts';
@@ -69,7 +69,7 @@ export interface HostCallRouter {
    * Handles one call of a child.
    *
    * @param installation holds the current grants: a revoked one ends running calls too
-   * @throws WireRefusal with a message that the plugin may read
+   * @throws HostCallRefusal with a message that the plugin may read
    */
   handleCall(installation: LiveInstallation, request: HostCallRequest, childGone: AbortSignal): Promise<unknown>;
 }
@@ -109,7 +109,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
         const refusal = error instanceof Refusal ? error : toRefusal(request.member, error);
         if (refusal.outcome === 'denied') logDenial(deps, plugin, invocation, refusal.message);
         finish(refusal.outcome, refusal.detail);
-        throw new WireRefusal(refusal.outcome, refusal.message);
+        throw new HostCallRefusal(refusal.outcome, refusal.message);
       }
     },
   };

@@ -4,9 +4,9 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { control, Target } from '../../sdk/contract/protocol.ts';
 import { CallSlots } from './call-slots.ts';
+import { Cancellation, type ChildConnection } from './child-connection.ts';
 import { ChildError, timeoutOf } from './child-errors.ts';
-import { type Deadline, DeadlineClock } from './deadline.ts';
-import type { Wire } from './wire.ts';
+import { Deadline } from './deadline.ts';
 
 /** What the plugin's code did: answered, vetoed, or threw. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
@@ -19,8 +19,11 @@ export interface InvokeOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A child that hangs cannot answer a ping; one that is merely late can. Ended 100 ms after its deadline at the latest. */
-const PING_WITHIN_MS = 50;
+/**
+ * A cancelled call is answered at once by a child whose code merely waits, and never by one that hangs. After its deadline
+ * a child has this long to answer before it is killed, so it is gone within 100 ms. Milliseconds.
+ */
+const ABORT_WITHIN_MS = 50;
 
 export interface CallBounds {
   readonly callsInFlight: number;
@@ -28,25 +31,25 @@ export interface CallBounds {
 }
 
 export class ChildCalls {
-  readonly #wire: Wire;
+  readonly connection: ChildConnection;
   readonly #kill: (why: string) => void;
   readonly #slots: CallSlots;
-  /** Sixteen at most: looking through them, which only host calls do, is cheaper than hashing every call's id. */
+  /** Calls that the child has not answered. Sixteen at most: a search, which only host calls make, beats a map. */
   readonly #running: Call[] = [];
-  /** Whether budgets stand still, because somebody looks into the child with a debugger. */
-  #held = false;
-  #idle: (() => void) | null = null;
+  /** Whether budgets stand still, because somebody debugs the child. */
+  #areHeld = false;
+  #onIdle: (() => void) | null = null;
 
   /** `kill` ends the child: its code hangs, and nothing in it can be asked to stop. */
-  constructor(wire: Wire, kill: (why: string) => void, bounds: CallBounds = limits) {
+  constructor(connection: ChildConnection, kill: (why: string) => void, bounds: CallBounds = limits) {
     this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
-    this.#wire = wire;
+    this.connection = connection;
     this.#kill = kill;
   }
 
   /** Whether a handler with this invocation id is running, so that a message may speak for it. */
   has(invocationId: string): boolean {
-    return this.#find(invocationId) !== undefined;
+    return this.#find(invocationId)?.isSettled === false;
   }
 
   pause(invocationId: string): void {
@@ -57,12 +60,12 @@ export class ChildCalls {
     this.#find(invocationId)?.deadline.resume();
   }
 
-  /** Stops all budgets, or lets them run on. A call that still waits for its turn is held from its turn on. */
-  hold(held: boolean): void {
-    if (this.#held === held) return;
-    this.#held = held;
+  /** Stops all budgets, or lets them run on. A call that still waits for a slot is held once it has one. */
+  hold(areHeld: boolean): void {
+    if (this.#areHeld === areHeld) return;
+    this.#areHeld = areHeld;
     for (const { deadline } of this.#running) {
-      if (held) deadline.pause();
+      if (areHeld) deadline.pause();
       else deadline.resume();
     }
   }
@@ -72,10 +75,10 @@ export class ChildCalls {
   }
 
   /** Resolves when nothing runs or after the grace, milliseconds. */
-  async settle(graceMs: number): Promise<void> {
+  async waitUntilIdle(graceMs: number): Promise<void> {
     if (this.#slots.taken === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#idle = resolve;
+    this.#onIdle = resolve;
     const timer = setTimeout(resolve, graceMs);
     await promise;
     clearTimeout(timer);
@@ -85,65 +88,64 @@ export class ChildCalls {
   run(target: Target, context: Readonly<Record<string, unknown>>, options: InvokeOptions): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const call = new Call(this, target, context, options, { resolve, reject });
-      call.leave = this.#slots.take(() => call.send(this.#wire));
-      if (call.leave === null) call.fail(new ChildError('busy', 'too many calls wait for this plugin'));
-      if (options.signal?.aborted) call.giveUp();
+      call.leaveSlot = this.#slots.take(() => call.start());
+      if (call.leaveSlot === null) call.refuse(new ChildError('busy', 'too many calls wait for this plugin'));
+      if (options.signal?.aborted) call.abandon();
     });
   }
 
-  began(call: Call): void {
+  /** The call has been sent to the child. */
+  add(call: Call): void {
     this.#running.push(call);
-    if (this.#held) call.deadline.pause();
+    if (this.#areHeld) call.deadline.pause();
   }
 
-  over(call: Call): void {
-    const at = call.sent ? this.#running.indexOf(call) : -1;
-    if (at >= 0) {
-      const last = this.#running.pop();
-      if (last && last !== call) this.#running[at] = last;
-    }
-    call.leave?.();
-    if (this.#slots.taken === 0) this.#idle?.();
+  /** The child has answered the call, or was never asked. */
+  remove(call: Call): void {
+    const index = this.#running.indexOf(call);
+    if (index >= 0) this.#running.splice(index, 1);
+    call.leaveSlot?.();
+    if (this.#slots.taken === 0) this.#onIdle?.();
   }
 
-  abort(invocationId: string): void {
-    this.#wire.notice('abort', { invocationId });
-  }
-
-  /** A slow child answers the ping and goes on; a hung one is ended. */
-  endIfHung(why: string): void {
-    const patience = setTimeout(() => this.#kill(why), PING_WITHIN_MS);
-    const enough = (): void => clearTimeout(patience);
-    this.#wire.request('ping', {}).then(enough, enough);
+  /** Kills the child unless the call is answered soon. */
+  killIfHung(call: Call, why: string): void {
+    const timer = setTimeout(() => this.#kill(why), ABORT_WITHIN_MS);
+    call.onAnswered = () => clearTimeout(timer);
   }
 }
 
-interface Settle {
+interface Caller {
   resolve(outcome: Outcome): void;
   reject(error: ChildError): void;
 }
-const clock = new DeadlineClock();
 
-/** One call, from its place in the queue to its end. */
+/**
+ * One call. Its caller hears of it when the child answers, when the deadline passes or when the caller gives up; its slot is
+ * free when the child has answered.
+ */
 class Call {
   readonly invocationId: string;
   readonly deadline: Deadline;
-  sent = false;
-  leave: (() => void) | null = null;
+  /** Whether the caller knows what came of it. */
+  isSettled = false;
+  leaveSlot: (() => void) | null = null;
+  onAnswered: (() => void) | null = null;
   readonly #calls: ChildCalls;
   readonly #target: Target;
   readonly #context: Readonly<Record<string, unknown>>;
   readonly #budgetMs: number;
   readonly #signal: AbortSignal | undefined;
-  readonly #settle: Settle;
-  #over = false;
+  readonly #caller: Caller;
+  /** Null until the call is sent. */
+  #cancellation: Cancellation | null = null;
 
   constructor(
     calls: ChildCalls,
     target: Target,
     context: Readonly<Record<string, unknown>>,
     options: InvokeOptions,
-    settle: Settle,
+    caller: Caller,
   ) {
     this.invocationId = options.invocationId;
     this.#calls = calls;
@@ -151,57 +153,63 @@ class Call {
     this.#context = context;
     this.#budgetMs = Math.max(options.deadlineAt - Date.now(), 0);
     this.#signal = options.signal;
-    this.#settle = settle;
-    this.deadline = clock.start(this.#budgetMs, () => this.#late());
-    this.#signal?.addEventListener('abort', this.giveUp, { once: true });
+    this.#caller = caller;
+    this.deadline = new Deadline(this.#budgetMs, () => this.#expire());
+    this.#signal?.addEventListener('abort', this.abandon, { once: true });
   }
 
-  send(wire: Wire): void {
-    this.sent = true;
-    this.#calls.began(this);
+  /** Sends the call: it has a slot. */
+  start(): void {
     const { invocationId } = this;
+    this.#cancellation = new Cancellation();
+    this.#calls.add(this);
     const params = { target: this.#target, invocationId, context: this.#context, deadlineMs: this.#budgetMs };
-    wire.call(
-      'invoke',
-      params,
-      (answer) => this.#answered(answer),
-      (error) => this.fail(error),
+    this.#calls.connection.request('invoke', params, this.#cancellation).then(
+      (answer) => this.#finish(outcomeOf(answer) ?? new ChildError('broken', 'the plugin answered no outcome')),
+      (error) => this.#finish(error),
     );
   }
 
-  fail(error: ChildError): void {
-    if (this.#end()) this.#settle.reject(error);
+  /** Fails the call before it was sent. */
+  refuse(error: ChildError): void {
+    this.#finish(error);
   }
 
-  readonly giveUp = (): void => {
-    if (this.sent) this.#calls.abort(this.invocationId);
-    this.fail(new ChildError('aborted', 'the caller gave up'));
+  /** The caller gives up. The child has until the deadline to end the handler. */
+  readonly abandon = (): void => {
+    const error = new ChildError('aborted', 'the caller gave up');
+    if (this.#cancellation === null) this.#finish(error);
+    else {
+      this.#settle(error);
+      this.#calls.connection.cancel(this.#cancellation, 'caller');
+    }
   };
 
-  #late(): void {
+  #expire(): void {
     const { kind, name } = this.#target;
     const error = timeoutOf(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
-    if (this.sent) {
-      this.#calls.abort(this.invocationId);
-      this.#calls.endIfHung(error.message);
+    if (this.#cancellation === null) this.#finish(error);
+    else {
+      this.#settle(error);
+      this.#calls.connection.cancel(this.#cancellation, 'deadline');
+      this.#calls.killIfHung(this, error.message);
     }
-    this.fail(error);
   }
 
-  #answered(answer: unknown): void {
-    const outcome = outcomeOf(answer);
-    if (outcome === null) this.fail(new ChildError('broken', 'the plugin’s answer was none'));
-    else if (this.#end()) this.#settle.resolve(outcome);
-  }
-
-  /** Whether it was still open. */
-  #end(): boolean {
-    if (this.#over) return false;
-    this.#over = true;
+  /** Nothing more comes of it. */
+  #finish(outcome: Outcome | ChildError): void {
+    this.#settle(outcome);
     this.deadline.clear();
-    this.#signal?.removeEventListener('abort', this.giveUp);
-    this.#calls.over(this);
-    return true;
+    this.onAnswered?.();
+    this.#calls.remove(this);
+  }
+
+  #settle(outcome: Outcome | ChildError): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    this.#signal?.removeEventListener('abort', this.abandon);
+    if (outcome instanceof ChildError) this.#caller.reject(outcome);
+    else this.#caller.resolve(outcome);
   }
 }
 

@@ -1,4 +1,5 @@
-/** What can come of a call besides an answer of the plugin's own. */
+/** Errors between supervisor and child: how a call to the child fails, and how a host call of the child is refused. */
+import { ResponseError } from 'vscode-jsonrpc';
 
 /**
  * `timeout`: past its deadline. `busy`: too many calls wait. `dead`: the child ended first, or had ended.
@@ -38,4 +39,24 @@ export function timeoutOf(what: string, budgetMs: number, elapsedMs: number = bu
   const elapsed = Math.round(elapsedMs);
   const message = `${what} took longer than its ${Math.round(budgetMs)} ms (${elapsed} ms)`;
   return new ChildError('timeout', message, { budgetMs, elapsedMs: elapsed });
+}
+
+/** A refused host call, in words for the plugin. */
+export class HostCallRefusal extends Error {
+  override readonly name = 'HostCallRefusal';
+  readonly code: string;
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** JSON-RPC wants a number; the code that plugins read travels in `data`. */
+const REFUSED = 1;
+const INTERNAL = new HostCallRefusal('internal', 'The host failed to answer this call.');
+
+/** What the child is told about a failed host call: the text of our own errors never crosses. */
+export function refusalToResponse(error: unknown): ResponseError<{ readonly code: string }> {
+  const { code, message } = error instanceof HostCallRefusal ? error : INTERNAL;
+  return new ResponseError(REFUSED, message, { code });
 }

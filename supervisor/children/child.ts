@@ -6,12 +6,13 @@ import type { ProcessorNeed } from '../jail/boxed-process.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
 import type { Pipes } from '../jail/spawner.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
+import { ChildConnection } from './child-connection.ts';
 import { type ChildEnd, describeEnd } from './child-end.ts';
-import { ChildError, timeoutOf } from './child-errors.ts';
-import type { ReadBounds } from './frame-reader.ts';
-import type { Allowance } from './output-token-bucket.ts';
+import { ChildError, HostCallRefusal, timeoutOf } from './child-errors.ts';
+import { quote } from './child-message.ts';
+import type { ReadBounds } from './child-message-reader.ts';
+import type { OutputTokenBucket } from './output-token-bucket.ts';
 import { keepTail, type Tail } from './stderr-tail.ts';
-import { Wire, WireRefusal } from './wire.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
 
@@ -29,7 +30,7 @@ export interface ChildLogLine {
   readonly truncated: boolean;
 }
 export interface ChildHandlers {
-  /** Answers a host call. Reject with `WireRefusal` for what the plugin may read; anything else is told as `internal`. */
+  /** Answers a host call. Reject with `HostCallRefusal` for what the plugin may read; anything else is told as `internal`. */
   onHostCall(call: HostCall): Promise<unknown>;
   onLog(line: ChildLogLine): void;
   /** Once, when every process of the jail is gone. */
@@ -62,14 +63,12 @@ const GO_WITHIN_MS = 250;
 const READY_WITHIN_MS = 10_000;
 /** The same for a child that lets all other processes go first: a busy machine may give it nothing for a while. */
 const YIELDING_READY_WITHIN_MS = 60_000;
-/** Of a malformed method's name, what goes into the reason of the end. Characters. */
+/** Of the name of a malformed registration, what its error shows. Characters. */
 const NAME_MAX_CHARS = 100;
 
-const notices = { ready: control.ready.params, log: control.log.params };
-
-/** The conversation with a child that runs. */
+/** What there is of a child that runs. */
 interface Line {
-  readonly wire: Wire;
+  readonly connection: ChildConnection;
   readonly calls: ChildCalls;
   readonly inspector: Duplex | null;
 }
@@ -129,7 +128,7 @@ export class Child {
     const timeout = timeoutOf('loading', budgetMs);
     const timer = setTimeout(() => this.kill(timeout.message), budgetMs);
     try {
-      const answer = await this.#line?.wire.request('load', bundle);
+      const answer = await this.#line?.connection.request('load', bundle);
       const result = control.load.result.safeParse(answer);
       if (!result.success) throw refusedLoad(answer);
       if (result.data.outcome === 'failed') {
@@ -144,14 +143,14 @@ export class Child {
     }
   }
 
-  /** From now on what it says unasked is taken from this, which it may share with those that come after it. */
-  allow(allowance: Allowance): void {
-    this.#line?.wire.allow(allowance);
+  /** From now on its output is charged to this bucket, which it may share with the children that come after it. */
+  chargeOutputTo(bucket: OutputTokenBucket): void {
+    this.#line?.connection.chargeOutputTo(bucket);
   }
 
   /** New settings or grants, for the calls after it. */
   configure(settings: Readonly<Record<string, string>>, members: readonly string[]): void {
-    this.#line?.wire.notice('configure', { settings, members });
+    this.#line?.connection.notify('configure', { settings, members });
   }
 
   /** Runs a handler. Resolves with what the plugin's code did, rejects with `ChildError` for everything else. */
@@ -188,7 +187,7 @@ export class Child {
   async stop({ graceMs }: { graceMs: number }): Promise<ChildEnd> {
     if (this.#state === 'loaded') {
       this.#state = 'draining';
-      await Promise.race([this.#line?.calls.settle(graceMs), this.ended]);
+      await Promise.race([this.#line?.calls.waitUntilIdle(graceMs), this.ended]);
     }
     if (graceMs === 0 || this.#state === 'dead') return this.kill('it was stopped');
     this.#leave('it was stopped');
@@ -213,7 +212,7 @@ export class Child {
     if (this.#state === 'dead') return;
     this.#why ??= why;
     this.#state = 'dead';
-    this.#line?.wire.close(new ChildError('dead', this.#why));
+    this.#line?.connection.close(new ChildError('dead', this.#why));
   }
 
   /** The last 8 kB of what the process said on stderr. */
@@ -255,12 +254,12 @@ export class Child {
     // Ended before: what it has said meanwhile concerns nobody.
     if (this.#state === 'dead') return;
     const handlers = {
-      request: (method: string, params: unknown) => this.#onRequest(method, params),
-      notice: (method: string, params: unknown) => this.#onNotice(method, params),
-      violation: (reason: string) => this.#onViolation(reason),
+      onRequest: (_method: string, params: unknown) => this.#onHostCall(params),
+      onNotification: (method: string, params: unknown) => this.#onNotification(method, params),
+      onViolation: (reason: string) => this.#onViolation(reason),
     };
-    const wire = new Wire(stdout, stdin, handlers, bounds);
-    this.#line = { wire, calls: new ChildCalls(wire, (why) => this.kill(why), bounds), inspector };
+    const connection = new ChildConnection(stdout, stdin, handlers, bounds);
+    this.#line = { connection, calls: new ChildCalls(connection, (why) => this.kill(why), bounds), inspector };
   }
 
   async #become(): Promise<void> {
@@ -283,7 +282,7 @@ export class Child {
     const error = new ChildError('dead', end.reason, { interrupted: end.interrupted });
     this.#state = 'dead';
     this.#why ??= end.reason;
-    this.#line?.wire.close(error);
+    this.#line?.connection.close(error);
     this.#closePipes();
     this.#said.reject(error);
     this.#handlers.onExit(end);
@@ -302,19 +301,18 @@ export class Child {
     this.kill(`it broke the protocol: ${reason}`);
   }
 
-  #onNotice(method: string, params: unknown): void {
-    const schema = Object.hasOwn(notices, method) ? notices[method as keyof typeof notices] : null;
-    const parsed = schema?.safeParse(params);
-    if (!parsed?.success) this.#onViolation(`a malformed notice ${quote(method)}`);
+  #onNotification(method: string, params: unknown): void {
+    const parsed = method === 'ready' ? control.ready.params.safeParse(params) : control.log.params.safeParse(params);
+    if (!parsed.success) this.#onViolation(`a malformed notification ${quote(method)}`);
     else if (method === 'ready') this.#said.resolve();
     else this.#handlers.onLog(this.#own(parsed.data as ChildLogLine));
   }
 
-  async #onRequest(method: string, params: unknown): Promise<unknown> {
-    const parsed = method === 'hostCall' ? control.hostCall.params.safeParse(params) : null;
-    if (parsed?.success) return this.#handlers.onHostCall(this.#own(parsed.data));
-    this.#onViolation(`a malformed request ${quote(method)}`);
-    throw new WireRefusal('malformed', 'malformed');
+  async #onHostCall(params: unknown): Promise<unknown> {
+    const parsed = control.hostCall.params.safeParse(params);
+    if (parsed.success) return this.#handlers.onHostCall(this.#own(parsed.data));
+    this.#onViolation('a malformed request "hostCall"');
+    throw new HostCallRefusal('malformed', 'malformed');
   }
 
   /** An id that names no running handler of this very child names nothing. */
@@ -328,11 +326,9 @@ export class Child {
 function refusedLoad(answer: unknown): ChildError {
   const { registrations: given, places } = (answer ?? {}) as { registrations?: unknown; places?: unknown };
   const issue = given === undefined ? undefined : registrations.safeParse(given).error?.issues[0];
-  if (!issue) return new ChildError('broken', 'the answer to loading was none');
+  if (!issue) return new ChildError('broken', 'the child answered the load request with a malformed result');
   const path = issue.path.map(String);
   const place = (places as Record<string, unknown> | undefined)?.[path.slice(0, 2).join('.')];
   const pluginStack = typeof place === 'string' ? place : '';
   return new ChildError('load', `${path.join('.').slice(0, NAME_MAX_CHARS)}: ${issue.message}`, { pluginStack });
 }
-
-const quote = (name: string): string => JSON.stringify(name.slice(0, NAME_MAX_CHARS));

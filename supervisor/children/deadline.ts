@@ -1,110 +1,86 @@
-/** Budgets that stand still while their handlers wait for something slow that is not their fault. */
+/** Time budgets of calls. A budget stands still while its handler waits for something slow that is not its fault. */
 
-/** A look at all budgets is due this long after the earliest of them: timers fire early by up to a millisecond. */
-const SLACK_MS = 1;
+/** Timers fire up to a millisecond early. */
+const TIMER_SLACK_MS = 1;
 
 export class Deadline {
-  /** Its neighbours on the clock's ring: joining and leaving it costs two assignments, where a Set hashes. */
-  before: Deadline = this;
-  after: Deadline = this;
-  readonly #clock: DeadlineClock;
   readonly #budgetMs: number;
-  readonly #passed: () => void;
+  readonly #onExpired: () => void;
+  /** Used up until the budget was started or resumed last. */
   #usedMs = 0;
-  #since: number;
+  #startedAt = 0;
   #pauses = 0;
+  #isOver = false;
 
-  /** See `DeadlineClock.start`. */
-  constructor(clock: DeadlineClock, budgetMs: number, now: number, passed: () => void) {
-    this.#clock = clock;
+  /** Starts the budget. `onExpired` is called once, when it is used up. */
+  constructor(budgetMs: number, onExpired: () => void) {
     this.#budgetMs = budgetMs;
-    this.#since = now;
-    this.#passed = passed;
+    this.#onExpired = onExpired;
+    this.#start();
   }
 
-  /** When it will have been used up, on the clock of `performance.now()`. Never, while it is paused. */
+  /** When it is used up, on the clock of `performance.now()`, unless it is paused until then. */
   get endsAt(): number {
-    return this.#pauses > 0 ? Number.POSITIVE_INFINITY : this.#since + this.#budgetMs - this.#usedMs;
+    return this.#startedAt + this.#budgetMs - this.#usedMs;
   }
 
   /** Used up so far, without the pauses. */
   elapsedMs(): number {
-    return this.#usedMs + (this.#pauses > 0 ? 0 : performance.now() - this.#since);
+    return this.#usedMs + (this.#pauses > 0 ? 0 : performance.now() - this.#startedAt);
   }
 
   /** Pauses nest: the budget runs again when every pause has been resumed. */
   pause(): void {
     this.#pauses += 1;
-    if (this.#pauses === 1) this.#usedMs += performance.now() - this.#since;
+    if (this.#pauses > 1) return;
+    this.#usedMs += performance.now() - this.#startedAt;
+    running.delete(this);
   }
 
   resume(): void {
     if (this.#pauses === 0) return;
     this.#pauses -= 1;
-    if (this.#pauses > 0) return;
-    this.#since = performance.now();
-    this.#clock.watch(this.endsAt);
+    if (this.#pauses === 0 && !this.#isOver) this.#start();
   }
 
-  /** Ends the matter: `passed` will not be called. */
+  /** Stops the budget for good: `onExpired` is not called any more. */
   clear(): void {
-    this.before.after = this.after;
-    this.after.before = this.before;
-    this.before = this;
-    this.after = this;
+    this.#isOver = true;
+    running.delete(this);
   }
 
-  pass(): void {
-    this.#passed();
+  expire(): void {
+    this.clear();
+    this.#onExpired();
+  }
+
+  #start(): void {
+    this.#startedAt = performance.now();
+    running.add(this);
+    watchUntil(this.endsAt);
   }
 }
 
-/**
- * One timer for many budgets. It is set for the earliest and left alone when that one ends in time, as nearly all do: a
- * timer of its own for each call would cost more than the rest of the call's bookkeeping.
- */
-export class DeadlineClock {
-  /** Where the ring begins and ends. */
-  readonly #ring = new Deadline(this, Number.POSITIVE_INFINITY, 0, () => undefined);
-  #timer: NodeJS.Timeout | null = null;
-  #dueAt = Number.POSITIVE_INFINITY;
+// One timer for all budgets: it is set for the earliest and left alone when that one ends in time, as nearly all do. A timer
+// for each call takes 5 % of a whole hook.
+const running = new Set<Deadline>();
+let timer: NodeJS.Timeout | undefined;
+let timerAt = Number.POSITIVE_INFINITY;
 
-  /** Starts a budget, milliseconds. `passed` is called once, when it has been used up. */
-  start(budgetMs: number, passed: () => void): Deadline {
-    const deadline = new Deadline(this, budgetMs, performance.now(), passed);
-    deadline.before = this.#ring.before;
-    deadline.after = this.#ring;
-    deadline.before.after = deadline;
-    this.#ring.before = deadline;
-    this.watch(deadline.endsAt);
-    return deadline;
-  }
+/** Makes sure that the timer fires by then. */
+function watchUntil(at: number): void {
+  if (at >= timerAt) return;
+  clearTimeout(timer);
+  timerAt = at;
+  // What waits for a budget also waits for a child, which keeps the process alive on its own.
+  timer = setTimeout(expireDue, Math.max(Math.ceil(at - performance.now()), 0) + TIMER_SLACK_MS).unref();
+}
 
-  /** Sees to it that the budgets are looked at then. */
-  watch(at: number): void {
-    if (at >= this.#dueAt) return;
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#dueAt = at;
-    // What waits for a budget also waits for a child, which keeps the process alive on its own.
-    this.#timer = setTimeout(() => this.#look(), Math.max(Math.ceil(at - performance.now()), 0) + SLACK_MS).unref();
-  }
-
-  #look(): void {
-    this.#timer = null;
-    this.#dueAt = Number.POSITIVE_INFINITY;
-    const now = performance.now();
-    let next = Number.POSITIVE_INFINITY;
-    const passed: Deadline[] = [];
-    for (let deadline = this.#ring.after; deadline !== this.#ring; deadline = deadline.after) {
-      if (deadline.endsAt <= now) passed.push(deadline);
-      else next = Math.min(next, deadline.endsAt);
-    }
-    for (const deadline of passed) {
-      // One that ends may end others with it.
-      if (deadline.after === deadline) continue;
-      deadline.clear();
-      deadline.pass();
-    }
-    if (next < Number.POSITIVE_INFINITY) this.watch(next);
+function expireDue(): void {
+  timerAt = Number.POSITIVE_INFINITY;
+  const now = performance.now();
+  for (const deadline of running) {
+    if (deadline.endsAt <= now) deadline.expire();
+    else watchUntil(deadline.endsAt);
   }
 }

@@ -28,7 +28,7 @@ export interface FleetOptions extends LoadedChildDeps {
   /** Why other accounts' plugins may not run here; null: the sandbox is whole. */
   readonly degraded: string | null;
   /** What one installation's log lines and host calls may weigh. */
-  readonly saidBytesPerSecond?: number | undefined;
+  readonly outputBytesPerSecond?: number | undefined;
   readonly idleStopMs?: number;
   readonly spares?: number;
   /** The clock of backoff and of the trial after ten minutes. */
@@ -71,7 +71,7 @@ export class Fleet implements PluginInvoker {
       UPDATE_EVERY_MS,
     ).unref();
     this.#deps = {
-      saidBytesPerSecond: options.saidBytesPerSecond ?? limits.saidBytesPerSecond,
+      outputBytesPerSecond: options.outputBytesPerSecond ?? limits.outputBytesPerSecond,
       now: options.now ?? Date.now,
       blobs: options.blobs,
       hostCallRouter: options.hostCallRouter,

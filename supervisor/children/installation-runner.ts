@@ -10,15 +10,15 @@ import type { Child } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
-import { Allowance } from './output-token-bucket.ts';
+import { OutputTokenBucket } from './output-token-bucket.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
 import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
 export interface RunnerDeps extends LoadedChildDeps {
-  /** What an installation may say: see `Allowance`. */
-  readonly saidBytesPerSecond: number;
+  /** Of one installation: see `OutputTokenBucket`. */
+  readonly outputBytesPerSecond: number;
   /** What the restart policy reckons with, milliseconds since the epoch. */
   readonly now: () => number;
   /** Runs a start when there is room and it is its turn. @throws NoRoomError where that does not come in time */
@@ -68,7 +68,7 @@ export class InstallationRunner {
     this.#installation = new LiveInstallation(plugin);
     this.#handlers = {
       installation: this.#installation,
-      allowance: new Allowance(deps.saidBytesPerSecond),
+      output: new OutputTokenBucket(deps.outputBytesPerSecond),
       onExit: (loadedChild, end) => this.#ended(loadedChild, end),
     };
     this.installationId = plugin.installationId;

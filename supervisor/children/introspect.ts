@@ -2,7 +2,7 @@
 import { limits } from '../../sdk/contract/limits.ts';
 import type { Jail } from '../jail/jail.ts';
 import { type Child, type Loaded, startChild } from './child.ts';
-import { WireRefusal } from './wire.ts';
+import { HostCallRefusal } from './child-errors.ts';
 
 /**
  * Loads a bundle in a child of its own, which is gone when this settles.
@@ -13,7 +13,7 @@ import { WireRefusal } from './wire.ts';
 export async function introspect(jail: Jail, bundle: string, sourceName: string): Promise<Loaded> {
   const child: Child = startChild(jail, {
     // Nothing is granted, and nobody listens to what code says before it is installed.
-    onHostCall: () => Promise.reject(new WireRefusal('not_granted', 'nothing is granted while a package is read')),
+    onHostCall: () => Promise.reject(new HostCallRefusal('not_granted', 'nothing is granted while a package is read')),
     onLog: () => {},
     onExit: () => {},
   });

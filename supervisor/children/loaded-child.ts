@@ -15,7 +15,7 @@ import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
 import { HANG_CHECK_MS } from './fleet-bounds.ts';
-import type { Allowance } from './output-token-bucket.ts';
+import type { OutputTokenBucket } from './output-token-bucket.ts';
 import type { Spare } from './spare-children.ts';
 
 export interface LoadedChildDeps {
@@ -27,8 +27,8 @@ export interface LoadedChildDeps {
 export interface LoadedChildHandlers {
   /** The installation as it stands now: grants and settings may have changed since the load. */
   readonly installation: LiveInstallation;
-  /** What the installation may say, whichever child speaks for it. */
-  readonly allowance: Allowance;
+  /** Limits the installation's output, whichever child it comes from. */
+  readonly output: OutputTokenBucket;
   onExit(loadedChild: LoadedChild, end: ChildEnd): void;
 }
 
@@ -93,7 +93,7 @@ export class LoadedChild {
       // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
       const bundle = await deps.blobs.read(plugin.bundleSha256);
       await loadedChild.child.ready;
-      loadedChild.child.allow(handlers.allowance);
+      loadedChild.child.chargeOutputTo(handlers.output);
       await loadedChild.child.load({
         bundle: bundle.toString('utf8') + (loadedChild.inspectable ? await sourceMapComment(deps.blobs, plugin) : ''),
         sourceName: formatSourceName(plugin),

@@ -1,36 +1,37 @@
 /**
- * What one plugin may say unasked: its log lines and its host calls. It belongs to the installation and outlives its
- * children, so that ending in a flood and starting again earns nothing.
+ * Bounds the output of one plugin: its log lines and its host calls. The bucket belongs to the installation and outlives its
+ * children, so a plugin gains nothing by flooding, ending and starting again.
  */
 
 const SECOND_MS = 1_000;
 
-export class Allowance {
+export class OutputTokenBucket {
   readonly #bytesPerSecond: number;
   readonly #now: () => number;
-  #left: number;
-  #at: number;
+  #tokens: number;
+  #filledAt: number;
 
   /**
-   * @param bytesPerSecond as much at once, and a second from then on: `limits.saidBytesPerSecond` are 2,000 short lines.
-   *   What a child says beyond it waits in its pipe, so a flood costs the supervisor and the database next to nothing
-   * @param now milliseconds of a clock that only goes forward
+   * @param bytesPerSecond capacity, and what is refilled in a second; `limits.outputBytesPerSecond` are 2,000 short lines.
+   *   Output beyond it waits in the child's pipe, so a flood costs the supervisor and the database next to nothing
+   * @param now milliseconds of a monotonic clock
    */
   constructor(bytesPerSecond: number, now: () => number = () => performance.now()) {
     this.#bytesPerSecond = bytesPerSecond;
     this.#now = now;
-    this.#left = bytesPerSecond;
-    this.#at = now();
+    this.#tokens = bytesPerSecond;
+    this.#filledAt = now();
   }
 
-  /** Takes some of it. False: it is used up, and grows again with time. */
+  /** Takes tokens, below zero if need be. False while the bucket is empty. */
   spend(bytes: number): boolean {
-    this.#left -= bytes;
-    if (this.#left > 0) return true;
+    this.#tokens -= bytes;
+    // The clock is asked only when it matters.
+    if (this.#tokens > 0) return true;
     const now = this.#now();
-    const grown = ((now - this.#at) / SECOND_MS) * this.#bytesPerSecond;
-    this.#left = Math.min(this.#bytesPerSecond, this.#left + grown);
-    this.#at = now;
-    return this.#left > 0;
+    const refill = ((now - this.#filledAt) / SECOND_MS) * this.#bytesPerSecond;
+    this.#tokens = Math.min(this.#bytesPerSecond, this.#tokens + refill);
+    this.#filledAt = now;
+    return this.#tokens > 0;
   }
 }

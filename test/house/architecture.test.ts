@@ -35,8 +35,8 @@ const spawners: Readonly<Record<string, string>> = {
 };
 
 const CHILD_BUILD = 'sandbox-child/build-child.ts';
-/** What the supervisor shares with the child: the bundling of its program, and the codecs for both ends of its pipes. */
-const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts', 'sandbox-child/text-frames.ts'];
+/** What the supervisor shares with the child: the bundling of its program, and the code of both ends of its pipes. */
+const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts', 'sandbox-child/message.ts', 'sandbox-child/json-rpc.ts'];
 /** The reader of event streams, which the console shares with the session client. */
 const EVENT_STREAM = 'sdk/session/event-stream.ts';
 
@@ -91,10 +91,7 @@ t.test('the contract and the jail depend on next to nothing', async (t) => {
       .map(({ to }) => to)
       .filter((to) => !to.startsWith('node:'));
   t.same([...new Set(packages('sdk'))], ['zod']);
-  t.same(
-    [...new Set(packages('sandbox-child'))].filter((name) => name !== 'ses'),
-    [],
-  );
+  t.same([...new Set(packages('sandbox-child'))].sort(), ['ses', 'vscode-jsonrpc']);
 });
 
 t.test('routes never reach into the database driver', async (t) => {

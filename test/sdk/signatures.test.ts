@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { surfaces, type Target } from '../../sdk/contract/protocol.ts';
 import type { SurfaceRow } from '../../sdk/contract/rows.ts';
-import { Wire } from '../../supervisor/children/wire.ts';
+import { ChildConnection } from '../../supervisor/children/child-connection.ts';
 import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
@@ -34,27 +34,27 @@ interface Seen {
   readonly answer: { count: number; first: unknown; keys: string[]; signal: boolean; cancel: string };
 }
 
-async function startChild(test: Teardown): Promise<{ wire: Wire; child: ChildProcess }> {
+async function startChild(test: Teardown): Promise<{ connection: ChildConnection; child: ChildProcess }> {
   const program = join(await temporaryFolder(test), 'child.cjs');
   await writeFile(program, await childProgram());
   const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
   const handlers = {
-    request: async () => null,
-    notice: () => undefined,
-    violation: (reason: string) => t.fail(reason),
+    onRequest: async () => null,
+    onNotification: () => undefined,
+    onViolation: (reason: string) => t.fail(reason),
   };
-  return { wire: new Wire(child.stdout, child.stdin, handlers), child };
+  return { connection: new ChildConnection(child.stdout, child.stdin, handlers), child };
 }
 
 t.test('every surface gets its first field and then the rest', async (t) => {
-  const { wire, child } = await startChild(t);
+  const { connection, child } = await startChild(t);
   t.teardown(() => child.kill('SIGKILL'));
   const load = { bundle: BUNDLE, sourceName: 'index.ts', members: [], settings: {}, secretNames: [], expected: null };
-  t.match(await wire.request('load', load), { outcome: 'loaded' });
+  t.match(await connection.request('load', load), { outcome: 'loaded' });
 
   const invoke = async (target: Target, context: object): Promise<Seen> => {
     const call = { target, invocationId: crypto.randomUUID(), context, deadlineMs: 5000 };
-    return (await wire.request('invoke', call)) as Seen;
+    return (await connection.request('invoke', call)) as Seen;
   };
 
   for (const [name, row] of Object.entries<SurfaceRow>(surfaces)) {

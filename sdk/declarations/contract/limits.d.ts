@@ -8,7 +8,7 @@ export declare const limits: {
     /** Frames read from one child per second; reading pauses beyond that. */
     readonly framesPerSecond: 10000;
     /** Bytes of log lines and host calls of one installation per second; reading pauses beyond that. */
-    readonly saidBytesPerSecond: number;
+    readonly outputBytesPerSecond: number;
     readonly callsInFlight: 16;
     readonly callsWaiting: 64;
     readonly hostCallsPerMinute: 6000;

@@ -6,7 +6,7 @@ export declare const id: z.ZodString;
 export declare const timestamp: z.ZodISODateTime;
 /** The name of a tool, command, provider or setting. `__` is reserved: it separates slug and tool name. */
 export declare const surfaceName: z.ZodString;
-/** Bytes: a `Uint8Array` in code, `{"$bytes": "<base64>"}` in JSON. */
+/** Bytes: a `Uint8Array` in the supervisor and in the child. */
 export declare const bytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
 /** Any JSON value. A plain walk: zod's own schema takes 20 times as long, and every value of a call passes here. */
 export declare const json: z.ZodCustom<z.JSONType, z.JSONType>;

@@ -7,7 +7,10 @@
  */
 import { z } from 'zod';
 import type { Reach } from './rows.js';
-/** The fields of every hook context. The supervisor sets them; the child adds `signal`, which aborts at the deadline. */
+/**
+ * The fields of every hook context. The supervisor sets them; the child adds `signal`, which aborts at the deadline or when
+ * the caller gives up.
+ */
 export declare const hookBase: z.ZodObject<{
     hook: z.ZodString;
     invocationId: z.ZodString;
@@ -1564,12 +1567,15 @@ export declare const target: z.ZodObject<{
     name: z.ZodString;
 }, z.core.$strip>;
 export type Target = z.infer<typeof target>;
-/** Messages between supervisor and child. A `request` gets a response, a `notice` does not. */
+/**
+ * JSON-RPC methods between supervisor and child. A request gets a response, a notification does not. The supervisor cancels
+ * an `invoke` with `$/cancelRequest` and a `reason`, `deadline` or `caller`; the child still responds to it.
+ */
 export declare const control: {
     /** Sent once, when the realm is locked down and the child reads frames. */
     readonly ready: {
         readonly by: 'child';
-        readonly form: 'notice';
+        readonly form: 'notification';
         readonly params: z.ZodObject<{
             node: z.ZodString;
         }, z.core.$strip>;
@@ -1677,24 +1683,9 @@ export declare const control: {
             stack: z.ZodString;
         }, z.core.$strip>]>;
     };
-    /** The deadline has passed: the child aborts the handler's signal and responds that the invocation failed. */
-    readonly abort: {
-        readonly by: 'supervisor';
-        readonly form: 'notice';
-        readonly params: z.ZodObject<{
-            invocationId: z.ZodString;
-        }, z.core.$strip>;
-    };
-    /** A slow child responds immediately; a hanging one never does. */
-    readonly ping: {
-        readonly by: 'supervisor';
-        readonly form: 'request';
-        readonly params: z.ZodObject<{}, z.core.$strip>;
-        readonly result: z.ZodNull;
-    };
     readonly configure: {
         readonly by: 'supervisor';
-        readonly form: 'notice';
+        readonly form: 'notification';
         readonly params: z.ZodObject<{
             settings: z.ZodRecord<z.ZodString, z.ZodString>;
             members: z.ZodArray<z.ZodString>;
@@ -1708,11 +1699,13 @@ export declare const control: {
             invocationId: z.ZodNullable<z.ZodString>;
             args: z.ZodArray<z.ZodUnknown>;
         }, z.core.$strip>;
-        readonly result: z.ZodUnknown;
+        readonly result: z.ZodObject<{
+            value: z.ZodUnknown;
+        }, z.core.$strip>;
     };
     readonly log: {
         readonly by: 'child';
-        readonly form: 'notice';
+        readonly form: 'notification';
         readonly params: z.ZodObject<{
             level: z.ZodEnum<{
                 debug: "debug";

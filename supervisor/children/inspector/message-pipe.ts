@@ -1,7 +1,6 @@
 /** The inspector's messages to and from a child, over the descriptor it has for them. */
 import type { Duplex } from 'node:stream';
-import { FrameError } from '../../../sandbox-child/frame.ts';
-import { encodeText, TextReader } from '../../../sandbox-child/text-frames.ts';
+import { decodeText, encodeText, FrameBuffer, FrameError } from '../../../sandbox-child/frame.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 
 /** Largest message either way, bytes: the source of a whole bundle fits, a heap snapshot comes in pieces. */
@@ -18,7 +17,7 @@ export interface PipeHandlers {
 export class MessagePipe {
   readonly #stream: Duplex;
   readonly #handlers: PipeHandlers;
-  readonly #texts = new TextReader(MESSAGE_MAX_BYTES);
+  readonly #frames = new FrameBuffer(MESSAGE_MAX_BYTES);
   #open = true;
   readonly #onData = (chunk: Buffer): void => this.#read(chunk);
 
@@ -63,9 +62,10 @@ export class MessagePipe {
 
   #read(chunk: Buffer): void {
     try {
-      for (const text of this.#texts.read(chunk)) {
+      this.#frames.push(chunk);
+      const take = (): string | null => this.#frames.take(decodeText);
+      for (let text = take(); text !== null && this.#open; text = take()) {
         this.#handlers.message(text);
-        if (!this.#open) return;
       }
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;

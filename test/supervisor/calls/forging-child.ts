@@ -2,7 +2,7 @@
  * A child program that speaks the wire itself, as a plugin could that had taken over its process: it makes whatever host
  * call it is told to, granted or not, and for whichever invocation it is told to name.
  */
-import { openWire } from '../../../sandbox-child/wire.ts';
+import { StdinReader, StdoutWriter } from '../../../sandbox-child/supervisor-connection.ts';
 import type { Registrations } from '../../../sdk/contract/protocol.ts';
 
 interface Told {
@@ -16,19 +16,33 @@ interface Invoke {
   readonly context: { readonly arguments: Told | { readonly hold: true } | { readonly release: true } };
 }
 
+interface Received {
+  readonly id?: number;
+  readonly method?: string;
+  readonly params?: unknown;
+  readonly result?: { readonly value?: unknown };
+  readonly error?: { readonly message: string; readonly data: { readonly code: string } };
+}
+
 const asked = new Map<number, number>();
 let held: number | null = null;
 let serial = 0;
 
-const wire = openWire(({ id = 0, method, params, result, error }) => {
+const writer = new StdoutWriter();
+const send = (message: object): void => void writer.write({ jsonrpc: '2.0', ...message });
+
+new StdinReader().listen((received) => {
+  const { id = 0, method, params, result, error } = received as Received;
   if (method === 'load') {
     const registrations = (params as { expected: Registrations }).expected;
-    wire.send({ id, result: { outcome: 'loaded', registrations, places: {} } });
+    send({ id, result: { outcome: 'loaded', registrations, places: {} } });
   } else if (method === 'invoke') invoke(id, params as Invoke);
-  else if (method === 'ping') wire.send({ id, result: null });
   else if (method === undefined) {
     const call = asked.get(id);
-    if (call !== undefined) answer(call, error ? { ok: false, ...error } : { ok: true, value: result });
+    const said = error
+      ? { ok: false, code: error.data.code, message: error.message }
+      : { ok: true, value: result?.value };
+    if (call !== undefined) answer(call, said);
   }
 });
 
@@ -42,7 +56,7 @@ function invoke(id: number, { invocationId, context: { arguments: told } }: Invo
     asked.set(serial, id);
     const args = told.args.map((arg) => (isBytes(arg) ? new Uint8Array(arg.bytes) : arg));
     const call = { member: told.member, args, invocationId: told.invocationId ?? invocationId };
-    wire.send({ id: serial, method: 'hostCall', params: call });
+    send({ id: serial, method: 'hostCall', params: call });
   }
 }
 
@@ -54,7 +68,7 @@ const asText = (_key: string, value: unknown): unknown =>
   value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
 
 function answer(id: number, said: object): void {
-  wire.send({ id, result: { outcome: 'answered', answer: JSON.stringify(said, asText) } });
+  send({ id, result: { outcome: 'answered', answer: JSON.stringify(said, asText) } });
 }
 
-wire.send({ method: 'ready', params: { node: process.version } });
+send({ method: 'ready', params: { node: process.version } });

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
-import { WireRefusal } from '../../../supervisor/children/wire.ts';
+import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 /** A deadline, and what a busy machine may add to the 100 ms within which a child must be gone. Milliseconds. */
@@ -149,14 +149,47 @@ t.test('time spent waiting for the host can be taken out of the budget', async (
 });
 
 t.test('a caller may give up', async (t) => {
-  const child = testChild(t, jail);
-  await child.load(bundleOf(toolOf('await new Promise(() => 0);')));
+  const started = Promise.withResolvers<null>();
+  const child = testChild(t, jail, {
+    onHostCall: async () => {
+      started.resolve(null);
+      return null;
+    },
+  });
+  const code = `
+    ctx.signal.addEventListener('abort', () => console.log(ctx.signal.reason.name, ctx.signal.aborted));
+    await host.storage.get('started');
+    await new Promise(() => 0);`;
+  await child.load(bundleOf(toolOf(code), { members: ['storage.get'] }));
   const controller = new AbortController();
   const options = { invocationId: 'x', deadlineAt: Date.now() + 5_000, signal: controller.signal };
   const call = t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+  await started.promise;
   controller.abort();
   await call;
+  while (child.lines.length === 0) await sleep(5);
+  t.match(child.lines, [{ message: 'AbortError true', invocationId: null }], 'its signal has aborted, and says why');
   await t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+});
+
+t.test('a child that hangs in a call whose caller gave up is ended at the deadline of the call', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('for (;;);')));
+  const options = { invocationId: 'x', deadlineAt: Date.now() + DEADLINE_MS, signal: AbortSignal.abort() };
+  await t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+  t.equal(child.state, 'loaded');
+  t.match((await child.ended).reason, /tools run took longer than its/);
+});
+
+t.test('a signal that is asked for after the deadline is aborted already', async (t) => {
+  const child = testChild(t, jail);
+  const code = `if (args !== 'wait') return 1;
+    await new Promise((resolve) => setTimeout(resolve, ${2 * DEADLINE_MS}));
+    console.log(ctx.signal.reason.name);`;
+  await child.load(bundleOf(toolOf(code)));
+  await t.rejects(callTool(child, 'run', 'wait', DEADLINE_MS), errorOf('timeout'));
+  while (child.lines.length === 0) await sleep(5);
+  t.match(child.lines, [{ message: 'TimeoutError' }]);
 });
 
 t.test('calls beyond what may wait are refused', async (t) => {
@@ -175,7 +208,7 @@ t.test('host calls carry the invocation they were made in, also after an await',
   const child = testChild(t, jail, {
     onHostCall: async (call) => {
       calls.push(call);
-      if (call.args[0] === 'refuse') throw new WireRefusal('not_granted', 'no');
+      if (call.args[0] === 'refuse') throw new HostCallRefusal('not_granted', 'no');
       if (call.args[0] === 'break') throw new Error('internal detail');
       return { echo: call.args };
     },
@@ -200,7 +233,7 @@ t.test('host calls carry the invocation they were made in, also after an await',
     answer: {
       answer: { echo: ['30'] },
       error: ['no', 'not_granted', true],
-      broken: ['it failed inside', 'internal'],
+      broken: ['The host failed to answer this call.', 'internal'],
       members: ['get'],
       absent: 'undefined',
     },

@@ -1,21 +1,20 @@
-/** Budgets: they end on time, stand still while paused, and share one timer. */
+/** Budgets: they end on time and stand still while paused. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { DeadlineClock } from '../../../supervisor/children/deadline.ts';
+import { Deadline } from '../../../supervisor/children/deadline.ts';
 
 /** What a timer may be late on a busy machine, milliseconds. */
 const LATE_MS = 200;
 
-const soon = (clock: DeadlineClock, ms: number): Promise<number> => {
-  const started = performance.now();
-  return new Promise((resolve) => clock.start(ms, () => resolve(performance.now() - started)));
+const expire = (ms: number): Promise<number> => {
+  const startedAt = performance.now();
+  return new Promise((resolve) => new Deadline(ms, () => resolve(performance.now() - startedAt)));
 };
 
 t.test('each ends on its own time, whatever the order', async (t) => {
-  const clock = new DeadlineClock();
-  // The clock's timer does not keep a process alive: its child does.
+  // The timer does not keep a process alive: its child does.
   const alive = setInterval(() => undefined, 10);
-  const ended = await Promise.all([soon(clock, 90), soon(clock, 30), soon(clock, 60), soon(clock, 0)]);
+  const ended = await Promise.all([expire(90), expire(30), expire(60), expire(0)]);
   clearInterval(alive);
   for (const [index, ms] of [90, 30, 60, 0].entries()) {
     const found = ended[index] ?? 0;
@@ -24,9 +23,8 @@ t.test('each ends on its own time, whatever the order', async (t) => {
 });
 
 t.test('pauses nest and do not count', async (t) => {
-  const clock = new DeadlineClock();
   let passed = false;
-  const deadline = clock.start(60, () => {
+  const deadline = new Deadline(60, () => {
     passed = true;
   });
   deadline.pause();
@@ -42,10 +40,9 @@ t.test('pauses nest and do not count', async (t) => {
 });
 
 t.test('one that was cleared never passes', async (t) => {
-  const clock = new DeadlineClock();
-  const deadline = clock.start(20, () => t.fail('passed'));
+  const deadline = new Deadline(20, () => t.fail('passed'));
   deadline.clear();
-  const paused = clock.start(20, () => t.fail('passed'));
+  const paused = new Deadline(20, () => t.fail('passed'));
   paused.pause();
   paused.clear();
   paused.resume();

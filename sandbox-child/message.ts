@@ -1,0 +1,262 @@
+/**
+ * A JSON-RPC message as a frame, on both sides of the jail:
+ *
+ *     u32 length of the rest │ u32 length of the head │ head, JSON │ parts, raw
+ *
+ * Long strings and byte arrays leave the JSON and follow it as raw parts. Escaping, scanning and joining them is most of
+ * what a message costs: with plain JSON a hook with a 4 KB prompt takes half as long again.
+ */
+import { FRAME_MAX_BYTES, FrameError, HEADER_BYTES } from './frame.ts';
+
+/** Of the length of the head. */
+const LENGTH_BYTES = 4;
+/** Writers encode messages up to this in memory of their own, again and again. Bytes. */
+export const SCRATCH_BYTES = 65_536;
+/** Shorter strings are cheaper inside the JSON. Characters. */
+const PART_MIN_CHARS = 512;
+/** Deeper values stay in the JSON: the protocol's own bytes and long texts sit higher. */
+const PART_DEPTH_MAX = 7;
+/** Longer arrays (a transcript's messages) are left whole to `JSON.stringify`, which walks them faster. */
+const PART_ARRAY_MAX = 32;
+const PARTS_MAX = 256;
+/** Deeper JSON is built to overflow the stack of whoever walks it. */
+const NESTING_MAX = 128;
+/** JSON this short cannot be nested too deeply. */
+const SHALLOW_BYTES = 2 * NESTING_MAX;
+/** A head of more characters has its bytes counted before there is memory for it. */
+const HEAD_COUNTED_CHARS = 4_096;
+
+type Key = string | number;
+const TEXT = 0;
+const BYTES = 1;
+/** Entries of a part in the list of parts, besides its keys: how many keys there are, `TEXT` or `BYTES`, and its length. */
+const PART_EXTRAS = 3;
+
+/**
+ * Encodes a message.
+ *
+ * @param maxBytes longest content of the frame
+ * @param scratch memory for it, used where it fits
+ * @throws RangeError over `maxBytes`,
+ *   what a getter or `toJSON` of a plugin's value throws, and TypeError for cycles and BigInts
+ */
+export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTES, scratch?: Buffer): Buffer {
+  const parts = new Parts();
+  const slim = detach(message, 0, parts) as object;
+  const head = JSON.stringify(parts.contents.length === 0 ? slim : { ...slim, parts: parts.table });
+  // Where even the most bytes it can have are few, counting them first would be a walk too many.
+  const headMaxBytes = head.length <= HEAD_COUNTED_CHARS ? 3 * head.length : Buffer.byteLength(head);
+  let frameMaxBytes = HEADER_BYTES + LENGTH_BYTES + headMaxBytes + parts.bytes;
+  if (frameMaxBytes - HEADER_BYTES > maxBytes) {
+    frameMaxBytes = HEADER_BYTES + LENGTH_BYTES + Buffer.byteLength(head) + parts.bytes;
+    if (frameMaxBytes - HEADER_BYTES > maxBytes)
+      throw new RangeError(`a message of ${frameMaxBytes} bytes; the limit is ${maxBytes}`);
+  }
+  const frame = scratch && frameMaxBytes <= scratch.byteLength ? scratch : Buffer.allocUnsafeSlow(frameMaxBytes);
+  const headBytes = frame.write(head, HEADER_BYTES + LENGTH_BYTES);
+  let end = HEADER_BYTES + LENGTH_BYTES + headBytes;
+  for (const content of parts.contents) {
+    if (typeof content === 'string') end += frame.write(content, end);
+    else {
+      frame.set(content, end);
+      end += content.byteLength;
+    }
+  }
+  frame.writeUInt32LE(end - HEADER_BYTES, 0);
+  frame.writeUInt32LE(headBytes, HEADER_BYTES);
+  return frame.subarray(0, end);
+}
+
+/** What is taken out of a message. */
+class Parts {
+  /** All parts in one list, which JSON reads and writes in half the time of nested ones. */
+  readonly table: Key[] = [];
+  readonly contents: (string | Uint8Array)[] = [];
+  bytes = 0;
+  /** Where the walk is: its first keys. */
+  readonly path: Key[] = [];
+
+  /** Adds what is at the first `depth` keys of the path. Returns what stands in its place. */
+  add(content: string | Uint8Array, depth: number): null {
+    const isText = typeof content === 'string';
+    const bytes = isText ? Buffer.byteLength(content) : content.byteLength;
+    this.table.push(depth);
+    for (let index = 0; index < depth; index += 1) this.table.push(this.path[index] as Key);
+    this.table.push(isText ? TEXT : BYTES, bytes);
+    this.contents.push(content);
+    this.bytes += bytes;
+    return null;
+  }
+}
+
+const PLAIN: unknown = Object.prototype;
+
+/** The value with its long parts replaced by null, copied only along the way to them. */
+function detach(value: unknown, depth: number, parts: Parts): unknown {
+  if (typeof value === 'string') return isPart(value, parts) ? parts.add(value, depth) : value;
+  if (typeof value !== 'object' || value === null) return value;
+  const isPlain = Object.getPrototypeOf(value) === PLAIN;
+  if (!isPlain && value instanceof Uint8Array) {
+    if (parts.contents.length >= PARTS_MAX) throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays`);
+    return parts.add(value, depth);
+  }
+  // A value with `toJSON` decides for itself what its JSON is.
+  if (depth >= PART_DEPTH_MAX || 'toJSON' in value) return value;
+  if (isPlain) return detachFields(value, depth, parts);
+  return Array.isArray(value) && value.length <= PART_ARRAY_MAX ? detachItems(value, depth, parts) : value;
+}
+
+/** A lone surrogate has no UTF-8: such a string stays in the JSON, which escapes it. */
+const isPart = (text: string, parts: Parts): boolean =>
+  text.length >= PART_MIN_CHARS && parts.contents.length < PARTS_MAX && text.isWellFormed();
+
+function detachItems(items: readonly unknown[], depth: number, parts: Parts): unknown {
+  let copy: unknown[] | null = null;
+  for (let index = 0; index < items.length; index += 1) {
+    parts.path[depth] = index;
+    const item = items[index];
+    const slim = detach(item, depth + 1, parts);
+    if (slim !== item) {
+      copy ??= [...items];
+      copy[index] = slim;
+    }
+  }
+  return copy ?? items;
+}
+
+function detachFields(fields: object, depth: number, parts: Parts): object {
+  let copy: Record<string, unknown> | null = null;
+  for (const key in fields) {
+    const field = (fields as Record<string, unknown>)[key];
+    if (typeof field !== 'object' && (typeof field !== 'string' || field.length < PART_MIN_CHARS)) continue;
+    parts.path[depth] = key;
+    const slim = detach(field, depth + 1, parts);
+    if (slim !== field) {
+      copy ??= { ...fields };
+      copy[key] = slim;
+    }
+  }
+  return copy ?? fields;
+}
+
+/** May stand for half a character, which neither UTF-8 nor the database can hold. */
+const SURROGATE_ESCAPE = /\\u[dD]/;
+const toWellFormed = (_key: string, value: unknown): unknown =>
+  typeof value === 'string' ? value.toWellFormed() : value;
+
+/**
+ * Decodes the content of a frame.
+ *
+ * @throws FrameError for anything but one object with parts that fit it exactly
+ */
+export function decodeMessage(buffer: Buffer, start: number, end: number): Record<string, unknown> {
+  const headStart = start + LENGTH_BYTES;
+  const headEnd = end < headStart ? Number.POSITIVE_INFINITY : headStart + buffer.readUInt32LE(start);
+  if (headEnd > end) throw new FrameError('a frame shorter than its head');
+  const message = parseHead(buffer.toString('utf8', headStart, headEnd));
+  const partsEnd = Object.hasOwn(message, 'parts') ? attach(message, buffer, headEnd, end) : headEnd;
+  if (partsEnd !== end) throw new FrameError('the parts of a message do not fill its frame');
+  return message;
+}
+
+/** `decodeMessage` for what plugins write. @throws FrameError for JSON that nests too deeply, too, before it is parsed */
+export function decodeUntrusted(buffer: Buffer, start: number, end: number): Record<string, unknown> {
+  refuseDeepNesting(buffer, start, end);
+  return decodeMessage(buffer, start, end);
+}
+
+function parseHead(head: string): Record<string, unknown> {
+  let message: unknown;
+  try {
+    // Most heads escape nothing, which is quicker to see than what they escape.
+    const mayBeHalved = head.includes('\\') && SURROGATE_ESCAPE.test(head);
+    message = mayBeHalved ? JSON.parse(head, toWellFormed) : JSON.parse(head);
+  } catch {
+    throw new FrameError('a message that is not JSON');
+  }
+  if (typeof message !== 'object' || message === null || Array.isArray(message))
+    throw new FrameError('a message that is no JSON object');
+  return message as Record<string, unknown>;
+}
+
+/** Puts the parts back where they were. Returns where the last one ends. */
+function attach(message: Record<string, unknown>, buffer: Buffer, start: number, end: number): number {
+  const table = message.parts;
+  delete message.parts;
+  if (!Array.isArray(table) || table.length > PARTS_MAX * (PART_DEPTH_MAX + PART_EXTRAS))
+    throw new FrameError('the parts of a message are no list');
+  let at = start;
+  for (let entry = 0; entry < table.length; ) {
+    const depth: unknown = table[entry];
+    if (!isCount(depth) || depth === 0 || depth > PART_DEPTH_MAX) throw new FrameError('a malformed path to a part');
+    const firstKey = entry + 1;
+    const kind: unknown = table[firstKey + depth];
+    const length: unknown = table[firstKey + depth + 1];
+    if ((kind !== TEXT && kind !== BYTES) || !isCount(length) || at + length > end)
+      throw new FrameError('a malformed part');
+    const content = kind === TEXT ? buffer.toString('utf8', at, at + length) : copyBytes(buffer, at, length);
+    place(message, table, firstKey, depth, content);
+    at += length;
+    entry = firstKey + depth + 2;
+  }
+  return at;
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+function copyBytes(buffer: Buffer, at: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  buffer.copy(bytes, 0, at, at + length);
+  return bytes;
+}
+
+/** Follows own keys to a null: a path can neither climb a prototype nor replace what the JSON says. */
+function place(root: object, table: readonly unknown[], start: number, depth: number, content: unknown): void {
+  let node: unknown = root;
+  const last = start + depth - 1;
+  for (let at = start; at <= last; at += 1) {
+    const key = table[at];
+    if (typeof key !== 'string' && typeof key !== 'number') throw new FrameError('a malformed path to a part');
+    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) break;
+    const fields = node as Record<Key, unknown>;
+    if (at < last) node = fields[key];
+    else if (fields[key] === null) {
+      // The key is its own, `__proto__` included, so this sets it and calls nobody's setter.
+      fields[key] = content;
+      return;
+    }
+  }
+  throw new FrameError('a part of a message has no place');
+}
+
+const [QUOTE, BACKSLASH, OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = Buffer.from('"\\[]{}');
+
+/**
+ * Refuses a message whose JSON nests too deeply. For what plugins write: the child calls it before it sends, and the
+ * supervisor before it parses.
+ *
+ * @param start of the frame's content
+ * @throws FrameError
+ */
+export function refuseDeepNesting(buffer: Buffer, start: number, end: number): void {
+  const headStart = start + LENGTH_BYTES;
+  if (end - headStart < SHALLOW_BYTES) return;
+  const headEnd = Math.min(headStart + buffer.readUInt32LE(start), end);
+  if (isTooDeep(buffer, headStart, headEnd)) throw new FrameError(`more than ${NESTING_MAX} levels of nesting`);
+}
+
+function isTooDeep(buffer: Buffer, start: number, end: number): boolean {
+  if (end - start < SHALLOW_BYTES) return false;
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = start; at < end; at += 1) {
+    const byte = buffer[at];
+    if (byte === QUOTE) isQuoted = !isQuoted;
+    else if (isQuoted) at += byte === BACKSLASH ? 1 : 0;
+    else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) {
+      depth += 1;
+      if (depth > NESTING_MAX) return true;
+    } else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) depth -= 1;
+  }
+  return false;
+}

@@ -1,0 +1,80 @@
+/** Writes messages to a child. Only its pipe holds what it has not read yet, and how much may wait for the pipe is bounded. */
+import type { Writable } from 'node:stream';
+import { AbstractMessageWriter, Message } from 'vscode-jsonrpc';
+import { FRAME_TO_CHILD_MAX_BYTES } from '../../sandbox-child/frame.ts';
+import { encodeMessage, SCRATCH_BYTES } from '../../sandbox-child/message.ts';
+import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
+
+/** What may wait for a child that does not read, bytes: two of the largest frames. */
+const BACKLOG_MAX_BYTES = 2 * FRAME_TO_CHILD_MAX_BYTES;
+const DONE = Promise.resolve();
+
+/** Shared by all children: nearly every write is over when it returns. */
+let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+
+export class ChildMessageWriter extends AbstractMessageWriter {
+  readonly #output: Writable;
+  readonly #onViolation: (reason: string) => void;
+  #lastRequestId = -1;
+  #failure: ChildError | null = null;
+  #isDisposed = false;
+
+  /** `onViolation` is called when the child does not read what it is sent. */
+  constructor(output: Writable, onViolation: (reason: string) => void) {
+    super();
+    this.#output = output;
+    this.#onViolation = onViolation;
+    // A broken pipe is the end of the child, which is reported elsewhere.
+    output.on('error', () => undefined);
+  }
+
+  /** The highest id of the requests sent; -1 before the first. */
+  get lastRequestId(): number {
+    return this.#lastRequestId;
+  }
+
+  /** Why the last message could not be encoded, once. The connection itself reports only the error's text. */
+  takeFailure(): ChildError | null {
+    const failure = this.#failure;
+    this.#failure = null;
+    return failure;
+  }
+
+  override dispose(): void {
+    super.dispose();
+    this.#isDisposed = true;
+  }
+
+  write(message: Message): Promise<void> {
+    if (this.#isDisposed) return DONE;
+    try {
+      this.#send(message);
+    } catch (error) {
+      const isTooLarge = error instanceof RangeError;
+      if (Message.isResponse(message)) {
+        const refusal = isTooLarge
+          ? new HostCallRefusal('too_large', 'The result is too large for one message.')
+          : error;
+        this.#send({ ...message, result: undefined, error: refusalToResponse(refusal).toJson() });
+        return DONE;
+      }
+      this.#failure = new ChildError(isTooLarge ? 'too_large' : 'broken', (error as Error).message);
+      return Promise.reject(this.#failure);
+    }
+    if (Message.isRequest(message)) this.#lastRequestId = message.id as number;
+    return DONE;
+  }
+
+  /** The child's input is closed by whoever ends the child. */
+  end(): void {}
+
+  #send(message: object): void {
+    const output = this.#output;
+    // The scratch memory is free again where the kernel takes a frame at once, and that needs an empty queue.
+    const frame = encodeMessage(message, FRAME_TO_CHILD_MAX_BYTES, output.writableLength === 0 ? scratch : undefined);
+    output.write(frame);
+    if (output.writableLength === 0) return;
+    if (frame.buffer === scratch.buffer) scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+    if (output.writableLength > BACKLOG_MAX_BYTES) this.#onViolation('it does not read what it is sent');
+  }
+}

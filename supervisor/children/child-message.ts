@@ -1,0 +1,44 @@
+/** What a child may send: JSON-RPC 2.0, its own methods only, and no answer that was not asked for. */
+import type { Message } from 'vscode-jsonrpc';
+import { FrameError } from '../../sandbox-child/frame.ts';
+import { control } from '../../sdk/contract/protocol.ts';
+
+/** Of a malformed method's name, what goes into the reason of the end. Characters. */
+const NAME_MAX_CHARS = 100;
+
+const methods = new Map(
+  Object.entries(control)
+    .filter(([, { by }]) => by === 'child')
+    .map(([name, { form }]) => [name, form]),
+);
+
+/**
+ * Checks a message before the connection sees it, which would take more than that.
+ *
+ * @param lastRequestId of the requests sent to the child, which are numbered from 0; -1 before the first
+ * @throws FrameError
+ */
+export function checkChildMessage(message: Record<string, unknown>, lastRequestId: number): Message {
+  const { jsonrpc, id, method } = message;
+  if (jsonrpc !== '2.0') throw new FrameError('a message that is not JSON-RPC 2.0');
+  if (method === undefined) checkResponse(message, lastRequestId);
+  else if (typeof method !== 'string' || methods.get(method) !== (id === undefined ? 'notification' : 'request'))
+    throw new FrameError(`a malformed ${id === undefined ? 'notification' : 'request'} ${quote(method)}`);
+  else if (id !== undefined && !isId(id)) throw new FrameError('a request whose id is no whole number');
+  return message as unknown as Message;
+}
+
+function checkResponse({ id, result, error }: Record<string, unknown>, lastRequestId: number): void {
+  if (!isId(id) || id > lastRequestId) throw new FrameError('a response to no request');
+  if (error === undefined ? result === undefined : !isError(error)) throw new FrameError('a malformed response');
+}
+
+const isId = (id: unknown): id is number => Number.isSafeInteger(id) && (id as number) >= 0;
+
+function isError(error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false;
+  const { code, message } = error as Readonly<Record<string, unknown>>;
+  return Number.isSafeInteger(code) && typeof message === 'string';
+}
+
+export const quote = (name: unknown): string => JSON.stringify(String(name).slice(0, NAME_MAX_CHARS));

@@ -1,0 +1,198 @@
+/** The codec of messages: everything JSON survives it, bytes too, and nothing malformed does. And frames, however they arrive. */
+import fc from 'fast-check';
+import t from 'tap';
+import { decodeText, encodeText, FRAME_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../sandbox-child/frame.ts';
+import { decodeMessage, decodeUntrusted, encodeMessage, refuseDeepNesting } from '../../sandbox-child/message.ts';
+import { limits } from '../../sdk/contract/limits.ts';
+import { amount, seed } from '../runner/soak.ts';
+
+/** Random values and frames. */
+const RUNS = amount({ quick: 100, soak: 100_000 });
+
+/** Before the head: the length of the frame's content, and of the head. */
+const PREFIX_BYTES = HEADER_BYTES + 4;
+
+const decode = (frame: Buffer): Record<string, unknown> => decodeMessage(frame, HEADER_BYTES, frame.byteLength);
+const roundTrip = (params: unknown): unknown => decode(encodeMessage({ method: 'x', params })).params;
+/** A frame with this head and these raw parts. */
+const forge = (head: string, parts = ''): Buffer => {
+  const frame = Buffer.alloc(PREFIX_BYTES + Buffer.byteLength(head) + Buffer.byteLength(parts));
+  frame.writeUInt32LE(frame.byteLength - HEADER_BYTES, 0);
+  frame.writeUInt32LE(Buffer.byteLength(head), HEADER_BYTES);
+  frame.write(head + parts, PREFIX_BYTES);
+  return frame;
+};
+
+t.test('the limit is the contract’s', async (t) => {
+  t.equal(FRAME_MAX_BYTES, limits.frameBytes);
+});
+
+t.test('any JSON value survives', async (t) => {
+  const long = fc.string({ minLength: 500, maxLength: 700, unit: 'grapheme' });
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { depthSize: 'small' },
+      fc.jsonValue(),
+      long,
+      fc.array(tie('value')),
+      fc.dictionary(fc.string(), tie('value')),
+    ),
+  }));
+  fc.assert(
+    fc.property(value, (params) => {
+      t.same(roundTrip(params), JSON.parse(JSON.stringify(params)));
+    }),
+    { seed, numRuns: RUNS },
+  );
+});
+
+t.test('bytes survive exactly, wherever the protocol has them', async (t) => {
+  const bytes = Uint8Array.from({ length: 3_000 }, (_, index) => index % 256);
+  const params = { args: [{ content: bytes, name: 'x' }], body: { deep: { bytes: new Uint8Array(0) } } };
+  const found = roundTrip(params) as typeof params;
+  t.same(found.args[0]?.content, bytes);
+  t.ok(found.args[0]?.content instanceof Uint8Array && !Buffer.isBuffer(found.args[0].content));
+  t.equal(found.body.deep.bytes.byteLength, 0);
+});
+
+t.test('half characters become whole ones', async (t) => {
+  t.same(roundTrip({ a: '\ud800', b: `${'x'.repeat(600)}\udc00` }), { a: '\ufffd', b: `${'x'.repeat(600)}\ufffd` });
+});
+
+t.test('a head of characters that are several bytes each', async (t) => {
+  for (const length of [100, 4_000, 5_000]) {
+    const params = Array.from({ length: length / 10 }, () => '漢'.repeat(8));
+    t.same(roundTrip(params), params);
+  }
+});
+
+t.test('what was taken apart to be sent is left as it was', async (t) => {
+  const message = { id: 1, params: { text: 'x'.repeat(600) } };
+  encodeMessage(message);
+  t.same(message, { id: 1, params: { text: 'x'.repeat(600) } });
+});
+
+t.test('a value that says itself what its JSON is, is asked', async (t) => {
+  const value = { long: 'x'.repeat(600), toJSON: () => ({ short: 'y' }) };
+  t.same(roundTrip({ value }), { value: { short: 'y' } });
+});
+
+t.test('own __proto__ keys stay keys', async (t) => {
+  const params = JSON.parse(`{"__proto__": {"polluted": ${JSON.stringify('x'.repeat(600))}}}`);
+  const found = roundTrip(params) as object;
+  t.ok(Object.hasOwn(found, '__proto__'));
+  t.equal((found as { polluted?: string }).polluted, undefined);
+});
+
+t.test('too large a message is refused before it is written', async (t) => {
+  t.throws(() => encodeMessage({ method: 'x', params: 'x'.repeat(FRAME_MAX_BYTES) }), RangeError);
+  t.doesNotThrow(() => encodeMessage({ method: 'x', params: 'x'.repeat(FRAME_MAX_BYTES - 200) }));
+  // To the byte, also where the head is too short to have been counted.
+  const room = FRAME_MAX_BYTES + 4 - encodeMessage({ method: 'x', params: 'x'.repeat(4_000_000) }).byteLength;
+  t.equal(encodeMessage({ method: 'x', params: 'x'.repeat(4_000_000 + room) }).byteLength, FRAME_MAX_BYTES + 4);
+  t.throws(() => encodeMessage({ method: 'x', params: 'x'.repeat(4_000_001 + room) }), RangeError);
+});
+
+t.test('malformed frames', async (t) => {
+  const malformed: Readonly<Record<string, Buffer>> = {
+    'no JSON': forge('{'),
+    'no object': forge('[1]'),
+    'a string': forge('"x"'),
+    null: forge('null'),
+    'parts left over': forge('{"id":1}', 'rest'),
+    'parts that are no list': forge('{"parts":{}}'),
+    'a part too long': forge('{"a":null,"parts":[1,"a",0,5]}', 'four'),
+    'a part too short': forge('{"a":null,"parts":[1,"a",0,3]}', 'four'),
+    'a negative part': forge('{"a":null,"b":null,"parts":[1,"a",0,-1,1,"b",0,5]}', 'four'),
+    'a fractional part': forge('{"a":null,"parts":[1,"a",0,1.5]}', 'ab'),
+    'an unknown kind': forge('{"a":null,"parts":[1,"a",2,1]}', 'a'),
+    'a kind that is text': forge('{"a":null,"parts":[1,"a","0",1]}', 'a'),
+    'a list that ends early': forge('{"a":null,"parts":[1,"a",0]}'),
+    'a list that ends in a path': forge('{"a":null,"parts":[2,"a"]}'),
+    'a list too long': forge(`{"a":null,"parts":[${'1,"a",0,0,'.repeat(800)}1,"a",0,0]}`),
+    'no path': forge('{"a":null,"parts":[0,0,1]}', 'a'),
+    'a path of half a key': forge('{"a":null,"parts":[0.5,"a",0,1]}', 'a'),
+    'a path of fewer than no keys': forge('{"a":null,"parts":[-1,"a",0,1]}', 'a'),
+    'a path that is a list': forge('{"a":null,"parts":[["a"],0,1]}', 'a'),
+    'a path too deep': forge('{"a":null,"parts":[8,"a","a","a","a","a","a","a","a",0,1]}', 'a'),
+    'a path of objects': forge('{"a":null,"parts":[1,{},0,1]}', 'a'),
+    'a path to nowhere': forge('{"a":null,"parts":[1,"b",0,1]}', 'a'),
+    'a path to what is there': forge('{"a":1,"parts":[1,"a",0,1]}', 'a'),
+    'a path up the prototype': forge('{"a":{},"parts":[3,"a","__proto__","polluted",0,1]}', 'a'),
+    'a path to the constructor': forge('{"a":{},"parts":[3,"a","constructor","prototype",0,1]}', 'a'),
+    'a path into its own list, to no null': forge('{"parts":[2,"parts",0,0,1]}', 'a'),
+  };
+  for (const [name, frame] of Object.entries(malformed)) t.throws(() => decode(frame), { name: 'FrameError' }, name);
+  t.equal(({} as { polluted?: string }).polluted, undefined);
+});
+
+t.test('random bytes are a message or an error, and never a crash', async (t) => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+      const content = Buffer.from(bytes);
+      if (content.byteLength >= 4) content.writeUInt32LE(content.readUInt32LE(0) % (content.byteLength + 1), 0);
+      try {
+        decodeUntrusted(content, 0, content.byteLength);
+      } catch (error) {
+        return (error as Error).name === 'FrameError';
+      }
+      return true;
+    }),
+    { seed, numRuns: RUNS },
+  );
+  t.pass();
+});
+
+t.test('a getter that sends a message of its own does not mix up the two', async (t) => {
+  const long = 'x'.repeat(600);
+  const message = {
+    method: 'x',
+    params: {
+      get nested() {
+        encodeMessage({ params: { a: { b: { c: long } } } });
+        return { long };
+      },
+    },
+  };
+  t.same(decode(encodeMessage(message)).params, { nested: { long } });
+});
+
+t.test('JSON that nests too deeply is refused before it is parsed', async (t) => {
+  const nested = (levels: number): Buffer => forge(`{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`);
+  const read = (frame: Buffer): unknown => decodeUntrusted(frame, HEADER_BYTES, frame.byteLength);
+  t.doesNotThrow(() => read(nested(127)));
+  for (const levels of [128, 10_000, 1_000_000]) t.throws(() => read(nested(levels)), { name: 'FrameError' });
+  t.doesNotThrow(() => read(forge(`{"a":"${'['.repeat(500)}\\"${'['.repeat(500)}"}`)), 'brackets in a string');
+  const unclosed = forge(`{"a":"${'['.repeat(500)}`);
+  t.doesNotThrow(() => refuseDeepNesting(unclosed, HEADER_BYTES, unclosed.byteLength));
+});
+
+t.test('frames arrive whole however a pipe cuts them', async (t) => {
+  const texts = fc.array(fc.string({ unit: 'grapheme', maxLength: 50 }), { maxLength: 10 });
+  fc.assert(
+    fc.property(texts, fc.infiniteStream(fc.integer({ min: 1, max: 40 })), fc.boolean(), (sent, cuts, isReused) => {
+      const pipe = Buffer.concat(sent.map(encodeText));
+      const frames = new FrameBuffer(1_000);
+      const received: string[] = [];
+      const memory = Buffer.alloc(40);
+      for (let at = 0; at < pipe.byteLength; ) {
+        const chunk = pipe.subarray(at, at + cuts.next().value);
+        at += chunk.byteLength;
+        memory.fill(0xff);
+        chunk.copy(memory);
+        frames.push(isReused ? memory.subarray(0, chunk.byteLength) : chunk);
+        for (let text = frames.take(decodeText); text !== null; text = frames.take(decodeText)) received.push(text);
+        if (isReused) frames.copyRest();
+      }
+      t.same(received, sent);
+      t.equal(frames.bytes, 0);
+    }),
+    { seed, numRuns: RUNS },
+  );
+});
+
+t.test('a frame that announces too much is refused at its header', async (t) => {
+  const frames = new FrameBuffer(1_000);
+  frames.push(encodeText('x'.repeat(1_001)).subarray(0, HEADER_BYTES));
+  t.throws(() => frames.take(decodeText), { name: 'FrameError', message: 'a frame of 1001 bytes; the limit is 1000' });
+});

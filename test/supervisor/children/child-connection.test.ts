@@ -1,0 +1,338 @@
+/** The supervisor's end of a child's connection against a peer that keeps no rule. */
+import { PassThrough, Writable } from 'node:stream';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
+import t from 'tap';
+import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../../sandbox-child/frame.ts';
+import { decodeMessage, encodeMessage } from '../../../sandbox-child/message.ts';
+import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
+import { ChildError, HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { amount, seed } from '../../runner/soak.ts';
+import { errorOf } from './jailed-child.ts';
+
+const frame = (message: object): Buffer => encodeMessage({ jsonrpc: '2.0', ...message });
+const log = (params: unknown): Buffer => frame({ method: 'log', params });
+
+interface Peer {
+  readonly connection: ChildConnection;
+  /** What the supervisor reads. */
+  readonly input: PassThrough;
+  /** What it has sent since `sentTo` was last called. */
+  readonly sent: Buffer[];
+  readonly violations: string[];
+  /** Params of the log lines. */
+  readonly lines: unknown[];
+}
+
+function connect(
+  answer: (params: unknown) => Promise<unknown> = () => Promise.resolve(null),
+  { reads = true }: { reads?: boolean } = {},
+): Peer {
+  const input = new PassThrough();
+  const peer = { input, sent: [] as Buffer[], violations: [] as string[], lines: [] as unknown[] };
+  const output = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      // Copied: the writer uses the memory of a frame that was taken at once again.
+      peer.sent.push(Buffer.from(chunk));
+      if (reads) done();
+    },
+  });
+  const connection = new ChildConnection(input, output, {
+    onRequest: (_method, params) => answer(params),
+    onNotification: (_method, params) => peer.lines.push(params),
+    onViolation: (reason) => peer.violations.push(reason),
+  });
+  return Object.assign(peer, { connection });
+}
+
+/** What the child has been sent. */
+function sentTo({ sent }: Peer): Record<string, unknown>[] {
+  const frames = new FrameBuffer(FRAME_TO_CHILD_MAX_BYTES);
+  const messages: Record<string, unknown>[] = [];
+  for (const chunk of sent.splice(0)) frames.push(chunk);
+  for (let next = frames.take(decodeMessage); next !== null; next = frames.take(decodeMessage)) messages.push(next);
+  return messages;
+}
+
+/** Lengths of a frame's content and of its head. */
+const prefix = (content: number, head: number): Buffer => {
+  const bytes = Buffer.alloc(HEADER_BYTES + 4);
+  bytes.writeUInt32LE(content, 0);
+  bytes.writeUInt32LE(head, HEADER_BYTES);
+  return bytes;
+};
+const forge = (head: string): Buffer =>
+  Buffer.concat([prefix(Buffer.byteLength(head) + 4, Buffer.byteLength(head)), Buffer.from(head)]);
+
+t.test('requests are answered, out of order and in pieces', async (t) => {
+  const { connection, input } = connect();
+  const calls = [connection.request('a', {}), connection.request('b', {})];
+  const bytes = Buffer.concat([frame({ id: 1, result: 'second' }), frame({ id: 0, result: 'x'.repeat(2_000) })]);
+  for (const byte of bytes) input.write(Buffer.from([byte]));
+  t.same(await Promise.all(calls), ['x'.repeat(2_000), 'second']);
+});
+
+t.test('messages are handled in the order they arrive in, before the answers behind them', async (t) => {
+  const { connection, input, lines } = connect();
+  const call = connection.request('x', {}).then(() => lines.length);
+  input.write(Buffer.concat([log(1), log(2), frame({ id: 0, result: 1 }), log(3)]));
+  t.ok((await call) >= 2);
+  t.same(lines, [1, 2, 3]);
+});
+
+const request = { method: 'hostCall', params: {} };
+const violations: Readonly<Record<string, Buffer>> = {
+  'a frame that says it is too large': prefix(FRAME_MAX_BYTES + 1, 1),
+  'a frame that says it is 4 GB': prefix(0xffffffff, 1),
+  'a head longer than its frame': Buffer.concat([prefix(10, 7), Buffer.alloc(6)]),
+  'an empty frame': Buffer.alloc(HEADER_BYTES),
+  'a frame with an empty head': prefix(4, 0),
+  'a head that is no JSON': forge('{'),
+  'a list': forge('[]'),
+  'a batch': forge(JSON.stringify([{ jsonrpc: '2.0', ...request, id: 1 }])),
+  'a number': forge('1'),
+  null: forge('null'),
+  'no version': forge(JSON.stringify({ ...request, id: 1 })),
+  'another version': forge(JSON.stringify({ jsonrpc: '1.0', ...request, id: 1 })),
+  'a version that is a number': forge(JSON.stringify({ jsonrpc: 2, ...request, id: 1 })),
+  'a response to no request': frame({ id: 0, result: null }),
+  'a response without an id': frame({ result: null }),
+  'a response whose id is null': frame({ id: null, error: { code: 1, message: 'x' } }),
+  'a response whose id is text': frame({ id: '0', result: null }),
+  'a request whose id is text': frame({ ...request, id: '1' }),
+  'a request whose id is half a number': frame({ ...request, id: 1.5 }),
+  'a request whose id is negative': frame({ ...request, id: -1 }),
+  'a request whose id is null': frame({ ...request, id: null }),
+  'a request whose id is too large': forge('{"jsonrpc":"2.0","method":"hostCall","id":1e300}'),
+  'a request whose id is a list': frame({ ...request, id: [1] }),
+  'a method that is no text': frame({ method: 1, id: 1 }),
+  'a method that is null': frame({ method: null, id: 1 }),
+  'an unknown request': frame({ method: 'x', id: 1 }),
+  'an unknown notification': frame({ method: 'x' }),
+  'a notification sent as a request': frame({ method: 'log', id: 1 }),
+  'a request sent as a notification': frame({ method: 'hostCall' }),
+  'a method of the supervisor': frame({ method: 'load', id: 1 }),
+  'a method of the prototype': frame({ method: '__proto__', id: 1 }),
+  'a constructor': frame({ method: 'constructor' }),
+  'a cancellation': frame({ method: '$/cancelRequest', params: { id: 1 } }),
+  'a cancellation of nothing': frame({ method: '$/cancelRequest' }),
+  progress: frame({ method: '$/progress', params: { token: 1, value: 1 } }),
+  'a trace': frame({ method: '$/setTrace', params: { value: 'verbose' } }),
+  'a logged trace': frame({ method: '$/logTrace', params: { message: 'x' } }),
+  'JSON that nests too deeply': forge(`{"jsonrpc":"2.0","method":"log","params":${'['.repeat(200)}${']'.repeat(200)}}`),
+};
+for (const [name, bytes] of Object.entries(violations)) {
+  t.test(name, async (t) => {
+    const peer = connect(() => Promise.reject(new Error('nothing is asked')));
+    peer.input.write(bytes);
+    peer.input.write(log('after'));
+    await turn();
+    await turn();
+    t.equal(peer.violations.length, 1);
+    t.same(peer.lines, [], 'nothing is read after it');
+    t.same(sentTo(peer), [], 'nothing is answered');
+    await t.rejects(peer.connection.request('x', {}), errorOf('dead'));
+  });
+}
+
+const malformedResponses: Readonly<Record<string, object>> = {
+  'without result and error': { id: 0 },
+  'whose error is text': { id: 0, error: 'x' },
+  'whose error is null': { id: 0, error: null },
+  'whose error has no code': { id: 0, error: { message: 'x' } },
+  'whose error has no message': { id: 0, error: { code: 1 } },
+  'to a request that comes later': { id: 1, result: 1 },
+};
+for (const [name, response] of Object.entries(malformedResponses)) {
+  t.test(`a response ${name} ends the connection`, async (t) => {
+    const { connection, input, violations } = connect();
+    const waiting = t.rejects(connection.request('x', {}), errorOf('dead'));
+    input.write(frame(response));
+    await waiting;
+    t.equal(violations.length, 1);
+  });
+}
+
+t.test('random messages are handled or refused, and never a crash', async (t) => {
+  const field = fc.oneof(
+    fc.jsonValue(),
+    fc.constantFrom('2.0', 'log', 'hostCall', '$/cancelRequest', '__proto__', 0, 1),
+  );
+  const message = fc.record(
+    {
+      jsonrpc: fc.oneof({ weight: 5, arbitrary: fc.constant('2.0') }, field),
+      id: field,
+      method: field,
+      params: field,
+      result: field,
+      error: field,
+    },
+    { requiredKeys: ['jsonrpc'] },
+  );
+  fc.assert(
+    fc.property(fc.array(message, { maxLength: 5 }), (messages) => {
+      const { connection, input, violations } = connect();
+      connection.request('x', {}).catch(() => undefined);
+      for (const each of messages) input.emit('data', encodeMessage(each));
+      connection.close(new ChildError('dead', 'over'));
+      return violations.length <= 1;
+    }),
+    { seed, numRuns: amount({ quick: 300, soak: 100_000 }) },
+  );
+  t.pass();
+});
+
+t.test('a violation fails what is waiting', async (t) => {
+  const { connection, input } = connect();
+  const waiting = t.rejects(connection.request('x', {}), errorOf('dead'));
+  input.write(prefix(0xffffffff, 1));
+  await waiting;
+});
+
+t.test('half a frame costs what was sent of it, and no more', async (t) => {
+  const { input, violations } = connect();
+  const before = process.memoryUsage().arrayBuffers;
+  input.write(Buffer.concat([prefix(FRAME_MAX_BYTES, 100), Buffer.from('{')]));
+  await turn();
+  t.ok(process.memoryUsage().arrayBuffers - before < FRAME_MAX_BYTES / 2);
+  t.same(violations, []);
+});
+
+t.test('answers to a call that is over, and second answers, are dropped', async (t) => {
+  const { connection, input, violations } = connect();
+  const call = connection.request('x', {});
+  input.write(Buffer.concat([frame({ id: 0, result: 1 }), frame({ id: 0, result: 2 })]));
+  t.equal(await call, 1);
+  await turn();
+  t.same(violations, []);
+});
+
+t.test('an error of the child is told without its text', async (t) => {
+  const { connection, input } = connect();
+  const call = connection.request('x', {});
+  input.write(frame({ id: 0, error: { code: 1, message: 'made up', data: {} } }));
+  await t.rejects(call, { ...errorOf('broken'), message: 'the child answered a request with an error' });
+});
+
+t.test('only what was written for the child crosses as an error', async (t) => {
+  const answers: Readonly<Record<string, () => Promise<unknown>>> = {
+    known: () => Promise.reject(new HostCallRefusal('denied', 'not yours')),
+    unknown: () => Promise.reject(new Error('/secret/path')),
+    nothing: () => Promise.reject(null),
+    undefined: () => Promise.resolve(undefined),
+    null: () => Promise.resolve(null),
+    large: () => Promise.resolve('x'.repeat(FRAME_TO_CHILD_MAX_BYTES)),
+    circular: () => Promise.resolve({ secret: 1n }),
+  };
+  const names = Object.keys(answers);
+  const peer = connect((params) => (answers[params as string] as () => Promise<unknown>)());
+  for (const [id, name] of names.entries()) peer.input.write(frame({ id, method: 'hostCall', params: name }));
+  await sleep(20);
+  const sent = sentTo(peer).sort((one, other) => (one.id as number) - (other.id as number));
+  const internal = { code: 1, message: 'The host failed to answer this call.', data: { code: 'internal' } };
+  t.same(sent, [
+    { jsonrpc: '2.0', id: 0, error: { code: 1, message: 'not yours', data: { code: 'denied' } } },
+    { jsonrpc: '2.0', id: 1, error: internal },
+    { jsonrpc: '2.0', id: 2, error: internal },
+    { jsonrpc: '2.0', id: 3, result: {} },
+    { jsonrpc: '2.0', id: 4, result: { value: null } },
+    {
+      ...{ jsonrpc: '2.0', id: 5 },
+      error: { code: 1, message: 'The result is too large for one message.', data: { code: 'too_large' } },
+    },
+    { jsonrpc: '2.0', id: 6, error: internal },
+  ]);
+});
+
+t.test('a cancellation says why, once', async (t) => {
+  const peer = connect();
+  const [late, unwanted, over] = [new Cancellation(), new Cancellation(), new Cancellation()];
+  const calls = [late, unwanted, over].map((cancellation) => peer.connection.request('x', {}, cancellation));
+  peer.input.write(frame({ id: 2, result: 1 }));
+  await calls[2];
+  sentTo(peer);
+  peer.connection.cancel(late, 'deadline');
+  peer.connection.cancel(late, 'caller');
+  peer.connection.cancel(unwanted, 'caller');
+  peer.connection.cancel(over, 'caller');
+  const cancel = (id: number, reason: string) => ({
+    jsonrpc: '2.0',
+    method: '$/cancelRequest',
+    params: { id, reason },
+  });
+  t.same(sentTo(peer), [cancel(0, 'deadline'), cancel(1, 'caller')]);
+  peer.input.write(Buffer.concat([frame({ id: 0, result: 'late' }), frame({ id: 1, result: 'too' })]));
+  t.same(await Promise.all(calls), ['late', 'too', 1], 'the child still answers');
+});
+
+t.test('3,000 requests at once are refused beyond the bound', async (t) => {
+  let asked = 0;
+  const { input, violations } = connect(() => {
+    asked += 1;
+    return new Promise(() => undefined);
+  });
+  const flood = Buffer.concat(Array.from({ length: 1_000 }, (_, id) => frame({ id, method: 'hostCall' })));
+  for (let batch = 0; batch < 3; batch += 1) input.write(flood);
+  await sleep(50);
+  t.equal(asked, 128);
+  t.same(violations, []);
+});
+
+t.test('a flood is read at 10,000 frames a second, and the event loop goes on', async (t) => {
+  const { input, lines } = connect();
+  const flood = Buffer.concat(Array.from({ length: 1_000 }, () => log(null)));
+  const started = performance.now();
+  for (let batch = 0; batch < 5; batch += 1) input.write(flood);
+  while (lines.length < 5_000) await sleep(5);
+  const ms = performance.now() - started;
+  t.ok(ms >= 250, `5,000 frames took ${ms.toFixed(0)} ms`);
+});
+
+t.test('a peer that does not read is ended', async (t) => {
+  const { connection, violations } = connect(undefined, { reads: false });
+  const text = 'x'.repeat(2_000_000);
+  const calls = Array.from({ length: 10 }, () => connection.request('x', { text }).catch((error) => error));
+  await turn();
+  t.equal(violations.length, 1);
+  t.match(await Promise.all(calls), Array(10).fill({ kind: 'dead' }));
+});
+
+t.test('a message too large for a frame fails that call alone', async (t) => {
+  const { connection, violations } = connect();
+  await t.rejects(connection.request('x', { text: 'x'.repeat(FRAME_TO_CHILD_MAX_BYTES) }), errorOf('too_large'));
+  await t.rejects(connection.request('x', { big: 1n }), errorOf('broken'));
+  t.same(violations, []);
+  connection.close(new ChildError('dead', 'over'));
+});
+
+t.test('what is answered after the end is not sent', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const peer = connect(() => promise);
+  peer.input.write(frame({ id: 0, method: 'hostCall', params: {} }));
+  await turn();
+  peer.connection.close(new ChildError('dead', 'over'));
+  resolve('late');
+  await turn();
+  t.same(sentTo(peer), []);
+});
+
+t.test('one that writes much at once is read in turns, whole and in order', async (t) => {
+  const [much, little] = [connect(), connect()];
+  const readBefore: number[] = [];
+  const written = Array.from({ length: 300 }, (_, n) => log(n));
+  const tail = log(300);
+  much.input.write(Buffer.concat([...written, tail.subarray(0, 7)]));
+  little.input.on('data', () => readBefore.push(much.lines.length));
+  await turn();
+  little.input.write(log('me too'));
+  much.input.write(tail.subarray(7));
+  const until = Date.now() + 10_000;
+  while (much.lines.length < 301 && Date.now() < until) await turn();
+  t.same(
+    much.lines,
+    Array.from({ length: 301 }, (_, n) => n),
+  );
+  t.same(little.lines, ['me too']);
+  t.ok((readBefore[0] ?? 301) < 200, `the other was read after ${readBefore[0]} of them`);
+  t.same(much.violations, []);
+});

@@ -1,0 +1,85 @@
+/** A plugin that writes much at once is read in turns, and no faster than its output bucket allows. */
+import { PassThrough } from 'node:stream';
+import t, { type Test } from 'tap';
+import { encodeMessage } from '../../../sandbox-child/message.ts';
+import { limits } from '../../../sdk/contract/limits.ts';
+import { ChildMessageReader } from '../../../supervisor/children/child-message-reader.ts';
+import { OutputTokenBucket } from '../../../supervisor/children/output-token-bucket.ts';
+import { scheduleRead } from '../../../supervisor/children/read-scheduler.ts';
+
+function frames(count: number, message: object): Buffer {
+  const frame = encodeMessage({ jsonrpc: '2.0', ...message });
+  return Buffer.concat(Array.from({ length: count }, () => frame));
+}
+const line = (chars: number): object => ({ method: 'log', params: { message: 'x'.repeat(chars) } });
+const turns = async (count: number): Promise<void> => {
+  for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+};
+
+interface Reading {
+  readonly input: PassThrough;
+  readonly reader: ChildMessageReader;
+  messages: number;
+}
+function read(test: Test, bucket?: OutputTokenBucket): Reading {
+  const input = new PassThrough({ highWaterMark: 2 ** 24 });
+  const lastRequestId = () => 1;
+  const reader = new ChildMessageReader(input, lastRequestId, (reason) => test.fail(reason));
+  const reading: Reading = { input, reader, messages: 0 };
+  if (bucket) reader.chargeOutputTo(bucket);
+  reader.listen(() => {
+    reading.messages += 1;
+  });
+  test.teardown(() => reader.dispose());
+  return reading;
+}
+
+t.test('output beyond the bucket waits, and nothing is lost', async (t) => {
+  const clock = { now: 0 };
+  const reading = read(t, new OutputTokenBucket(limits.outputBytesPerSecond, () => clock.now));
+  reading.input.write(frames(5_000, line(10)));
+  while (reading.messages < 2_048) await turns(1);
+  await turns(200);
+  t.equal(reading.messages, 2_048, 'of short lines, a quarter of a megabyte');
+  while (reading.messages < 5_000) {
+    clock.now += 10;
+    await turns(1);
+  }
+});
+
+t.test('a bucket is its plugin’s: the next child has what the last one left', async (t) => {
+  const bucket = new OutputTokenBucket(limits.outputBytesPerSecond, () => 0);
+  const first = read(t, bucket);
+  first.input.write(frames(2_000, line(10)));
+  while (first.messages < 2_000) await turns(1);
+  const second = read(t, bucket);
+  second.input.write(frames(2_000, line(10)));
+  while (second.messages < 48) await turns(1);
+  await turns(200);
+  t.equal(second.messages, 48);
+});
+
+t.test('a long line costs more than a short one, and a response nothing', async (t) => {
+  const long = read(t, new OutputTokenBucket(limits.outputBytesPerSecond, () => 0));
+  long.input.write(frames(200, line(8_000)));
+  const responses = read(t, new OutputTokenBucket(limits.outputBytesPerSecond, () => 0));
+  responses.input.write(frames(10_000, { id: 1, result: null }));
+  while (responses.messages < 10_000) await turns(1);
+  t.equal(long.messages, 33);
+});
+
+t.test('one read at a time, in the order they were asked for', async (t) => {
+  const order: string[] = [];
+  const over = new Promise<void>((resolve) => {
+    for (const name of ['a', 'b', 'c']) {
+      scheduleRead(() => {
+        order.push(name);
+        setImmediate(() => order.push(`after ${name}`));
+        if (name === 'c') setImmediate(resolve);
+      });
+    }
+  });
+  t.same(order, [], 'never at once');
+  await over;
+  t.same(order, ['a', 'after a', 'b', 'after b', 'c', 'after c'], 'the loop turns between them');
+});
