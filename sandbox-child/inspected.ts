@@ -14,6 +14,8 @@ const relay = new Worker(INSPECTOR_RELAY, {
   resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MEGABYTES },
 });
 relay.unref();
+// A debugger's console reaches Node's own, which prints to descriptor 1: that one belongs to the connection.
+Object.defineProperty(process, 'stdout', { get: () => process.stderr });
 const realm = lockRealm();
 // One thread was all that the grant is for.
 for (const grant of ['worker', 'fs.read']) process.permission?.drop?.(grant);

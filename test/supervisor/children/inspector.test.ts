@@ -145,6 +145,8 @@ t.test('console and evaluation work, and reach nothing outside the jail', async 
   const said = new Promise<{ args: { value?: unknown }[] }>((resolve) => client.Runtime.consoleAPICalled(resolve));
   await evaluate(`console.log('seen')`);
   t.match((await said).args, [{ value: 'seen' }]);
+  const session = await fixture.session();
+  t.match((await call(session, draft, { a: 1 })).body, { content: [{ text: '3' }] }, 'the connection is intact');
   const has = (grant: string) => evaluate(`process.permission.has('${grant}')`);
   for (const grant of ['fs.read', 'fs.write', 'worker', 'child', 'net', 'addon'])
     t.equal(await has(grant), false, `no grant ${grant}`);
