@@ -3,17 +3,18 @@
  * call to the validated result of a jailed child. Three other pairs of processes run in the same benchmark. `bytes`: a
  * pipe to a Node that echoes the same bytes; the cost of the kernel and Node's streams alone. `JSON lines`: one JSON
  * message per line, parsed and answered, without library, jail, limits and checks; the goal is a ratio to it.
- * `vscode-jsonrpc`: the same two processes over its stock connection. The placement of the two processes matters most
+ * `vscode-jsonrpc`: the same two processes over its stock connection, reader and writer; the hook uses the same library
+ * over a reader and a writer of its own. The placement of the two processes matters most
  * (waking another core takes 40 µs here), so each is measured unpinned, which is how the product runs and what the goal
  * refers to, pinned to one core, and pinned to two.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
-import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import { buildChild } from '../sandbox-child/build-child.ts';
 import { foldLink, linkDeadline, startChain } from '../supervisor/calls/chain.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
@@ -28,7 +29,7 @@ const CALLS_A_ROUND = 1_000;
 /** Fresh processes for each measurement, so that one placement does not decide. */
 const PAIRS = 3;
 const GOALS = [
-  { name: 'p50', p: 0.5, most: 1.5 },
+  { name: 'p50', p: 0.5, most: 1.4 },
   { name: 'p99', p: 0.99, most: 2 },
 ] as const;
 const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(80).slice(0, 4_096);
@@ -36,6 +37,15 @@ const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metr
 const HOOK = 'middleware.systemPrompt';
 const agent = { id: 'a1', name: 'Ada' };
 const session = { id: 's1', channelId: null };
+
+// A second instance of the library: its runtime is one for all connections of an instance, and the supervisor has installed
+// its own.
+const requireStock = createRequire(import.meta.url);
+for (const path of Object.keys(requireStock.cache)) {
+  if (path.includes('/vscode-jsonrpc/')) delete requireStock.cache[path];
+}
+const { createMessageConnection, StreamMessageReader, StreamMessageWriter }: typeof import('vscode-jsonrpc/node') =
+  requireStock('vscode-jsonrpc/node');
 
 interface Subject {
   readonly pid: number;

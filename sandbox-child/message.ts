@@ -3,8 +3,8 @@
  *
  *     u32 length of the rest │ u32 length of the head │ head, JSON │ parts, raw
  *
- * Long strings and byte arrays leave the JSON and follow it as raw parts. Escaping, scanning and joining them is most of
- * what a message costs: with plain JSON a hook with a 4 KB prompt takes half as long again.
+ * Long strings and byte arrays leave the JSON and follow it as raw parts. As plain JSON, with byte arrays as base64, a whole
+ * hook with a 4 KB prompt takes an eighth more processor time.
  */
 import { FRAME_MAX_BYTES, FrameError, HEADER_BYTES } from './frame.ts';
 
