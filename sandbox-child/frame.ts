@@ -15,6 +15,9 @@ export class FrameError extends Error {
   override readonly name = 'FrameError';
 }
 
+/** Length of the frame at the start of a buffer. */
+export const frameBytes = (buffer: Buffer): number => HEADER_BYTES + buffer.readUInt32LE(0);
+
 /** One text as a frame, for a pipe that carries only texts. */
 export function encodeText(text: string): Buffer {
   const bytes = Buffer.byteLength(text);
@@ -29,10 +32,12 @@ export const decodeText = (buffer: Buffer, start: number, end: number): string =
 /** Collects what a pipe delivers and takes whole frames out of it. */
 export class FrameBuffer {
   readonly #maxBytes: number;
-  #chunks: Buffer[] = [];
-  /** Where the next frame starts in the first chunk. */
+  /** Not yet taken: from `#start` to `#end` of this chunk, and then all of `#later`. */
+  #chunk: Buffer = Buffer.alloc(0);
   #start = 0;
-  #bytes = 0;
+  #end = 0;
+  #later: Buffer[] = [];
+  #laterBytes = 0;
   /** Bytes until there is something to do: a header, or the rest of a frame. */
   #wantedBytes = HEADER_BYTES;
 
@@ -43,12 +48,19 @@ export class FrameBuffer {
 
   /** Bytes collected and not yet taken. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#end - this.#start + this.#laterBytes;
   }
 
-  push(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#bytes += chunk.byteLength;
+  /** Adds the first `bytes` of a chunk. */
+  push(chunk: Buffer, bytes: number = chunk.byteLength): void {
+    if (this.#start < this.#end) {
+      this.#later.push(chunk.subarray(0, bytes));
+      this.#laterBytes += bytes;
+      return;
+    }
+    this.#chunk = chunk;
+    this.#start = 0;
+    this.#end = bytes;
   }
 
   /**
@@ -58,45 +70,37 @@ export class FrameBuffer {
    *   more use
    */
   take<T>(decode: (buffer: Buffer, start: number, end: number) => T): T | null {
-    if (this.#bytes < this.#wantedBytes) return null;
-    const buffer = this.#join();
-    const length = buffer.readUInt32LE(this.#start);
+    if (this.bytes < this.#wantedBytes) return null;
+    if (this.#laterBytes > 0) this.#join();
+    const start = this.#start + HEADER_BYTES;
+    const length = this.#chunk.readUInt32LE(this.#start);
     if (length > this.#maxBytes) throw new FrameError(`a frame of ${length} bytes; the limit is ${this.#maxBytes}`);
-    const frameBytes = HEADER_BYTES + length;
-    if (this.#bytes < frameBytes) {
-      this.#wantedBytes = frameBytes;
+    if (start + length > this.#end) {
+      this.#wantedBytes = HEADER_BYTES + length;
       return null;
     }
-    const content = decode(buffer, this.#start + HEADER_BYTES, this.#start + frameBytes);
-    this.#skip(frameBytes);
-    return content;
+    this.#start = start + length;
+    this.#wantedBytes = HEADER_BYTES;
+    return decode(this.#chunk, start, start + length);
   }
 
   /** Copies what is left of the last chunk, for a caller that uses the chunk's memory again. */
   copyRest(): void {
-    const last = this.#chunks.pop();
-    if (last === undefined) return;
-    const isFirst = this.#chunks.length === 0;
-    this.#chunks.push(Buffer.from(isFirst ? last.subarray(this.#start) : last));
-    if (isFirst) this.#start = 0;
+    const last = this.#later.pop();
+    if (last) this.#later.push(Buffer.from(last));
+    else if (this.#start < this.#end) this.#replaceChunk(Buffer.from(this.#chunk.subarray(this.#start, this.#end)));
   }
 
-  #skip(frameBytes: number): void {
-    this.#bytes -= frameBytes;
-    this.#start += frameBytes;
-    this.#wantedBytes = HEADER_BYTES;
-    if (this.#bytes > 0) return;
-    this.#chunks = [];
-    this.#start = 0;
+  /** A large frame is joined once, not at every chunk of it. */
+  #join(): void {
+    this.#replaceChunk(Buffer.concat([this.#chunk.subarray(this.#start, this.#end), ...this.#later]));
+    this.#later = [];
+    this.#laterBytes = 0;
   }
 
-  /** All that was collected, in one piece. A large frame is joined once, not at every chunk of it. */
-  #join(): Buffer {
-    const [first, ...rest] = this.#chunks;
-    if (first && rest.length === 0) return first;
-    const joined = Buffer.concat(first ? [first.subarray(this.#start), ...rest] : []);
-    this.#chunks = [joined];
+  #replaceChunk(chunk: Buffer): void {
+    this.#chunk = chunk;
     this.#start = 0;
-    return joined;
+    this.#end = chunk.byteLength;
   }
 }

@@ -36,8 +36,8 @@ RAL.install({
     },
     // Called at once, so that the connection never queues: our readers hand over one message at a time and count what
     // each costs. The connection takes the missing handle for "nothing is scheduled".
-    setImmediate(callback, ...args): Disposable {
-      callback(...args);
+    setImmediate(callback): Disposable {
+      callback();
       return undefined as unknown as Disposable;
     },
   },

@@ -29,11 +29,15 @@ const HEAD_COUNTED_CHARS = 4_096;
 type Key = string | number;
 const TEXT = 0;
 const BYTES = 1;
-/** Entries of a part in the list of parts, besides its keys: how many keys there are, `TEXT` or `BYTES`, and its length. */
+/**
+ * Entries of a part in the list of parts, besides its keys, the last one first: how many keys there are, `TEXT` or `BYTES`,
+ * and its length.
+ */
 const PART_EXTRAS = 3;
 
 /**
- * Encodes a message.
+ * Encodes a message as a frame at the start of a buffer; `frameBytes` says where it ends. A view of each frame would take
+ * 1 % of a hook.
  *
  * @param maxBytes longest content of the frame
  * @param scratch memory for it, used where it fits
@@ -42,8 +46,7 @@ const PART_EXTRAS = 3;
  */
 export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTES, scratch?: Buffer): Buffer {
   const parts = new Parts();
-  const slim = detach(message, 0, parts) as object;
-  const head = JSON.stringify(parts.contents.length === 0 ? slim : { ...slim, parts: parts.table });
+  const head = JSON.stringify(detachParts(message, parts));
   // Where even the most bytes it can have are few, counting them first would be a walk too many.
   const headMaxBytes = head.length <= HEAD_COUNTED_CHARS ? 3 * head.length : Buffer.byteLength(head);
   let frameMaxBytes = HEADER_BYTES + LENGTH_BYTES + headMaxBytes + parts.bytes;
@@ -64,8 +67,16 @@ export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTE
   }
   frame.writeUInt32LE(end - HEADER_BYTES, 0);
   frame.writeUInt32LE(headBytes, HEADER_BYTES);
-  return frame.subarray(0, end);
+  return frame;
 }
+
+/** Where the walk is. */
+interface Path {
+  readonly key: Key;
+  readonly parent: Path | null;
+  readonly depth: number;
+}
+const ROOT: Path = { key: '', parent: null, depth: 0 };
 
 /** What is taken out of a message. */
 class Parts {
@@ -73,15 +84,13 @@ class Parts {
   readonly table: Key[] = [];
   readonly contents: (string | Uint8Array)[] = [];
   bytes = 0;
-  /** Where the walk is: its first keys. */
-  readonly path: Key[] = [];
 
-  /** Adds what is at the first `depth` keys of the path. Returns what stands in its place. */
-  add(content: string | Uint8Array, depth: number): null {
+  /** Adds what is found at a path. Returns what stands in its place. */
+  add(content: string | Uint8Array, path: Path): null {
     const isText = typeof content === 'string';
     const bytes = isText ? Buffer.byteLength(content) : content.byteLength;
-    this.table.push(depth);
-    for (let index = 0; index < depth; index += 1) this.table.push(this.path[index] as Key);
+    this.table.push(path.depth);
+    for (let step = path; step.parent !== null; step = step.parent) this.table.push(step.key);
     this.table.push(isText ? TEXT : BYTES, bytes);
     this.contents.push(content);
     this.bytes += bytes;
@@ -89,33 +98,47 @@ class Parts {
   }
 }
 
+/** The message with the long parts of its params or result replaced by null, and the list of parts. */
+function detachParts(message: object, parts: Parts): object {
+  const { params, result } = message as { readonly params?: unknown; readonly result?: unknown };
+  if (result === undefined) {
+    const slim = detachRoot(params, parts);
+    return slim === params ? message : { ...message, params: slim, parts: parts.table };
+  }
+  const slim = detachRoot(result, parts);
+  return slim === result ? message : { ...message, result: slim, parts: parts.table };
+}
+
+/** A text or bytes that are all of it have no path. */
+const detachRoot = (value: unknown, parts: Parts): unknown =>
+  typeof value === 'object' && !(value instanceof Uint8Array) ? detach(value, ROOT, parts) : value;
+
 const PLAIN: unknown = Object.prototype;
 
 /** The value with its long parts replaced by null, copied only along the way to them. */
-function detach(value: unknown, depth: number, parts: Parts): unknown {
-  if (typeof value === 'string') return isPart(value, parts) ? parts.add(value, depth) : value;
+function detach(value: unknown, path: Path, parts: Parts): unknown {
+  if (typeof value === 'string') return isPart(value, parts) ? parts.add(value, path) : value;
   if (typeof value !== 'object' || value === null) return value;
   const isPlain = Object.getPrototypeOf(value) === PLAIN;
   if (!isPlain && value instanceof Uint8Array) {
     if (parts.contents.length >= PARTS_MAX) throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays`);
-    return parts.add(value, depth);
+    return parts.add(value, path);
   }
   // A value with `toJSON` decides for itself what its JSON is.
-  if (depth >= PART_DEPTH_MAX || 'toJSON' in value) return value;
-  if (isPlain) return detachFields(value, depth, parts);
-  return Array.isArray(value) && value.length <= PART_ARRAY_MAX ? detachItems(value, depth, parts) : value;
+  if (path.depth >= PART_DEPTH_MAX || 'toJSON' in value) return value;
+  if (isPlain) return detachFields(value, path, parts);
+  return Array.isArray(value) && value.length <= PART_ARRAY_MAX ? detachItems(value, path, parts) : value;
 }
 
 /** A lone surrogate has no UTF-8: such a string stays in the JSON, which escapes it. */
 const isPart = (text: string, parts: Parts): boolean =>
   text.length >= PART_MIN_CHARS && parts.contents.length < PARTS_MAX && text.isWellFormed();
 
-function detachItems(items: readonly unknown[], depth: number, parts: Parts): unknown {
+function detachItems(items: readonly unknown[], path: Path, parts: Parts): unknown {
   let copy: unknown[] | null = null;
   for (let index = 0; index < items.length; index += 1) {
-    parts.path[depth] = index;
     const item = items[index];
-    const slim = detach(item, depth + 1, parts);
+    const slim = detach(item, { key: index, parent: path, depth: path.depth + 1 }, parts);
     if (slim !== item) {
       copy ??= [...items];
       copy[index] = slim;
@@ -124,13 +147,12 @@ function detachItems(items: readonly unknown[], depth: number, parts: Parts): un
   return copy ?? items;
 }
 
-function detachFields(fields: object, depth: number, parts: Parts): object {
+function detachFields(fields: object, path: Path, parts: Parts): object {
   let copy: Record<string, unknown> | null = null;
   for (const key in fields) {
     const field = (fields as Record<string, unknown>)[key];
     if (typeof field !== 'object' && (typeof field !== 'string' || field.length < PART_MIN_CHARS)) continue;
-    parts.path[depth] = key;
-    const slim = detach(field, depth + 1, parts);
+    const slim = detach(field, { key, parent: path, depth: path.depth + 1 }, parts);
     if (slim !== field) {
       copy ??= { ...fields };
       copy[key] = slim;
@@ -181,8 +203,8 @@ function parseHead(head: string): Record<string, unknown> {
 
 /** Puts the parts back where they were. Returns where the last one ends. */
 function attach(message: Record<string, unknown>, buffer: Buffer, start: number, end: number): number {
-  const table = message.parts;
-  delete message.parts;
+  const { params, result, parts: table } = message;
+  const root = result === undefined ? params : result;
   if (!Array.isArray(table) || table.length > PARTS_MAX * (PART_DEPTH_MAX + PART_EXTRAS))
     throw new FrameError('the parts of a message are no list');
   let at = start;
@@ -195,7 +217,7 @@ function attach(message: Record<string, unknown>, buffer: Buffer, start: number,
     if ((kind !== TEXT && kind !== BYTES) || !isCount(length) || at + length > end)
       throw new FrameError('a malformed part');
     const content = kind === TEXT ? buffer.toString('utf8', at, at + length) : copyBytes(buffer, at, length);
-    place(message, table, firstKey, depth, content);
+    place(root, table, firstKey, depth, content);
     at += length;
     entry = firstKey + depth + 2;
   }
@@ -211,15 +233,14 @@ function copyBytes(buffer: Buffer, at: number, length: number): Uint8Array {
 }
 
 /** Follows own keys to a null: a path can neither climb a prototype nor replace what the JSON says. */
-function place(root: object, table: readonly unknown[], start: number, depth: number, content: unknown): void {
-  let node: unknown = root;
-  const last = start + depth - 1;
-  for (let at = start; at <= last; at += 1) {
+function place(root: unknown, table: readonly unknown[], start: number, depth: number, content: unknown): void {
+  let node = root;
+  for (let at = start + depth - 1; at >= start; at -= 1) {
     const key = table[at];
     if (typeof key !== 'string' && typeof key !== 'number') throw new FrameError('a malformed path to a part');
     if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) break;
     const fields = node as Record<Key, unknown>;
-    if (at < last) node = fields[key];
+    if (at > start) node = fields[key];
     else if (fields[key] === null) {
       // The key is its own, `__proto__` included, so this sets it and calls nobody's setter.
       fields[key] = content;

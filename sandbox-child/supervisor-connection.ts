@@ -10,7 +10,7 @@ import {
   type Disposable,
   Message,
 } from 'vscode-jsonrpc';
-import { FRAME_MAX_BYTES, FrameBuffer, HEADER_BYTES } from './frame.ts';
+import { FRAME_MAX_BYTES, FrameBuffer, frameBytes, HEADER_BYTES } from './frame.ts';
 import { CANCEL_METHOD, type CancelParams, type CancelReason, openConnection } from './json-rpc.ts';
 import { decodeMessage, encodeMessage, refuseDeepNesting, SCRATCH_BYTES } from './message.ts';
 import { explain } from './text.ts';
@@ -99,7 +99,7 @@ export class StdinReader extends AbstractMessageReader {
     const buffer = Buffer.alloc(READ_BYTES);
     const takeMessage = (): Message | null => frames.take(decodeMessage) as unknown as Message | null;
     const onRead = (bytes: number): boolean => {
-      frames.push(buffer.subarray(0, bytes));
+      frames.push(buffer, bytes);
       for (let message = takeMessage(); message !== null; message = takeMessage()) this.#receive(message, callback);
       frames.copyRest();
       return true;
@@ -142,9 +142,10 @@ export class StdoutWriter extends AbstractMessageWriter {
 
   #send(message: object): void {
     const frame = encodeMessage(message, FRAME_MAX_BYTES, this.#scratch);
-    refuseDeepNesting(frame, HEADER_BYTES, frame.byteLength);
+    const bytes = frameBytes(frame);
+    refuseDeepNesting(frame, HEADER_BYTES, bytes);
     try {
-      for (let at = 0; at < frame.byteLength; ) at += writeSync(1, frame, at);
+      for (let at = 0; at < bytes; ) at += writeSync(1, frame, at, bytes - at);
     } catch {
       // The supervisor has gone.
       process.exit(0);

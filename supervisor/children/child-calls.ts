@@ -103,7 +103,11 @@ export class ChildCalls {
   /** The child has answered the call, or was never asked. */
   remove(call: Call): void {
     const index = this.#running.indexOf(call);
-    if (index >= 0) this.#running.splice(index, 1);
+    const last = this.#running.at(-1);
+    if (index >= 0 && last) {
+      this.#running[index] = last;
+      this.#running.pop();
+    }
     call.leaveSlot?.();
     if (this.#slots.taken === 0) this.#onIdle?.();
   }
@@ -164,7 +168,10 @@ class Call {
     this.#cancellation = new Cancellation();
     this.#calls.add(this);
     const params = { target: this.#target, invocationId, context: this.#context, deadlineMs: this.#budgetMs };
-    this.#calls.connection.request('invoke', params, this.#cancellation).then(
+    this.#calls.connection.call(
+      'invoke',
+      params,
+      this.#cancellation,
       (answer) => this.#finish(outcomeOf(answer) ?? new ChildError('broken', 'the plugin answered no outcome')),
       (error) => this.#finish(error),
     );

@@ -1,7 +1,7 @@
 /** Writes messages to a child. Only its pipe holds what it has not read yet, and how much may wait for the pipe is bounded. */
 import type { Writable } from 'node:stream';
 import { AbstractMessageWriter, Message } from 'vscode-jsonrpc';
-import { FRAME_TO_CHILD_MAX_BYTES } from '../../sandbox-child/frame.ts';
+import { FRAME_TO_CHILD_MAX_BYTES, frameBytes } from '../../sandbox-child/frame.ts';
 import { encodeMessage, SCRATCH_BYTES } from '../../sandbox-child/message.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 
@@ -72,7 +72,7 @@ export class ChildMessageWriter extends AbstractMessageWriter {
     const output = this.#output;
     // The scratch memory is free again where the kernel takes a frame at once, and that needs an empty queue.
     const frame = encodeMessage(message, FRAME_TO_CHILD_MAX_BYTES, output.writableLength === 0 ? scratch : undefined);
-    output.write(frame);
+    output.write(frame.subarray(0, frameBytes(frame)));
     if (output.writableLength === 0) return;
     if (frame.buffer === scratch.buffer) scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
     if (output.writableLength > BACKLOG_MAX_BYTES) this.#onViolation('it does not read what it is sent');

@@ -6,7 +6,7 @@ const SAY = `
 const fs = require('fs');
 const put = (bytes) => { try { for (let at = 0; at < bytes.length; ) at += fs.writeSync(1, bytes, at); } catch {} };
 const raw = (rest, head, text) => { const b = Buffer.alloc(8); b.writeUInt32LE(rest, 0); b.writeUInt32LE(head, 4); put(Buffer.concat([b, Buffer.from(text)])); };
-const say = (message) => { const text = JSON.stringify(message); raw(Buffer.byteLength(text) + 4, Buffer.byteLength(text), text); };
+const say = (message) => { const text = JSON.stringify({ jsonrpc: '2.0', ...message }); raw(Buffer.byteLength(text) + 4, Buffer.byteLength(text), text); };
 const ready = () => say({ method: 'ready', params: { node: 'v0' } });
 setInterval(() => 0, 1e6);
 `;
@@ -16,12 +16,21 @@ export const breakers: Readonly<Record<string, readonly [program: string, reason
   'a frame of 4 GB': [`${SAY} ready(); raw(0xffffffff, 4, '');`, /a frame of 4294967295 bytes/],
   'no frame at all': [`${SAY} put(Buffer.from('hello, this is not a frame'));`, /a frame of/],
   'no JSON': [`${SAY} ready(); raw(7, 3, '{{{');`, /not JSON/],
-  'an unknown notice': [`${SAY} ready(); say({ method: 'shutdown', params: {} });`, /malformed notice "shutdown"/],
-  'a notice named like a property': [`${SAY} ready(); say({ method: 'constructor', params: {} });`, /malformed notice/],
-  'a notice named __proto__': [`${SAY} ready(); say({ method: '__proto__', params: {} });`, /malformed notice/],
+  'an unknown notification': [
+    `${SAY} ready(); say({ method: 'shutdown', params: {} });`,
+    /malformed notification "shutdown"/,
+  ],
+  'a notification named like a property': [
+    `${SAY} ready(); say({ method: 'constructor', params: {} });`,
+    /malformed notification/,
+  ],
+  'a notification named __proto__': [
+    `${SAY} ready(); say({ method: '__proto__', params: {} });`,
+    /malformed notification/,
+  ],
   'a log line of the wrong shape': [
     `${SAY} ready(); say({ method: 'log', params: { level: 'fatal' } });`,
-    /malformed notice "log"/,
+    /malformed notification "log"/,
   ],
   'a request that only the supervisor makes': [
     `${SAY} ready(); say({ id: 1, method: 'invoke', params: {} });`,
@@ -31,7 +40,7 @@ export const breakers: Readonly<Record<string, readonly [program: string, reason
     `${SAY} ready(); say({ id: 1, method: 'hostCall', params: { member: 'x', invocationId: null } });`,
     /malformed request/,
   ],
-  'an answer nobody waits for': [`${SAY} ready(); say({ id: 99, result: 1 });`, /an answer to nothing/],
+  'a response nobody waits for': [`${SAY} ready(); say({ id: 99, result: 1 });`, /a response to no request/],
   'deep JSON': [
     `${SAY} ready(); const t = '{"method":"log","params":' + '['.repeat(1e5) + ']'.repeat(1e5) + '}'; raw(t.length + 4, t.length, t);`,
     /levels of nesting/,

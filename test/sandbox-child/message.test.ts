@@ -2,9 +2,10 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { decodeText, encodeText, FRAME_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../sandbox-child/frame.ts';
-import { decodeMessage, decodeUntrusted, encodeMessage, refuseDeepNesting } from '../../sandbox-child/message.ts';
+import { decodeMessage, decodeUntrusted, refuseDeepNesting } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { amount, seed } from '../runner/soak.ts';
+import { encodedFrame as encode } from './encoded-frame.ts';
 
 /** Random values and frames. */
 const RUNS = amount({ quick: 100, soak: 100_000 });
@@ -13,7 +14,7 @@ const RUNS = amount({ quick: 100, soak: 100_000 });
 const PREFIX_BYTES = HEADER_BYTES + 4;
 
 const decode = (frame: Buffer): Record<string, unknown> => decodeMessage(frame, HEADER_BYTES, frame.byteLength);
-const roundTrip = (params: unknown): unknown => decode(encodeMessage({ method: 'x', params })).params;
+const roundTrip = (params: unknown): unknown => decode(encode({ method: 'x', params })).params;
 /** A frame with this head and these raw parts. */
 const forge = (head: string, parts = ''): Buffer => {
   const frame = Buffer.alloc(PREFIX_BYTES + Buffer.byteLength(head) + Buffer.byteLength(parts));
@@ -68,7 +69,7 @@ t.test('a head of characters that are several bytes each', async (t) => {
 
 t.test('what was taken apart to be sent is left as it was', async (t) => {
   const message = { id: 1, params: { text: 'x'.repeat(600) } };
-  encodeMessage(message);
+  encode(message);
   t.same(message, { id: 1, params: { text: 'x'.repeat(600) } });
 });
 
@@ -85,12 +86,12 @@ t.test('own __proto__ keys stay keys', async (t) => {
 });
 
 t.test('too large a message is refused before it is written', async (t) => {
-  t.throws(() => encodeMessage({ method: 'x', params: 'x'.repeat(FRAME_MAX_BYTES) }), RangeError);
-  t.doesNotThrow(() => encodeMessage({ method: 'x', params: 'x'.repeat(FRAME_MAX_BYTES - 200) }));
+  t.throws(() => encode({ method: 'x', params: 'x'.repeat(FRAME_MAX_BYTES) }), RangeError);
+  t.doesNotThrow(() => encode({ method: 'x', params: 'x'.repeat(FRAME_MAX_BYTES - 200) }));
   // To the byte, also where the head is too short to have been counted.
-  const room = FRAME_MAX_BYTES + 4 - encodeMessage({ method: 'x', params: 'x'.repeat(4_000_000) }).byteLength;
-  t.equal(encodeMessage({ method: 'x', params: 'x'.repeat(4_000_000 + room) }).byteLength, FRAME_MAX_BYTES + 4);
-  t.throws(() => encodeMessage({ method: 'x', params: 'x'.repeat(4_000_001 + room) }), RangeError);
+  const room = FRAME_MAX_BYTES + 4 - encode({ method: 'x', params: 'x'.repeat(4_000_000) }).byteLength;
+  t.equal(encode({ method: 'x', params: 'x'.repeat(4_000_000 + room) }).byteLength, FRAME_MAX_BYTES + 4);
+  t.throws(() => encode({ method: 'x', params: 'x'.repeat(4_000_001 + room) }), RangeError);
 });
 
 t.test('malformed frames', async (t) => {
@@ -101,26 +102,27 @@ t.test('malformed frames', async (t) => {
     null: forge('null'),
     'parts left over': forge('{"id":1}', 'rest'),
     'parts that are no list': forge('{"parts":{}}'),
-    'a part too long': forge('{"a":null,"parts":[1,"a",0,5]}', 'four'),
-    'a part too short': forge('{"a":null,"parts":[1,"a",0,3]}', 'four'),
-    'a negative part': forge('{"a":null,"b":null,"parts":[1,"a",0,-1,1,"b",0,5]}', 'four'),
-    'a fractional part': forge('{"a":null,"parts":[1,"a",0,1.5]}', 'ab'),
-    'an unknown kind': forge('{"a":null,"parts":[1,"a",2,1]}', 'a'),
-    'a kind that is text': forge('{"a":null,"parts":[1,"a","0",1]}', 'a'),
-    'a list that ends early': forge('{"a":null,"parts":[1,"a",0]}'),
-    'a list that ends in a path': forge('{"a":null,"parts":[2,"a"]}'),
-    'a list too long': forge(`{"a":null,"parts":[${'1,"a",0,0,'.repeat(800)}1,"a",0,0]}`),
-    'no path': forge('{"a":null,"parts":[0,0,1]}', 'a'),
-    'a path of half a key': forge('{"a":null,"parts":[0.5,"a",0,1]}', 'a'),
-    'a path of fewer than no keys': forge('{"a":null,"parts":[-1,"a",0,1]}', 'a'),
-    'a path that is a list': forge('{"a":null,"parts":[["a"],0,1]}', 'a'),
-    'a path too deep': forge('{"a":null,"parts":[8,"a","a","a","a","a","a","a","a",0,1]}', 'a'),
-    'a path of objects': forge('{"a":null,"parts":[1,{},0,1]}', 'a'),
-    'a path to nowhere': forge('{"a":null,"parts":[1,"b",0,1]}', 'a'),
-    'a path to what is there': forge('{"a":1,"parts":[1,"a",0,1]}', 'a'),
-    'a path up the prototype': forge('{"a":{},"parts":[3,"a","__proto__","polluted",0,1]}', 'a'),
-    'a path to the constructor': forge('{"a":{},"parts":[3,"a","constructor","prototype",0,1]}', 'a'),
-    'a path into its own list, to no null': forge('{"parts":[2,"parts",0,0,1]}', 'a'),
+    'a part too long': forge('{"params":{"a":null},"parts":[1,"a",0,5]}', 'four'),
+    'a part too short': forge('{"params":{"a":null},"parts":[1,"a",0,3]}', 'four'),
+    'a negative part': forge('{"params":{"a":null,"b":null},"parts":[1,"a",0,-1,1,"b",0,5]}', 'four'),
+    'a fractional part': forge('{"params":{"a":null},"parts":[1,"a",0,1.5]}', 'ab'),
+    'an unknown kind': forge('{"params":{"a":null},"parts":[1,"a",2,1]}', 'a'),
+    'a kind that is text': forge('{"params":{"a":null},"parts":[1,"a","0",1]}', 'a'),
+    'a list that ends early': forge('{"params":{"a":null},"parts":[1,"a",0]}'),
+    'a list that ends in a path': forge('{"params":{"a":null},"parts":[2,"a"]}'),
+    'a list too long': forge(`{"params":{"a":null},"parts":[${'1,"a",0,0,'.repeat(800)}1,"a",0,0]}`),
+    'no path': forge('{"params":{"a":null},"parts":[0,0,1]}', 'a'),
+    'a path of half a key': forge('{"params":{"a":null},"parts":[0.5,"a",0,1]}', 'a'),
+    'a path of fewer than no keys': forge('{"params":{"a":null},"parts":[-1,"a",0,1]}', 'a'),
+    'a path that is a list': forge('{"params":{"a":null},"parts":[["a"],0,1]}', 'a'),
+    'a path too deep': forge('{"params":{"a":null},"parts":[8,"a","a","a","a","a","a","a","a",0,1]}', 'a'),
+    'a path of objects': forge('{"params":{"a":null},"parts":[1,{},0,1]}', 'a'),
+    'parts of a message that holds nothing': forge('{"parts":[1,"a",0,1]}', 'a'),
+    'a path to nowhere': forge('{"params":{"a":null},"parts":[1,"b",0,1]}', 'a'),
+    'a path to what is there': forge('{"params":{"a":1},"parts":[1,"a",0,1]}', 'a'),
+    'a path up the prototype': forge('{"params":{"a":{}},"parts":[3,"polluted","__proto__","a",0,1]}', 'a'),
+    'a path to the constructor': forge('{"params":{"a":{}},"parts":[3,"prototype","constructor","a",0,1]}', 'a'),
+    'a path into its own list, to no null': forge('{"params":{},"parts":[2,0,"parts",0,1]}', 'a'),
   };
   for (const [name, frame] of Object.entries(malformed)) t.throws(() => decode(frame), { name: 'FrameError' }, name);
   t.equal(({} as { polluted?: string }).polluted, undefined);
@@ -149,12 +151,12 @@ t.test('a getter that sends a message of its own does not mix up the two', async
     method: 'x',
     params: {
       get nested() {
-        encodeMessage({ params: { a: { b: { c: long } } } });
+        encode({ params: { a: { b: { c: long } } } });
         return { long };
       },
     },
   };
-  t.same(decode(encodeMessage(message)).params, { nested: { long } });
+  t.same(decode(encode(message)).params, { nested: { long } });
 });
 
 t.test('JSON that nests too deeply is refused before it is parsed', async (t) => {

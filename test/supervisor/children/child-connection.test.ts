@@ -4,13 +4,14 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check';
 import t from 'tap';
 import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../../sandbox-child/frame.ts';
-import { decodeMessage, encodeMessage } from '../../../sandbox-child/message.ts';
+import { decodeMessage } from '../../../sandbox-child/message.ts';
 import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
 import { ChildError, HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { amount, seed } from '../../runner/soak.ts';
+import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 import { errorOf } from './jailed-child.ts';
 
-const frame = (message: object): Buffer => encodeMessage({ jsonrpc: '2.0', ...message });
+const frame = (message: object): Buffer => encodedFrame({ jsonrpc: '2.0', ...message });
 const log = (params: unknown): Buffer => frame({ method: 'log', params });
 
 interface Peer {
@@ -173,7 +174,7 @@ t.test('random messages are handled or refused, and never a crash', async (t) =>
     fc.property(fc.array(message, { maxLength: 5 }), (messages) => {
       const { connection, input, violations } = connect();
       connection.request('x', {}).catch(() => undefined);
-      for (const each of messages) input.emit('data', encodeMessage(each));
+      for (const each of messages) input.emit('data', encodedFrame(each));
       connection.close(new ChildError('dead', 'over'));
       return violations.length <= 1;
     }),

@@ -1,14 +1,14 @@
 /** A plugin that writes much at once is read in turns, and no faster than its output bucket allows. */
 import { PassThrough } from 'node:stream';
 import t, { type Test } from 'tap';
-import { encodeMessage } from '../../../sandbox-child/message.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { ChildMessageReader } from '../../../supervisor/children/child-message-reader.ts';
 import { OutputTokenBucket } from '../../../supervisor/children/output-token-bucket.ts';
 import { scheduleRead } from '../../../supervisor/children/read-scheduler.ts';
+import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 
 function frames(count: number, message: object): Buffer {
-  const frame = encodeMessage({ jsonrpc: '2.0', ...message });
+  const frame = encodedFrame({ jsonrpc: '2.0', ...message });
   return Buffer.concat(Array.from({ length: count }, () => frame));
 }
 const line = (chars: number): object => ({ method: 'log', params: { message: 'x'.repeat(chars) } });
