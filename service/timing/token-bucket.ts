@@ -11,6 +11,9 @@ interface Rate {
   readonly perSecond: number;
 }
 
+/** The whole second's tokens may be taken at once. */
+export const perSecond = (tokens: number): Rate => ({ burst: tokens, perSecond: tokens });
+
 /** The whole minute's tokens may be taken at once. */
 export const perMinute = (tokens: number): Rate => ({ burst: tokens, perSecond: tokens / MINUTE_S });
 

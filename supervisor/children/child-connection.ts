@@ -11,10 +11,10 @@ import {
   type MessageConnection,
 } from 'vscode-jsonrpc';
 import { CANCEL_METHOD, type CancelReason, openConnection } from '../../sandbox-child/json-rpc.ts';
+import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 import { ChildMessageReader, type ReadBounds } from './child-message-reader.ts';
 import { ChildMessageWriter } from './child-message-writer.ts';
-import type { OutputTokenBucket } from './output-token-bucket.ts';
 
 export interface ConnectionHandlers {
   /** Answers a request of the child. What it rejects with goes back as an error, with its text if it is a `HostCallRefusal`. */
@@ -72,7 +72,7 @@ export class ChildConnection {
   }
 
   /** From now on the child's output is charged to this bucket. */
-  chargeOutputTo(bucket: OutputTokenBucket): void {
+  chargeOutputTo(bucket: TokenBucket): void {
     this.#reader.chargeOutputTo(bucket);
   }
 

@@ -4,8 +4,8 @@ import { AbstractMessageReader, type DataCallback, type Disposable, type Message
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
 import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
+import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { checkChildMessage } from './child-message.ts';
-import { OutputTokenBucket } from './output-token-bucket.ts';
 import { scheduleRead } from './read-scheduler.ts';
 
 /** How long a child is not read once its output bucket is empty, milliseconds. Its responses wait behind its own flood. */
@@ -44,7 +44,7 @@ export class ChildMessageReader extends AbstractMessageReader {
   readonly #frames: FrameBuffer;
   readonly #windowMessages: number;
   #onMessage: DataCallback = () => undefined;
-  #output: OutputTokenBucket;
+  #output: TokenBucket;
   #isStopped = false;
   /** Not read: it has used up its bucket or its window. */
   #isPaused = false;
@@ -72,11 +72,11 @@ export class ChildMessageReader extends AbstractMessageReader {
     this.#onViolation = onViolation;
     this.#frames = new FrameBuffer(frameBytes);
     this.#windowMessages = Math.ceil((framesPerSecond * WINDOW_MS) / 1_000);
-    this.#output = new OutputTokenBucket(outputBytesPerSecond);
+    this.#output = new TokenBucket(perSecond(outputBytesPerSecond));
   }
 
   /** From now on the child's output is charged to this bucket. */
-  chargeOutputTo(bucket: OutputTokenBucket): void {
+  chargeOutputTo(bucket: TokenBucket): void {
     this.#output = bucket;
   }
 
@@ -125,7 +125,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     const { method } = message;
     const cost = method === 'log' ? Math.max(bytes, LINE_MIN_BYTES) : CALL_BYTES;
     // Responses cost nothing.
-    if (method !== undefined && !this.#output.spend(cost)) this.#pause(EMPTY_BUCKET_PAUSE_MS);
+    if (method !== undefined && !this.#output.overdraw(cost)) this.#pause(EMPTY_BUCKET_PAUSE_MS);
     const now = performance.now();
     this.#chargeTurn(bytes, now);
     this.#messagesInWindow += 1;
@@ -156,7 +156,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     const resume = (): void => {
       this.#isPaused = false;
       if (this.#isStopped) return;
-      if (this.#output.spend(0)) this.#resume();
+      if (this.#output.overdraw(0)) this.#resume();
       else this.#pause(EMPTY_BUCKET_PAUSE_MS);
     };
     setTimeout(resume, ms).unref();

@@ -2,6 +2,7 @@
 import type { Duplex } from 'node:stream';
 import { limits } from '../../sdk/contract/limits.ts';
 import { control, type LogLevel, type Registrations, registrations, type Target } from '../../sdk/contract/protocol.ts';
+import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { ProcessorNeed } from '../jail/boxed-process.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
 import type { Pipes } from '../jail/spawner.ts';
@@ -11,7 +12,6 @@ import { type ChildEnd, describeEnd } from './child-end.ts';
 import { ChildError, HostCallRefusal, timeoutOf } from './child-errors.ts';
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
-import type { OutputTokenBucket } from './output-token-bucket.ts';
 import { keepTail, type Tail } from './stderr-tail.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
@@ -144,7 +144,7 @@ export class Child {
   }
 
   /** From now on its output is charged to this bucket, which it may share with the children that come after it. */
-  chargeOutputTo(bucket: OutputTokenBucket): void {
+  chargeOutputTo(bucket: TokenBucket): void {
     this.#line?.connection.chargeOutputTo(bucket);
   }
 

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { DRAFT_SEM_VER, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { LastExit, Runtime, RuntimeState } from '../../db/installations/installation-runtimes.ts';
+import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { within } from '../../service/timing/within.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall } from '../calls/plugin-call.ts';
@@ -10,14 +11,13 @@ import type { Child } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
-import { OutputTokenBucket } from './output-token-bucket.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
 import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
 export interface RunnerDeps extends LoadedChildDeps {
-  /** Of one installation: see `OutputTokenBucket`. */
+  /** Log lines and host calls of one installation. The bucket outlives its children, so no plugin gains by starting again. */
   readonly outputBytesPerSecond: number;
   /** What the restart policy reckons with, milliseconds since the epoch. */
   readonly now: () => number;
@@ -68,7 +68,7 @@ export class InstallationRunner {
     this.#installation = new LiveInstallation(plugin);
     this.#handlers = {
       installation: this.#installation,
-      output: new OutputTokenBucket(deps.outputBytesPerSecond),
+      output: new TokenBucket(perSecond(deps.outputBytesPerSecond)),
       onExit: (loadedChild, end) => this.#ended(loadedChild, end),
     };
     this.installationId = plugin.installationId;

@@ -4,6 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { MIB } from '../../sdk/contract/limits.ts';
 import { withLogIds, withOnlyLogIds } from '../../service/telemetry/log-ids.ts';
 import { currentTrace, isTracing, traced } from '../../service/telemetry/tracing.ts';
+import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { HostCallRouter } from '../calls/host-call-router.ts';
 import type { Invocations } from '../calls/invocations.ts';
@@ -15,7 +16,6 @@ import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
 import { HANG_CHECK_MS } from './fleet-bounds.ts';
-import type { OutputTokenBucket } from './output-token-bucket.ts';
 import type { Spare } from './spare-children.ts';
 
 export interface LoadedChildDeps {
@@ -28,7 +28,7 @@ export interface LoadedChildHandlers {
   /** The installation as it stands now: grants and settings may have changed since the load. */
   readonly installation: LiveInstallation;
   /** Limits the installation's output, whichever child it comes from. */
-  readonly output: OutputTokenBucket;
+  readonly output: TokenBucket;
   onExit(loadedChild: LoadedChild, end: ChildEnd): void;
 }
 

@@ -2,8 +2,8 @@
 import { PassThrough } from 'node:stream';
 import t, { type Test } from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
+import { perSecond, TokenBucket } from '../../../service/timing/token-bucket.ts';
 import { ChildMessageReader } from '../../../supervisor/children/child-message-reader.ts';
-import { OutputTokenBucket } from '../../../supervisor/children/output-token-bucket.ts';
 import { scheduleRead } from '../../../supervisor/children/read-scheduler.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 
@@ -21,7 +21,7 @@ interface Reading {
   readonly reader: ChildMessageReader;
   messages: number;
 }
-function read(test: Test, bucket?: OutputTokenBucket): Reading {
+function read(test: Test, bucket?: TokenBucket): Reading {
   const input = new PassThrough({ highWaterMark: 2 ** 24 });
   const lastRequestId = () => 1;
   const reader = new ChildMessageReader(input, lastRequestId, (reason) => test.fail(reason));
@@ -36,7 +36,7 @@ function read(test: Test, bucket?: OutputTokenBucket): Reading {
 
 t.test('output beyond the bucket waits, and nothing is lost', async (t) => {
   const clock = { now: 0 };
-  const reading = read(t, new OutputTokenBucket(limits.outputBytesPerSecond, () => clock.now));
+  const reading = read(t, new TokenBucket(perSecond(limits.outputBytesPerSecond), () => clock.now));
   reading.input.write(frames(5_000, line(10)));
   while (reading.messages < 2_048) await turns(1);
   await turns(200);
@@ -48,7 +48,7 @@ t.test('output beyond the bucket waits, and nothing is lost', async (t) => {
 });
 
 t.test('a bucket is its plugin’s: the next child has what the last one left', async (t) => {
-  const bucket = new OutputTokenBucket(limits.outputBytesPerSecond, () => 0);
+  const bucket = new TokenBucket(perSecond(limits.outputBytesPerSecond), () => 0);
   const first = read(t, bucket);
   first.input.write(frames(2_000, line(10)));
   while (first.messages < 2_000) await turns(1);
@@ -60,9 +60,9 @@ t.test('a bucket is its plugin’s: the next child has what the last one left', 
 });
 
 t.test('a long line costs more than a short one, and a response nothing', async (t) => {
-  const long = read(t, new OutputTokenBucket(limits.outputBytesPerSecond, () => 0));
+  const long = read(t, new TokenBucket(perSecond(limits.outputBytesPerSecond), () => 0));
   long.input.write(frames(200, line(8_000)));
-  const responses = read(t, new OutputTokenBucket(limits.outputBytesPerSecond, () => 0));
+  const responses = read(t, new TokenBucket(perSecond(limits.outputBytesPerSecond), () => 0));
   responses.input.write(frames(10_000, { id: 1, result: null }));
   while (responses.messages < 10_000) await turns(1);
   t.equal(long.messages, 33);
