@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 
-export interface BodyBounds {
+interface BodyBounds {
   readonly maxBytes: number;
   /** How long the client may take, milliseconds. */
   readonly withinMs: number;

@@ -18,11 +18,6 @@ export class ByteBudget {
     this.#limits = limits;
   }
 
-  /** Bytes reserved and not released yet. */
-  get total(): number {
-    return this.#total;
-  }
-
   /**
    * Reserves bytes for an account until `release`.
    *

@@ -26,7 +26,7 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
 };
 
 /** Turns any thrown value into a problem that may be shown. The caller logs `internal` and `unavailable`. */
-export function toProblem(error: unknown): Problem {
+function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof InvalidTokenError) {
     return new Problem('unauthenticated', 'The token is invalid or expired. Sign in again.');

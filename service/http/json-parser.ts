@@ -9,12 +9,12 @@ import { refuseCostlyJson } from './json-size.ts';
 const IN_PLACE_MAX_BYTES = MIB;
 const THREAD_HEAP_MB = 256;
 
-export interface ParseTask {
+interface ParseTask {
   readonly body: Uint8Array;
   /** What the route accepts, bytes. */
   readonly maxBytes: number;
 }
-export type ParseResult =
+type ParseResult =
   | { readonly value: unknown }
   | { readonly fault: 'not_utf8' }
   | { readonly fault: ProblemCode; readonly detail: string };
