@@ -28,12 +28,12 @@ export function checkConfiguration(manifest: Manifest, stored: Stored, input: Co
   const faults: ProblemLocation[] = [];
   for (const [name, value] of Object.entries(input.settings ?? {})) {
     if (value === null && Object.hasOwn(stored.settings, name)) continue;
-    const message = settingFault(manifest, name, value);
+    const message = validateSetting(manifest, name, value);
     if (message) faults.push({ field: `settings.${name}`, message });
   }
   for (const [name, value] of Object.entries(input.secrets ?? {})) {
     if (value === null && stored.secretNames.includes(name)) continue;
-    const message = secretFault(manifest, name, value);
+    const message = validateSecret(manifest, name, value);
     if (message) faults.push({ field: `secrets.${name}`, message });
   }
   const [first] = faults;
@@ -49,24 +49,24 @@ export function mergeSettings(
   return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
 }
 
-function settingFault(manifest: Manifest, name: string, value: string | null): string | null {
+function validateSetting(manifest: Manifest, name: string, value: string | null): string | null {
   const row = Object.hasOwn(manifest.settings, name) ? manifest.settings[name] : undefined;
-  if (!row) return `is not known${known(Object.keys(manifest.settings))}`;
+  if (!row) return `is not known${describeNames(Object.keys(manifest.settings))}`;
   if (value === null) return null;
   if (value.length > SETTING_MAX_CHARS) return `must be at most ${SETTING_MAX_CHARS} characters`;
   if (row.enum && !row.enum.includes(value)) return `must be one of ${row.enum.join(', ')}`;
   return null;
 }
 
-function secretFault(manifest: Manifest, name: string, value: string | null): string | null {
-  if (!Object.hasOwn(manifest.secrets, name)) return `is not known${known(Object.keys(manifest.secrets))}`;
-  if (value === '') return 'must not be empty; send null to forget it';
+function validateSecret(manifest: Manifest, name: string, value: string | null): string | null {
+  if (!Object.hasOwn(manifest.secrets, name)) return `is not known${describeNames(Object.keys(manifest.secrets))}`;
+  if (value === '') return 'must not be empty; send null to delete it';
   if (value !== null && value.length > SECRET_MAX_CHARS) return `must be at most ${SECRET_MAX_CHARS} characters`;
   return null;
 }
 
-const known = (names: readonly string[]): string =>
-  names.length === 0 ? '; the plugin has none' : `; there are ${names.join(', ')}`;
+const describeNames = (names: readonly string[]): string =>
+  names.length === 0 ? '; the plugin has none' : `; known are ${names.join(', ')}`;
 
 type Status = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
 

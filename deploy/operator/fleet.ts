@@ -11,7 +11,8 @@ const LINES = 100;
 const LINES_MAX = 10_000;
 
 const limit = { type: 'string', value: 'number', doc: `maximum number of lines; ${LINES} by default` } as const;
-const megabytes = (bytes: unknown): string | null => (bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`);
+const formatMegabytes = (bytes: unknown): string | null =>
+  bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`;
 
 export const fleet: OperatorCommand = {
   subjects: [],
@@ -39,8 +40,15 @@ export const fleet: OperatorCommand = {
       'LAST EXIT',
     ];
     const lines = rows.map((row) => [
-      ...[row.installationId, row.slug, row.semVer, row.account, row.state, megabytes(row.rssBytes), row.restarts],
-      ...[row.startedAt, row.lastExit?.reason],
+      row.installationId,
+      row.slug,
+      row.semVer,
+      row.account,
+      row.state,
+      formatMegabytes(row.rssBytes),
+      row.restarts,
+      row.startedAt,
+      row.lastExit?.reason,
     ]);
     return { sentence: tableOf(heading, lines, 'No plugin process runs.'), fields: { children: rows } };
   },
@@ -64,17 +72,23 @@ export const installations: OperatorCommand = {
          LEFT JOIN versions v ON v.id = i.current_version_id
         WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`,
-      [...filtersOf(given), numberOf(given, 'limit', LINES, LINES_MAX)],
+      [...readFilters(given), numberOf(given, 'limit', LINES, LINES_MAX)],
     );
     const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATUS', 'WHY'];
     const lines = rows.map((row) => [
-      ...[row.id, row.slug, row.semVer, row.versionPolicy, row.account, row.status, row.statusReason],
+      row.id,
+      row.slug,
+      row.semVer,
+      row.versionPolicy,
+      row.account,
+      row.status,
+      row.statusReason,
     ]);
     return { sentence: tableOf(heading, lines, 'No installation matches.'), fields: { installations: rows } };
   },
 };
 
-const filtersOf = (given: Given) => ['plugin', 'user', 'status'].map((name) => textOf(given, name));
+const readFilters = (given: Given) => ['plugin', 'user', 'status'].map((name) => textOf(given, name));
 
 export const restart: OperatorCommand = {
   subjects: ['installation'],

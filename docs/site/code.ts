@@ -6,11 +6,11 @@ import markdown from 'highlight.js/lib/languages/markdown';
 import typescript from 'highlight.js/lib/languages/typescript';
 import yaml from 'highlight.js/lib/languages/yaml';
 
-/** By the language named after the fence. */
+/** Languages by the word after the code fence. */
 const LANGUAGES = { sh: bash, json, md: markdown, ts: typescript, yaml } as const;
 for (const [name, language] of Object.entries(LANGUAGES)) highlighter.registerLanguage(name, language);
 
-/** @returns highlightCode markup; for an unknown language, the escapeHtml text */
+/** @returns highlighted markup; for an unknown language, the escaped text */
 export function highlightCode(code: string, language: string): string {
   if (!Object.hasOwn(LANGUAGES, language)) return escapeHtml(code);
   return highlighter.highlight(code, { language }).value;

@@ -22,13 +22,13 @@ export function readMessage(posted: Posted): Bulkhead.ChannelMessage | undefined
   if (type !== 'message' || subtype || bot_id) return;
   if (!channel || !user || !text || !thread_ts) return;
   // A thread is a conversation: the same key finds the same session.
-  return { conversationKey: `${channel}:${thread_ts}`, from: user, text: unescaped(text) };
+  return { conversationKey: `${channel}:${thread_ts}`, from: user, text: unescapeText(text) };
 }
 
 /** Slack escapes only these three characters. `&amp;` comes last, or `&amp;lt;` would become `<`. */
-const unescaped = (text: string): string =>
+const unescapeText = (text: string): string =>
   text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
 
 /** Escapes a reply, so that it cannot mention everybody or contain disguised links. */
-export const escaped = (text: string): string =>
+export const escapeText = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

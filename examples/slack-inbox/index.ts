@@ -1,4 +1,4 @@
-import { escaped, type Posted, readMessage } from './events.ts';
+import { escapeText, type Posted, readMessage } from './events.ts';
 
 // Slack sends this once when the address is entered, and expects the challenge in the response.
 channel.handshakeOn = { jsonType: 'url_verification' };
@@ -28,7 +28,7 @@ channel.send = async ({ conversationKey, text }) => {
       authorization: `Bearer ${await host.secrets.get('botToken')}`,
       'content-type': 'application/json; charset=utf-8',
     },
-    body: JSON.stringify({ channel: channelId, thread_ts: thread, text: escaped(text) }),
+    body: JSON.stringify({ channel: channelId, thread_ts: thread, text: escapeText(text) }),
   });
   // An error is retried later, so throw for every reply that was not sent.
   if (answer.status !== 200) throw new Error(`Slack answered ${answer.status}`);

@@ -37,9 +37,9 @@ export class PluginProcess {
     this.#host = host;
     this.#source = { sourceMap: built.bundle.sourceMap, name: `${slug}.js` };
     this.#child = startChild(jail, {
-      onHostCall: (call) => this.#answer(call),
-      onLog: (line) => this.#log(line),
-      onExit: ({ asked, reason }) => asked || this.#say('error', `The plugin’s process ended: ${reason}.`),
+      onHostCall: (call) => this.#answerHostCall(call),
+      onLog: (line) => this.#addPluginLine(line),
+      onExit: ({ asked, reason }) => asked || this.#addSystemLine('error', `The plugin’s process ended: ${reason}.`),
     });
   }
 
@@ -59,7 +59,7 @@ export class PluginProcess {
       return started;
     } catch (error) {
       await started.end();
-      throw started.#faultOf('It does not start', error);
+      throw started.#toPluginError('It does not start', error);
     }
   }
 
@@ -86,7 +86,7 @@ export class PluginProcess {
       if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
       return { kind: 'failed', message: outcome.message, stack: outcome.stack };
     } catch (error) {
-      throw this.#faultOf(source, error);
+      throw this.#toPluginError(source, error);
     } finally {
       this.#running.delete(invocationId);
       const mistake = this.#host.takeMistake();
@@ -108,7 +108,7 @@ export class PluginProcess {
     await this.#child.kill('the test closed it');
   }
 
-  async #answer(call: HostCall): Promise<unknown> {
+  async #answerHostCall(call: HostCall): Promise<unknown> {
     const row = Object.hasOwn(hostCalls, call.member) ? hostCalls[call.member as HostCallName] : null;
     const pauses = row?.pausesBudget === true && call.invocationId !== null;
     if (pauses) this.#child.pauseDeadline(call.invocationId ?? '');
@@ -119,22 +119,22 @@ export class PluginProcess {
     }
   }
 
-  #log({ level, message, data, invocationId }: ChildLogLine): void {
+  #addPluginLine({ level, message, data, invocationId }: ChildLogLine): void {
     const source = (invocationId === null ? undefined : this.#running.get(invocationId)) ?? 'background';
-    this.#keep({ level, message, source, ...(data === undefined ? {} : { data }) });
+    this.#addLine({ level, message, source, ...(data === undefined ? {} : { data }) });
   }
 
-  #say(level: LogLine['level'], message: string): void {
-    this.#keep({ level, message, source: 'system' });
+  #addSystemLine(level: LogLine['level'], message: string): void {
+    this.#addLine({ level, message, source: 'system' });
   }
 
-  #keep(line: LogLine): void {
+  #addLine(line: LogLine): void {
     if (this.logs.length < LINES_MAX) this.logs.push(line);
   }
 
-  #faultOf(what: string, error: unknown): unknown {
+  #toPluginError(what: string, error: unknown): unknown {
     if (!(error instanceof ChildError)) return error;
-    const words = error.kind === 'timeout' ? error.message.replace(`${what} `, 'it ') : error.message;
-    return this.fault(what, words, error.pluginStack);
+    const message = error.kind === 'timeout' ? error.message.replace(`${what} `, 'it ') : error.message;
+    return this.fault(what, message, error.pluginStack);
   }
 }

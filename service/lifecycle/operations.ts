@@ -1,4 +1,4 @@
-/** The operators' port of a process: `/healthz`, `/readyz` and `/metrics`. Not for the public. */
+/** Builds the operations server of a process: `/healthz`, `/readyz` and `/metrics`. Not for the public. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Registry } from 'prom-client';
@@ -8,11 +8,11 @@ import { buildReadiness, type Checks, checkDatabase } from './readiness.ts';
 export interface OperationsDeps {
   readonly pool: Pool;
   readonly metrics: { readonly registry: Registry };
-  /** Whether the process drains: it answers what it has and wants no new work. */
+  /** Whether the process drains: it finishes running work and must get no new work. */
   isStopping(): boolean;
-  /** What `/healthz` reports beside the version. */
+  /** Fields that `/healthz` reports in addition to the version. */
   readonly health?: object;
-  /** What must work beside the database. */
+  /** Checks in addition to those of the database. */
   runChecks?(): Promise<Checks>;
 }
 

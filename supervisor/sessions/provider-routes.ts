@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { completionRequest, model } from '../../sdk/contract/payloads.ts';
 import { callerOf } from '../../service/http/authentication.ts';
 import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
-import { askProvider, listProviders } from './providers.ts';
+import { callProvider, listProviders } from './providers.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
 const providerResource = z
@@ -55,7 +55,7 @@ export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod
 
     app.post('/sessions/:sessionId/providers/:name', { schema: shapes.ask }, async (request) => {
       const session = await requireSession(services, callerOf(request), request.params);
-      return askProvider(services, session, request.params.name, request.body.request);
+      return callProvider(services, session, request.params.name, request.body.request);
     });
   };
 }

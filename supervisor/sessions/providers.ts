@@ -9,7 +9,7 @@ import type { Completion } from '../../sdk/session/api-types.ts';
 import { callSurface, formatFullName, toProblem } from '../calls/surface-call.ts';
 import type { SessionServices } from './session-services.ts';
 
-/** Models that an error names. */
+/** Maximum number of models that an error names. */
 const MODELS_NAMED = 20;
 
 export const listProviders = (plugins: readonly InstalledPlugin[]) =>
@@ -22,8 +22,8 @@ export const listProviders = (plugins: readonly InstalledPlugin[]) =>
     })),
   );
 
-/** @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `unavailable`, `cancelled` */
-export async function askProvider(
+/** Calls a model. @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `unavailable`, `cancelled` */
+export async function callProvider(
   services: SessionServices,
   session: Session,
   wanted: string,
@@ -43,7 +43,11 @@ export async function askProvider(
   return checked.data;
 }
 
-/** The first model if the request names none. @throws Problem `invalid_arguments` for a model the provider does not have */
+/**
+ * Chooses the requested model, by default the first one.
+ *
+ * @throws Problem `invalid_arguments` when the provider does not have the model
+ */
 function chooseModel(provider: string, models: readonly { readonly id: string }[], wanted: string | undefined): string {
   const found = wanted === undefined ? models[0] : models.find(({ id }) => id === wanted);
   if (found) return found.id;

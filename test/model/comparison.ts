@@ -1,10 +1,10 @@
-/** Whether the service shows what the model holds. */
+/** Compares the state that the service shows with the state of the model. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { isWithin, numbers } from './packages.ts';
 import type { Reality } from './reality.ts';
 import { latestOf, type Model, type ModelInstallation, type ModelPlugin, statusOf } from './reference.ts';
 
-/** Compares everybody's installations, the touched plugin as its owner sees it, and the catalog as the actor sees it. */
+/** Compares the installations of all accounts, the changed plugin for its owner, and the catalog for the actor. */
 export async function compare(
   model: Model,
   real: Reality,
@@ -34,13 +34,13 @@ async function comparePlugin(real: Reality, plugin: ModelPlugin): Promise<void> 
     { visibility: body.visibility, message: body.deprecationMessage, draft: body.draft !== null },
     { visibility: plugin.visibility, message: plugin.message, draft: plugin.draft !== null },
   );
-  if (plugin.draft?.id === '') plugin.draft.id = await draftId(real, plugin);
+  if (plugin.draft?.id === '') plugin.draft.id = await readDraftId(real, plugin);
 }
 
 const rank = (semVer: string | null): number => numbers.indexOf(semVer ?? '');
 
-/** No answer names a draft's row. */
-async function draftId(real: Reality, plugin: ModelPlugin): Promise<string> {
+/** Reads the draft's id from its row, because no response contains it. */
+async function readDraftId(real: Reality, plugin: ModelPlugin): Promise<string> {
   const found = await real.api.pool.query(`SELECT id FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [
     plugin.id,
   ]);
@@ -62,9 +62,12 @@ async function compareCatalog(model: Model, real: Reality, actor: string): Promi
     readonly latest: { readonly semVer: string } | null;
   }
   const shown = body.items.map(({ slug, latest, installationId, installCount }: Entry) => ({
-    ...{ slug, latest: latest?.semVer ?? null, installationId, installCount },
+    slug,
+    latest: latest?.semVer ?? null,
+    installationId,
+    installCount,
   }));
-  // A search orders by how well they fit.
+  // Sorted, because the search orders by relevance.
   deepEqual(shown.sort(bySlug), expected.sort(bySlug));
 }
 
