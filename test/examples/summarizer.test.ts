@@ -23,7 +23,7 @@ const compact = async (messages: object[], focus: string | null = null, at = ser
 t.test('asks the model of the setting once, with what was said and what matters', async (t) => {
   server.answers = [openAi('- bread ', 'is baked')];
   const summary = await compact([said('Bake!'), said('Done.', 'assistant'), said('a veto', 'notice')], 'bread');
-  t.same(summary, { summary: '- bread is baked', source: 'plugin', notice: null });
+  t.match(summary, { action: 'continue', summary: '- bread is baked', source: 'plugin', notice: null });
   t.equal(server.asked.length, 1);
   const [{ body } = { body: {} }] = server.asked;
   t.equal(body.model, 'small');

@@ -93,7 +93,10 @@ t.test('compaction', async (t) => {
   const session = await fixture.session();
   const { messages, focus } = context;
   const { body } = await fixture.call('POST', `/sessions/${session}/compaction`, { messages, focus });
-  t.strictSame(body, { summary: answer, source: 'plugin', notice: null });
+  const { trace, ...result } = body;
+  const ran = { action: 'continue', reason: null, cancelledBy: null };
+  t.strictSame(result, { ...ran, summary: answer, source: 'plugin', notice: null });
+  t.match(trace, [{ slug: 'short', required: false, outcome: 'changed' }]);
   await fixture.supervisor.logs.flush();
   const { rows } = await fixture.pool.query('SELECT data FROM plugin_logs WHERE installation_id = $1', [
     made.installationId,
