@@ -45,7 +45,7 @@ export function Overview({ installation }: { readonly installation: Installation
             />
           </Section>
           {hasHooks(reach) ? (
-            <Section title="Reliance">
+            <Section title="When it does not run">
               <Required installation={installation} />
             </Section>
           ) : null}

@@ -26,7 +26,7 @@ export const surfaceFailures: Readonly<Record<SurfaceName, string>> = {
 
 /** Explains the column “On failure” in the table of hooks. */
 export const FAILURE_LEGEND = `On failure, \`skip\` continues the chain as if the handler had returned nothing, \`cancel\` cancels the operation, and \`builtin\` runs
-the built-in implementation. The plugin’s log records failures, cancellations and skipped hooks (the plugin is paused, not configured,
+the built-in implementation. Where the user requires the plugin, every failure cancels the operation, also in hooks that cannot cancel. The plugin’s log records failures, cancellations and skipped hooks (the plugin is paused, not configured,
 blocked or does not start) with the source \`system\`. Repeated reasons are logged once an hour.`;
 
 /** Follows the sections of `## host`. */
