@@ -48,3 +48,18 @@ t.test('one that was cleared never passes', async (t) => {
   paused.resume();
   await sleep(60);
 });
+
+t.test('one that is cleared by another as both pass is not called', async (t) => {
+  const alive = setInterval(() => undefined, 10);
+  const called: number[] = [];
+  const deadlines = [0, 1, 2, 3].map((index) => {
+    const onExpired = (): void => {
+      called.push(index);
+      for (const deadline of deadlines) deadline.clear();
+    };
+    return new Deadline(20, onExpired);
+  });
+  await expire(60);
+  clearInterval(alive);
+  t.equal(called.length, 1);
+});
