@@ -4,6 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
+import { stalledMs } from '../../service/timing/loop-stalls.ts';
 import { type AccountPlugins, idleOf, linksOf } from '../children/account-plugins-cache.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
@@ -54,7 +55,8 @@ export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainS
 async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const { hook } = request;
   const now = deps.now ?? Date.now;
-  const endsAt = chainDeadline(hook, now());
+  const beganAt = now();
+  const stalledBefore = stalledMs();
   const started = performance.now();
   const asked = new Set<string>();
   let state = startChain(request.context);
@@ -64,6 +66,7 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     const plugin = listLinks(plugins, request).find(({ installationId }) => !asked.has(installationId));
     if (!plugin) break;
     asked.add(plugin.installationId);
+    const endsAt = chainDeadline(hook, beganAt) + stalledMs() - stalledBefore;
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt, now));
     if (state.cancelled || hook === ONE_LINK_HOOK) break;
     plugins = await request.loadPlugins();

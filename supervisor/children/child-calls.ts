@@ -114,8 +114,8 @@ export class ChildCalls {
 
   /** Kills the child unless the call is answered soon. */
   killIfHung(call: Call, why: string): void {
-    const timer = setTimeout(() => this.#kill(why), ABORT_WITHIN_MS);
-    call.onAnswered = () => clearTimeout(timer);
+    const deadline = new Deadline(ABORT_WITHIN_MS, () => this.#kill(why));
+    call.onAnswered = () => deadline.clear();
   }
 }
 

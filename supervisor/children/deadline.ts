@@ -1,7 +1,14 @@
-/** Time budgets of calls. A budget stands still while its handler waits for something slow that is not its fault. */
+/**
+ * Time budgets of calls. A budget stands still while its handler waits for something slow that is not its fault, and while
+ * the supervisor's own event loop stands still.
+ */
+import { stalledMs } from '../../service/timing/loop-stalls.ts';
 
 /** Timers fire up to a millisecond early. */
 const TIMER_SLACK_MS = 1;
+
+/** Milliseconds of a clock that stands still while the event loop does. */
+const budgetNow = (): number => performance.now() - stalledMs();
 
 export class Deadline {
   readonly #budgetMs: number;
@@ -21,21 +28,21 @@ export class Deadline {
     this.#start();
   }
 
-  /** When it is used up, on the clock of `performance.now()`, unless it is paused until then. */
+  /** When it is used up, on the clock of budgets, unless it is paused until then. */
   get endsAt(): number {
     return this.#startedAt + this.#budgetMs - this.#usedMs;
   }
 
   /** Used up so far, without the pauses. */
   elapsedMs(): number {
-    return this.#usedMs + (this.#pauses > 0 ? 0 : performance.now() - this.#startedAt);
+    return this.#usedMs + (this.#pauses > 0 ? 0 : budgetNow() - this.#startedAt);
   }
 
   /** Pauses nest: the budget runs again when every pause has been resumed. */
   pause(): void {
     this.#pauses += 1;
     if (this.#pauses > 1) return;
-    this.#usedMs += performance.now() - this.#startedAt;
+    this.#usedMs += budgetNow() - this.#startedAt;
     this.#stop();
   }
 
@@ -57,7 +64,7 @@ export class Deadline {
   }
 
   #start(): void {
-    this.#startedAt = performance.now();
+    this.#startedAt = budgetNow();
     this.#index = running.push(this) - 1;
     watchUntil(this.endsAt);
   }
@@ -69,6 +76,17 @@ export class Deadline {
       last.#index = this.#index;
     }
     this.#index = -1;
+  }
+}
+
+/** Resolves with the value, or with undefined once the budget is used up. The work continues. */
+export async function withinBudget<T>(work: Promise<T>, budgetMs: number): Promise<T | undefined> {
+  const { promise: expired, resolve } = Promise.withResolvers<undefined>();
+  const deadline = new Deadline(budgetMs, () => resolve(undefined));
+  try {
+    return await Promise.race([work, expired]);
+  } finally {
+    deadline.clear();
   }
 }
 
@@ -84,12 +102,17 @@ function watchUntil(at: number): void {
   clearTimeout(timer);
   timerAt = at;
   // What waits for a budget also waits for a child, which keeps the process alive on its own.
-  timer = setTimeout(expireDue, Math.max(Math.ceil(at - performance.now()), 0) + TIMER_SLACK_MS).unref();
+  timer = setTimeout(expireAfterReading, Math.max(Math.ceil(at - budgetNow()), 0) + TIMER_SLACK_MS).unref();
+}
+
+/** Answers that lie in the pipes by now are read first: the loop polls between its timers and its immediates. */
+function expireAfterReading(): void {
+  setImmediate(expireDue);
 }
 
 function expireDue(): void {
   timerAt = Number.POSITIVE_INFINITY;
-  const now = performance.now();
+  const now = budgetNow();
   // Backwards: an expired one may take any of them out, and the last one then moves to its place.
   for (let index = running.length - 1; index >= 0; index -= 1) {
     const deadline = running[index];

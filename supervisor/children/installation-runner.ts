@@ -2,13 +2,14 @@
 import { randomInt } from 'node:crypto';
 import { DRAFT_SEM_VER, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { LastExit, Runtime, RuntimeState } from '../../db/installations/installation-runtimes.ts';
+import { stalledMs } from '../../service/timing/loop-stalls.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
-import { within } from '../../service/timing/within.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall } from '../calls/plugin-call.ts';
 import { LiveInstallation } from '../host/live-installation.ts';
 import type { Child } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
+import { withinBudget } from './deadline.ts';
 import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
@@ -109,17 +110,17 @@ export class InstallationRunner {
 
   /** Calls a handler, starting or waking the child. Never rejects. */
   async invoke(call: PluginCall): Promise<LinkResult> {
+    const stalledBefore = stalledMs();
     const serving = this.#serving;
     if (serving && this.#serves(serving)) return serving.invoke(call);
     if (serving?.hangCheck) await serving.hangCheck;
     // It was slow, not hung.
     if (serving && this.#serves(serving)) return serving.invoke(call);
     // Killed, but not gone yet: what comes now waits for its successor.
-    if (serving?.child.state === 'dead') await within(serving.child.ended, call.deadlineAt - Date.now());
+    if (serving?.child.state === 'dead') await withinBudget(serving.child.ended, call.deadlineAt - Date.now());
     const acquired = await this.#acquire(call);
-    return 'refusal' in acquired
-      ? { kind: 'unavailable', message: acquired.refusal }
-      : acquired.loadedChild.invoke(call);
+    if ('refusal' in acquired) return { kind: 'unavailable', message: acquired.refusal };
+    return acquired.loadedChild.invoke({ ...call, deadlineAt: call.deadlineAt + stalledMs() - stalledBefore });
   }
 
   /** Whether it is well and runs what the row wants. */
@@ -243,7 +244,7 @@ export class InstallationRunner {
       const refusal = await this.#mayStart(call.deadlineAt);
       if (refusal !== null) return { refusal };
     }
-    const started = await within(this.#start(), call.deadlineAt - Date.now());
+    const started = await withinBudget(this.#start(), call.deadlineAt - Date.now());
     if (started === undefined) return { refusal: 'it is still starting' };
     if (started !== null) return { refusal: started };
     return this.#serving ? { loadedChild: this.#serving } : { refusal: 'it stopped right after its start' };

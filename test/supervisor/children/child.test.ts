@@ -35,6 +35,15 @@ t.test('load, call, configure, stop', async (t) => {
   await t.rejects(child.load(bundleOf('')), errorOf('dead'));
 });
 
+t.test('an answer that came while the supervisor was busy counts, however late it is read', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('return "done";')));
+  const answer = callTool(child, 'run', {}, DEADLINE_MS);
+  for (const until = performance.now() + 5 * DEADLINE_MS; performance.now() < until; );
+  t.same(await answer, { outcome: 'answered', answer: 'done' });
+  t.equal(child.state, 'loaded');
+});
+
 t.test('a stop lets running calls finish, within its grace', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));

@@ -1,5 +1,6 @@
 /** Budgets: they end on time and stand still while paused. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
 import { Deadline } from '../../../supervisor/children/deadline.ts';
 
@@ -20,6 +21,36 @@ t.test('each ends on its own time, whatever the order', async (t) => {
     const found = ended[index] ?? 0;
     t.ok(found >= ms && found < ms + LATE_MS, `${ms} ms ended after ${found.toFixed(1)}`);
   }
+});
+
+/** Does what a flood of other work does: nothing else of this process runs meanwhile. */
+function blockLoop(ms: number): void {
+  for (const until = performance.now() + ms; performance.now() < until; );
+}
+
+t.test('a budget stands still while the event loop does', async (t) => {
+  const alive = setInterval(() => undefined, 10);
+  await sleep(50);
+  const expired = expire(100);
+  await sleep(20);
+  blockLoop(500);
+  const ms = await expired;
+  clearInterval(alive);
+  t.ok(ms >= 570, `100 ms of budget ended after ${ms.toFixed(0)} ms, of which the loop stood still for 500`);
+});
+
+t.test('what has arrived by the deadline counts, before the deadline does', async (t) => {
+  const alive = setInterval(() => undefined, 10);
+  const { port1, port2 } = new MessageChannel();
+  t.teardown(() => port1.close());
+  const deadline = new Deadline(10, () => t.fail('expired'));
+  const arrived = new Promise((resolve) => port1.once('message', resolve)).then(() => deadline.clear());
+  port2.postMessage('answer');
+  blockLoop(100);
+  await arrived;
+  await sleep(30);
+  clearInterval(alive);
+  t.pass('the answer was read first');
 });
 
 t.test('pauses nest and do not count', async (t) => {

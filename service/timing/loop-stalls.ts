@@ -1,0 +1,25 @@
+/** Measures how long the event loop stood still, so that no time budget charges that to the plugin that was called. */
+
+const TICK_MS = 20;
+/** Timers of an idle loop are up to this late. */
+const TICK_SLACK_MS = 5;
+
+let ticker: NodeJS.Timeout | undefined;
+let tickedAt = 0;
+let stalledBeforeTick = 0;
+
+/** Milliseconds that the loop stood still since the first call; includes a stall that has not ended yet. */
+export function stalledMs(): number {
+  if (ticker === undefined) {
+    tickedAt = performance.now();
+    ticker = setInterval(tick, TICK_MS).unref();
+  }
+  return stalledBeforeTick + measureDelay();
+}
+
+function tick(): void {
+  stalledBeforeTick += measureDelay();
+  tickedAt = performance.now();
+}
+
+const measureDelay = (): number => Math.max(0, performance.now() - tickedAt - TICK_MS - TICK_SLACK_MS);
