@@ -10,9 +10,12 @@ import { isCovered } from './capability-diff.ts';
 import { resolveStatus } from './configuration.ts';
 import { recordInstallationEvent } from './installation-events.ts';
 
+/** Capabilities that are hooks start with it. */
+const HOOK_PREFIX = 'middleware.';
+
 /**
- * Moves every installation with the policy Latest whose grants cover the plugin's latest version; for all others, the
- * version becomes pending. Call it in the transaction that holds the plugin's row.
+ * Moves every installation with the policy Latest where the plugin's latest version needs no consent; for
+ * all others, the version becomes pending. Call it in the transaction that holds the plugin's row.
  *
  * @param latest null: no published version is left, so nothing moves
  */
@@ -29,7 +32,7 @@ export async function rollOutLatestVersion(
 }
 
 /**
- * Moves one installation to a version if its grants cover it; otherwise the version becomes pending.
+ * Moves one installation to a version if it needs no consent; otherwise the version becomes pending.
  *
  * @param installation its row is locked by the transaction
  */
@@ -40,13 +43,19 @@ export async function offerVersion(
   version: Version,
 ): Promise<void> {
   const runsIt = installation.currentVersionId === version.id;
-  if (isCovered(installation.grantedCapabilities, version.capabilities)) {
+  if (mayApply(installation, version)) {
     if (!runsIt) await switchVersion(tx, queues, installation, version);
     else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
     // If the grants are older than this rule, the running version may need consent: then that version becomes pending.
   } else if (installation.pendingVersionId !== version.id) {
     await setPending(tx, installation, version.id);
   }
+}
+
+/** Whether a version needs no consent: it asks for nothing new, and drops no hook of a plugin that must see everything. */
+function mayApply({ grantedCapabilities, required }: Installation, { capabilities }: Version): boolean {
+  const isHookDropped = grantedCapabilities.some((one) => one.startsWith(HOOK_PREFIX) && !capabilities.includes(one));
+  return isCovered(grantedCapabilities, capabilities) && !(required && isHookDropped);
 }
 
 /** Moves one installation to a version and grants exactly its capabilities; others are revoked. */

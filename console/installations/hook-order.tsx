@@ -10,6 +10,7 @@ import { IconArrowDown, IconArrowUp, IconGripVertical } from '../style/icons.tsx
 import { escapeText } from '../style/untrusted-text.ts';
 import { useDeclinedUpdate } from './declined-updates.ts';
 import { StatusBadge } from './status-badge.tsx';
+import { describeReason } from './update-consent.tsx';
 
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
   const [dragged, setDragged] = useState<number | null>(null);
@@ -86,7 +87,7 @@ function InstallationCard({ installation, children }: { installation: Installati
             {currentSemVer ?? 'draft'} · {runtime.state}
             {required ? ' · required' : ''}
             {pendingUpdate && declined !== pendingUpdate.versionId
-              ? ` · ${pendingUpdate.semVer ?? 'a draft'} asks for more access`
+              ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate)}`
               : ''}
           </Text>
           {statusReason ? (

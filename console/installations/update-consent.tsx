@@ -21,7 +21,7 @@ export function UpdateConsent({ installation }: { readonly installation: Install
     return (
       <Group gap="xs">
         <Text size="sm" c="dimmed">
-          {name} asks for more access, and you have declined it. The next version asks again.
+          {name} {describeReason(pendingUpdate)}, and you have declined it. The next version asks again.
         </Text>
         <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
           Look at it again
@@ -37,7 +37,9 @@ export function UpdateConsent({ installation }: { readonly installation: Install
         </span>
         <Stack gap="md" flex={1} miw={0}>
           <div>
-            <Title order={2}>{name} asks for more access</Title>
+            <Title order={2}>
+              {name} {describeReason(pendingUpdate)}
+            </Title>
             <Text size="sm" c="dimmed">
               {installation.currentSemVer ?? 'What you have'} keeps running until you decide.
             </Text>
@@ -54,6 +56,10 @@ export function UpdateConsent({ installation }: { readonly installation: Install
     </Card>
   );
 }
+
+/** Without new access, consent is needed because the account requires the plugin. */
+export const describeReason = ({ added }: Pending): string =>
+  added.length > 0 ? 'asks for more access' : 'drops a hook of a plugin that you require';
 
 function Accept({ id, pending: { versionId, semVer } }: { readonly id: string; readonly pending: Pending }) {
   const accept = useAction<void, unknown>(

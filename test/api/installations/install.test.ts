@@ -48,6 +48,29 @@ t.test('an installation grants the version’s capabilities and notifies the plu
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
 });
 
+t.test('an update that drops a hook of a required plugin waits for consent', async (t) => {
+  const style = 'middleware.systemPrompt = (ctx) => ctx.prompt;';
+  const guard = { ...MINIMAL, 'index.ts': `${style} middleware.inboundMessage = (ctx) => ctx.cancel("no");` };
+  /** Installs the guard and publishes a version of it that guards nothing. */
+  const update = async (required: boolean) => {
+    const { slug, id } = await published(guard);
+    const { body: made } = await ann.post('/installations', { slug, required });
+    const next = { semVer: '1.1.0', files: fileList({ ...guard, 'index.ts': style }) };
+    const { body: version } = await ann.post(`/plugins/${id}/versions`, next);
+    return { path: `/installations/${made.id}`, versionId: version.id };
+  };
+  const optional = await update(false);
+  t.match((await ann.get(optional.path)).body, { currentSemVer: '1.1.0', pendingUpdate: null });
+  const { path, versionId } = await update(true);
+  t.match((await ann.get(path)).body, {
+    currentSemVer: '1.0.0',
+    pendingUpdate: { versionId, added: [], removed: ['middleware.inboundMessage'] },
+  });
+  const accepted = await ann.post(`${path}/accept-update`, { versionId });
+  t.match(accepted.body, { currentSemVer: '1.1.0', grantedCapabilities: ['middleware.systemPrompt'] });
+  for (const installed of [optional.path, path]) await ann.delete(installed);
+});
+
 t.test('an installation is required from the start or by a later change, and supervisors load it so', async (t) => {
   const guard = await published({ ...MINIMAL, 'index.ts': 'middleware.inboundMessage = (ctx) => ctx.cancel("no");' });
   const { body: entry } = await ann.get(`/marketplace/${guard.slug}`);
