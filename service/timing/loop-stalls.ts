@@ -17,6 +17,9 @@ export function stalledMs(): number {
   return stalledBeforeTick + measureDelay();
 }
 
+/** Milliseconds of a monotonic clock that stands still while the event loop does. */
+export const unstalledNow = (): number => performance.now() - stalledMs();
+
 function tick(): void {
   stalledBeforeTick += measureDelay();
   tickedAt = performance.now();

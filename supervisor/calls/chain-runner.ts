@@ -4,7 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
-import { stalledMs } from '../../service/timing/loop-stalls.ts';
+import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { type AccountPlugins, idleOf, linksOf } from '../children/account-plugins-cache.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
@@ -54,9 +54,8 @@ export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainS
 
 async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const { hook } = request;
-  const now = deps.now ?? Date.now;
-  const beganAt = now();
-  const stalledBefore = stalledMs();
+  const budgetNow = deps.now ?? unstalledNow;
+  const endsAt = chainDeadline(hook, budgetNow());
   const started = performance.now();
   const asked = new Set<string>();
   let state = startChain(request.context);
@@ -66,8 +65,7 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     const plugin = listLinks(plugins, request).find(({ installationId }) => !asked.has(installationId));
     if (!plugin) break;
     asked.add(plugin.installationId);
-    const endsAt = chainDeadline(hook, beganAt) + stalledMs() - stalledBefore;
-    state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt, now));
+    state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow()));
     if (state.cancelled || hook === ONE_LINK_HOOK) break;
     plugins = await request.loadPlugins();
   }
@@ -126,8 +124,7 @@ async function runLink(
   request: ChainRequest,
   plugin: InstalledPlugin,
   state: ChainState,
-  endsAt: number,
-  now: () => number,
+  chainBudgetMs: number,
 ): Promise<ChainState> {
   const { hook, session } = request;
   if (!mayRun(plugin) && !plugin.required) {
@@ -135,10 +132,10 @@ async function runLink(
     logSkippedLink(deps, request, plugin, reason);
     return skipBlockedLink(state, plugin, reason);
   }
-  const startedAt = now();
+  const startedAt = (deps.now ?? Date.now)();
   const started = performance.now();
   const invocationId = randomUUIDv7();
-  const deadlineAt = linkDeadline(hook, endsAt, startedAt);
+  const deadlineAt = linkDeadline(hook, startedAt + chainBudgetMs, startedAt);
   const onEnd = request.onLink?.(invocationId);
   const call = () =>
     deps.invoker.invoke(plugin, {
@@ -150,7 +147,7 @@ async function runLink(
     });
   let result: LinkResult = OUT_OF_TIME;
   if (!mayRun(plugin)) result = notRunnable(plugin);
-  else if (startedAt < endsAt) result = await call();
+  else if (chainBudgetMs > 0) result = await call();
   onEnd?.();
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
   const folded = foldLink(hook, state, plugin, result, ms);

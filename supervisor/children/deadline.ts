@@ -2,13 +2,10 @@
  * Time budgets of calls. A budget stands still while its handler waits for something slow that is not its fault, and while
  * the supervisor's own event loop stands still.
  */
-import { stalledMs } from '../../service/timing/loop-stalls.ts';
+import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 
 /** Timers fire up to a millisecond early. */
 const TIMER_SLACK_MS = 1;
-
-/** Milliseconds of a clock that stands still while the event loop does. */
-const budgetNow = (): number => performance.now() - stalledMs();
 
 export class Deadline {
   readonly #budgetMs: number;
@@ -28,21 +25,21 @@ export class Deadline {
     this.#start();
   }
 
-  /** When it is used up, on the clock of budgets, unless it is paused until then. */
+  /** When it is used up, on the clock of `unstalledNow`, unless it is paused until then. */
   get endsAt(): number {
     return this.#startedAt + this.#budgetMs - this.#usedMs;
   }
 
   /** Used up so far, without the pauses. */
   elapsedMs(): number {
-    return this.#usedMs + (this.#pauses > 0 ? 0 : budgetNow() - this.#startedAt);
+    return this.#usedMs + (this.#pauses > 0 ? 0 : unstalledNow() - this.#startedAt);
   }
 
   /** Pauses nest: the budget runs again when every pause has been resumed. */
   pause(): void {
     this.#pauses += 1;
     if (this.#pauses > 1) return;
-    this.#usedMs += budgetNow() - this.#startedAt;
+    this.#usedMs += unstalledNow() - this.#startedAt;
     this.#stop();
   }
 
@@ -64,7 +61,7 @@ export class Deadline {
   }
 
   #start(): void {
-    this.#startedAt = budgetNow();
+    this.#startedAt = unstalledNow();
     this.#index = running.push(this) - 1;
     watchUntil(this.endsAt);
   }
@@ -102,7 +99,7 @@ function watchUntil(at: number): void {
   clearTimeout(timer);
   timerAt = at;
   // What waits for a budget also waits for a child, which keeps the process alive on its own.
-  timer = setTimeout(expireAfterReading, Math.max(Math.ceil(at - budgetNow()), 0) + TIMER_SLACK_MS).unref();
+  timer = setTimeout(expireAfterReading, Math.max(Math.ceil(at - unstalledNow()), 0) + TIMER_SLACK_MS).unref();
 }
 
 /** Answers that lie in the pipes by now are read first: the loop polls between its timers and its immediates. */
@@ -112,7 +109,7 @@ function expireAfterReading(): void {
 
 function expireDue(): void {
   timerAt = Number.POSITIVE_INFINITY;
-  const now = budgetNow();
+  const now = unstalledNow();
   // Backwards: an expired one may take any of them out, and the last one then moves to its place.
   for (let index = running.length - 1; index >= 0; index -= 1) {
     const deadline = running[index];
