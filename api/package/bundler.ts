@@ -34,6 +34,8 @@ export interface Bundler {
 }
 interface BundlerOptions {
   readonly threads?: number;
+  /** Maximum number of waiting builds; 0: a busy bundler rejects at once. */
+  readonly queue?: number;
   /** Called when a thread ends unexpectedly between tasks; the pool replaces it. */
   readonly onError?: (error: Error) => void;
 }
@@ -55,7 +57,7 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   });
   // Without a listener, an error event would end the process.
   pool.on('error', options.onError ?? (() => undefined));
-  const places = threads + QUEUE_MAX;
+  const places = threads + (options.queue ?? QUEUE_MAX);
   let taken = 0;
   const run: RunTask = async (name, task) => {
     // Counted here, because Piscina does not count abortable tasks for its own limit.
