@@ -180,7 +180,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
-    ...{ children: () => fleet.count(), memory: () => fleet.memory(), sandbox: () => sandbox },
+    ...{ children: () => fleet.countByState(), memory: () => fleet.measureMemory(), sandbox: () => sandbox },
     ...{ logQueue: () => logs.waiting, auditQueue: () => audit.waiting },
   };
   const metrics = createMetrics({ pool, gauges, rollups, slugs: options.metricSlugs ?? limits.metricSlugs });
@@ -256,14 +256,14 @@ async function follow(followed: Followed): Promise<void> {
     pluginsCache.drop(accountId);
     ssh.drop(installationId);
     // Load the change even without a call, so that running children get it.
-    if (fleet.has(accountId)) pluginsCache.get(accountId).catch(onError);
+    if (fleet.hasAccount(accountId)) pluginsCache.get(accountId).catch(onError);
     releaseHeldEvents(pool, queues, installationId).catch(onError);
     jobs.releaseDeliveries(installationId);
   };
   const onEverything = () => {
     pluginsCache.dropAll();
     ssh.dropAll();
-    for (const accountId of fleet.accounts()) pluginsCache.get(accountId).catch(onError);
+    for (const accountId of fleet.listAccounts()) pluginsCache.get(accountId).catch(onError);
     // PostgreSQL was unavailable, so work may be interrupted: recover it now instead of at the next interval.
     jobs.heal();
   };

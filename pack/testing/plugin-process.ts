@@ -39,7 +39,8 @@ export class PluginProcess {
     this.#child = startChild(jail, {
       onHostCall: (call) => this.#answerHostCall(call),
       onLog: (line) => this.#addPluginLine(line),
-      onExit: ({ asked, reason }) => asked || this.#addSystemLine('error', `The plugin’s process ended: ${reason}.`),
+      onExit: ({ requested, reason }) =>
+        requested || this.#addSystemLine('error', `The plugin’s process ended: ${reason}.`),
     });
   }
 

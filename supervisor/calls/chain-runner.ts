@@ -5,7 +5,7 @@ import { mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
-import { type AccountPlugins, idleOf, linksOf } from '../children/account-plugins-cache.ts';
+import { type AccountPlugins, listHookLinks, listIdlePlugins } from '../children/account-plugins-cache.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import {
@@ -60,7 +60,7 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   const asked = new Set<string>();
   let state = startChain(request.context);
   let plugins = await request.loadPlugins();
-  for (const plugin of idleOf(plugins, hook)) logSkippedLink(deps, request, plugin, describeIdle(plugin));
+  for (const plugin of listIdlePlugins(plugins, hook)) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (;;) {
     const plugin = listLinks(plugins, request).find(({ installationId }) => !asked.has(installationId));
     if (!plugin) break;
@@ -74,7 +74,7 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
 }
 
 const listLinks = (plugins: AccountPlugins, { hook, excludedInstallationId }: ChainRequest) =>
-  linksOf(plugins, hook).filter(({ installationId }) => installationId !== excludedInstallationId);
+  listHookLinks(plugins, hook).filter(({ installationId }) => installationId !== excludedInstallationId);
 
 /** A blocked plugin that is not required counts as not installed: it cancels nothing, even where a failing link does. */
 function skipBlockedLink(

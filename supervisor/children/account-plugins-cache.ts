@@ -1,11 +1,11 @@
-/** The plugins of accounts in memory, so that a hook call asks no database: loaded once an account, dropped at a notice. */
+/** Caches the plugins of accounts in memory, so that a hook call needs no query. A change notification drops an entry. */
 
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
-/** Accounts kept; the one used longest ago goes first. An account takes some kilobytes. */
+/** Accounts in the cache; the least recently used one is evicted. An account takes a few kilobytes. */
 const ACCOUNTS_MAX = 5_000;
 
 export interface ToolRef {
@@ -13,20 +13,20 @@ export interface ToolRef {
   readonly tool: string;
 }
 /**
- * An account's installations, indexed by what is asked of them. `byHook` also has those that cannot run: blocked ones, and
- * required ones without their configuration.
+ * An account's installations, indexed by hook and tool. `byHook` includes links that cannot run: blocked plugins, and
+ * required plugins that lack configuration.
  */
 export interface AccountPlugins {
   readonly plugins: readonly InstalledPlugin[];
-  /** In hook order. Links that cannot run keep their place, so that the chain reports them or stops. */
+  /** In chain order. Links that cannot run keep their place, so that the chain reports them or stops. */
   readonly byHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
-  /** Those that would take part in a hook, were they not paused or without their configuration. */
+  /** Plugins that register the hook but are left out, because they are paused or lack configuration. */
   readonly idleByHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
   /** By `<slug>__<tool>`. */
   readonly tools: ReadonlyMap<string, ToolRef>;
 }
 
-/** Told about fresh entries; answers them as they serve now: a failed update keeps the old version. */
+/** Called with the rows just read. Returns them as they are served now: after a failed update the old version serves. */
 export type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
 
 export class AccountPluginsCache {
@@ -41,7 +41,7 @@ export class AccountPluginsCache {
     this.#onLoaded = onLoaded;
   }
 
-  /** The plugins if they are here and fresh: the hot path awaits nothing. */
+  /** Returns the cached plugins without a promise, for the hot path. */
   peek(accountId: string): AccountPlugins | undefined {
     const accountPlugins = this.#byAccount.get(accountId);
     if (accountPlugins && this.#byAccount.size > ACCOUNTS_MAX / 2) {
@@ -51,17 +51,17 @@ export class AccountPluginsCache {
     return accountPlugins;
   }
 
-  /** The plugins as they are now: from memory, or a promise that reads them. */
+  /** Returns the cached plugins, or a promise that loads them. */
   current(accountId: string): AccountPlugins | Promise<AccountPlugins> {
     return this.peek(accountId) ?? this.get(accountId);
   }
 
-  /** The plugins, read if need be. */
+  /** Returns the plugins and loads them on a cache miss. */
   async get(accountId: string): Promise<AccountPlugins> {
     return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
   }
 
-  /** The account changed: the next call reads again, also where a reading is under way with older news. */
+  /** Drops an account's entry. A load in progress may hold older rows, so the next call starts another one. */
   drop(accountId: string): void {
     this.#byAccount.delete(accountId);
     this.#loading.delete(accountId);
@@ -75,9 +75,9 @@ export class AccountPluginsCache {
   }
 
   /**
-   * Tells whenever an account may have changed; null: any may have.
+   * Calls `watcher` when an account may have changed; with null when any account may have.
    *
-   * @returns ends it
+   * @returns a function that removes the watcher
    */
   watch(watcher: (accountId: string | null) => void): () => void {
     this.#watchers.add(watcher);
@@ -89,8 +89,8 @@ export class AccountPluginsCache {
       const served = this.#onLoaded(accountId, plugins.filter(isActive));
       const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
       const accountPlugins = indexAccountPlugins(plugins.map((plugin) => byId.get(plugin.installationId) ?? plugin));
-      // A drop meanwhile made this reading stale: it serves who waited, and is not kept.
-      if (this.#loading.get(accountId) === loading) this.#keep(accountId, accountPlugins);
+      // After a drop these rows are stale: callers that wait get them, but they are not cached.
+      if (this.#loading.get(accountId) === loading) this.#store(accountId, accountPlugins);
       return accountPlugins;
     });
     this.#loading.set(accountId, loading);
@@ -101,7 +101,7 @@ export class AccountPluginsCache {
     return loading;
   }
 
-  #keep(accountId: string, accountPlugins: AccountPlugins): void {
+  #store(accountId: string, accountPlugins: AccountPlugins): void {
     this.#byAccount.set(accountId, accountPlugins);
     if (this.#byAccount.size <= ACCOUNTS_MAX) return;
     const oldest = this.#byAccount.keys().next().value;
@@ -109,11 +109,10 @@ export class AccountPluginsCache {
   }
 }
 
-/** Whether chains have a link for it. Its owner's pause takes it out of them, a missing configuration only if not required. */
+/** A pause removes a plugin from its chains. Missing configuration removes it only if it is not required. */
 const isLink = (plugin: InstalledPlugin): boolean =>
   isActive(plugin) || (plugin.required && plugin.status !== 'paused');
 
-/** Builds the indexes. */
 export function indexAccountPlugins(all: readonly InstalledPlugin[]): AccountPlugins {
   const plugins = all.filter(mayRun);
   const tools = new Map<string, ToolRef>();
@@ -137,16 +136,16 @@ function byHook(plugins: readonly InstalledPlugin[]): ReadonlyMap<string, readon
   return found;
 }
 
-const NOBODY: readonly InstalledPlugin[] = [];
-/** Whom a chain of this hook leaves out though they are installed. */
-export const idleOf = (accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] =>
-  accountPlugins.idleByHook.get(hook) ?? NOBODY;
+const NO_PLUGINS: readonly InstalledPlugin[] = [];
+/** Lists the installed plugins that a chain of this hook leaves out. */
+export const listIdlePlugins = (accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] =>
+  accountPlugins.idleByHook.get(hook) ?? NO_PLUGINS;
 
 /**
- * The links of one hook, in order. Compaction asks one plugin only: the first required one, otherwise the first that is not
- * blocked.
+ * Lists the links of one hook, in order. Compaction calls one plugin only: the first required one, otherwise the first that is
+ * not blocked.
  */
-export function linksOf(accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] {
+export function listHookLinks(accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] {
   const links = accountPlugins.byHook.get(hook) ?? [];
   if (hook !== 'compaction.summarize') return links;
   const link = links.find(({ required }) => required) ?? links.find(({ blockedReason }) => blockedReason === null);

@@ -1,4 +1,4 @@
-/** Calls of one child: so many at once, so many behind them, no more. */
+/** Bounds the calls of one child: how many run at once and how many wait. */
 
 export class CallSlots {
   readonly #inFlight: number;
@@ -6,7 +6,6 @@ export class CallSlots {
   readonly #queue = new Set<() => void>();
   #taken = 0;
 
-  /** Bounds are counts of calls. */
   constructor(inFlight: number, waiting: number) {
     this.#inFlight = inFlight;
     this.#waiting = waiting;
@@ -17,14 +16,14 @@ export class CallSlots {
   }
 
   /**
-   * Runs `start` now, or when it is its turn. `start` must not throw.
+   * Runs `start` now, or when a slot is free. `start` must not throw.
    *
-   * @returns a function that leaves the queue or frees the slot, to be called once; null where too many wait
+   * @returns a function that leaves the queue or frees the slot, to be called once; null when the queue is full
    */
   take(start: () => void): (() => void) | null {
     if (this.#taken >= this.#inFlight) {
       if (this.#queue.size >= this.#waiting) return null;
-      // Wrapped, so that the same function may wait twice.
+      // A new function for each call, because the queue is a set and callers may pass the same function twice.
       const turn = (): void => start();
       this.#queue.add(turn);
       return () => this.#queue.delete(turn) || this.#free();

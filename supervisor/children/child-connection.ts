@@ -1,6 +1,6 @@
 /**
- * The supervisor's end of the connection to a child: JSON-RPC. What comes in is not trusted: a frame is measured before it
- * is kept and a message checked before it is handled, and the first violation closes the connection.
+ * The supervisor's end of the JSON-RPC connection to a child. Input is untrusted: the reader bounds each frame before it
+ * buffers it and checks each message before it is handled. The first violation closes the connection.
  */
 import type { Readable, Writable } from 'node:stream';
 import {
@@ -17,14 +17,14 @@ import { ChildMessageReader, type ReadBounds } from './child-message-reader.ts';
 import { ChildMessageWriter } from './child-message-writer.ts';
 
 export interface ConnectionHandlers {
-  /** Answers a request of the child. What it rejects with goes back as an error, with its text if it is a `HostCallRefusal`. */
+  /** Handles a request of the child. A rejection is sent back as an error, with its text if it is a `HostCallRefusal`. */
   onRequest(method: string, params: unknown): Promise<unknown>;
   onNotification(method: string, params: unknown): void;
-  /** The child broke the rules; nothing more is read. */
+  /** The child violated the protocol. Reading has stopped. */
   onViolation(reason: string): void;
 }
 
-/** Requests of the child being answered: its 16 in flight, those waiting, and slack. */
+/** Requests of one child handled at once: the 16 that the child program sends at once, its 64 queued ones, and slack. */
 const REQUESTS_MAX = 128;
 
 /** Cancels one request. */
@@ -32,7 +32,7 @@ export class Cancellation implements CancellationToken {
   isCancellationRequested = false;
   #send: ((event: undefined) => void) | null = null;
 
-  /** The connection registers what sends the cancellation. */
+  /** The connection registers the function that sends the cancellation. */
   onCancellationRequested(send: (event: undefined) => void): Disposable {
     this.#send = send;
     return this;
@@ -44,7 +44,7 @@ export class Cancellation implements CancellationToken {
     this.#send?.(undefined);
   }
 
-  /** The request has been answered. */
+  /** The connection calls this when the request has its response. */
   dispose(): void {
     this.#send = null;
   }
@@ -59,7 +59,7 @@ export class ChildConnection {
   #cancelReason: CancelReason = 'caller';
   #closed: ChildError | null = null;
 
-  /** Starts reading. `bounds`: of what the child sends. */
+  /** Starts reading. `bounds` apply to what the child sends. */
   constructor(input: Readable, output: Writable, handlers: ConnectionHandlers, bounds?: ReadBounds) {
     const onViolation = (reason: string): void => this.#violate(reason);
     this.#handlers = handlers;
@@ -71,20 +71,20 @@ export class ChildConnection {
     this.#connection.listen();
   }
 
-  /** From now on the child's output is charged to this bucket. */
+  /** Charges the child's output to this bucket from now on. */
   chargeOutputTo(bucket: TokenBucket): void {
     this.#reader.chargeOutputTo(bucket);
   }
 
   /**
-   * Sends a request. Rejects with `ChildError`: `too_large` or `broken` where it cannot be encoded, `broken` where the child
-   * answers with an error, and the reason of `close` where that comes first.
+   * Sends a request. Rejects with `ChildError`: `too_large` or `broken` if it cannot be encoded, `broken` if the child
+   * responds with an error, and the reason of `close` if that comes first.
    */
   request(method: string, params: object, cancellation = new Cancellation()): Promise<unknown> {
     return new Promise((resolve, reject) => this.call(method, params, cancellation, resolve, reject));
   }
 
-  /** `request` for every hook, which a promise more would slow down. Calls one of the two, and never before it returns. */
+  /** Like `request`, without the extra promise: hooks are hot. Calls one of the two callbacks, after it has returned. */
   call(
     method: string,
     params: object,
@@ -101,7 +101,7 @@ export class ChildConnection {
     });
   }
 
-  /** Asks the child to abort a request, which it still answers. */
+  /** Asks the child to abort a request. The child still responds to it. */
   cancel(cancellation: Cancellation, reason: CancelReason): void {
     if (this.#closed) return;
     this.#cancelReason = reason;
@@ -110,7 +110,7 @@ export class ChildConnection {
 
   notify(method: string, params: object): void {
     if (this.#closed) return;
-    // What is sent unasked are settings, which fit.
+    // The only notification carries settings, which fit into a frame.
     this.#connection.sendNotification(method, params).catch(() => this.#violate(`${method} cannot be sent to it`));
   }
 
@@ -133,7 +133,7 @@ export class ChildConnection {
     }
     this.#answering += 1;
     try {
-      // Wrapped: JSON drops `undefined` from an object, where the library would send null.
+      // In an object, because JSON drops `undefined` from an object but the library sends a bare one as null.
       return { value: await this.#handlers.onRequest(method, params) };
     } catch (error) {
       return refusalToResponse(error);

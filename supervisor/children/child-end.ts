@@ -1,4 +1,4 @@
-/** How a child ended, in words. */
+/** Describes how a child ended. */
 import type { ExitInfo } from '../jail/boxed-process.ts';
 
 export interface ChildEnd {
@@ -6,29 +6,29 @@ export interface ChildEnd {
   readonly signal: NodeJS.Signals | null;
   /** One sentence for the log and the console. */
   readonly reason: string;
-  /** Somebody here ended it; false: it ended itself, or the kernel did. */
-  readonly asked: boolean;
+  /** Whether the supervisor ended it. False: the process exited or was killed by the kernel or another process. */
+  readonly requested: boolean;
   readonly outOfMemory: boolean;
-  /** Killed by neither us nor its own limits: by somebody on the machine, or by a kernel that is short of memory. */
+  /** Killed from outside: by another process on the machine, or by the kernel when the machine is out of memory. */
   readonly interrupted: boolean;
-  /** Every process is verified gone. */
+  /** Whether every process of the jail is verified gone. */
   readonly gone: boolean;
   /** The last 8 kB of stderr. */
   readonly stderr: string;
   readonly ranMs: number;
 }
 
-/** What V8 says when the heap cap is reached. */
+/** V8's messages when the heap cap is reached. */
 const HEAP_FULL = /JavaScript heap out of memory|Reached heap limit|allocation failed/i;
 
-/** Puts an exit into words. `why`: the reason of who ended it, null where nobody did. */
+/** `why`: the supervisor's reason for ending the child; null if it did not. */
 export function describeEnd(
   exit: ExitInfo,
   { why, stderr, ranMs }: { why: string | null; stderr: string; ranMs: number },
 ): ChildEnd {
   const outOfMemory = why === null && (exit.outOfMemory || HEAP_FULL.test(stderr));
   const how = exit.signal === null ? `ended with code ${exit.code ?? 'unknown'}` : `was ended by ${exit.signal}`;
-  const reason = why ?? (outOfMemory ? 'it used more memory than it may' : `it ${how}`);
+  const reason = why ?? (outOfMemory ? 'it exceeded its memory limit' : `it ${how}`);
   const interrupted = why === null && !outOfMemory && exit.signal === 'SIGKILL';
-  return { ...exit, outOfMemory, reason, asked: why !== null, interrupted, stderr, ranMs };
+  return { ...exit, outOfMemory, reason, requested: why !== null, interrupted, stderr, ranMs };
 }

@@ -1,23 +1,23 @@
-/** Errors between supervisor and child: how a call to the child fails, and how a host call of the child is refused. */
+/** Errors of calls to a child and of host calls from a child. */
 import { ResponseError } from 'vscode-jsonrpc';
 
 /**
- * `timeout`: past its deadline. `busy`: too many calls wait. `dead`: the child ended first, or had ended.
- * `load`: the bundle failed. `aborted`: the caller gave up. `broken`: the child's answer was no answer.
- * `too_large`: the call does not fit on the wire.
+ * `timeout`: the deadline has passed. `busy`: too many calls wait. `dead`: the child ended before it responded.
+ * `load`: the bundle threw. `aborted`: the caller aborted. `broken`: the child's response is malformed.
+ * `too_large`: the call exceeds the largest frame.
  */
 export type ChildErrorKind = 'timeout' | 'busy' | 'dead' | 'load' | 'aborted' | 'broken' | 'too_large';
 
-/** Its message may be shown to the plugin's author: it holds the plugin's own text at most. */
+/** The message may be shown to the plugin's author: it contains no internal error text. */
 export class ChildError extends Error {
   override readonly name = 'ChildError';
   readonly kind: ChildErrorKind;
-  /** The plugin's own stack where there is one, for the source map. */
+  /** The plugin's stack, to be mapped to the author's files; empty if there is none. */
   readonly pluginStack: string;
-  /** Milliseconds; set for a timeout. */
+  /** Milliseconds. Set for `timeout`. */
   readonly budgetMs: number | undefined;
   readonly elapsedMs: number | undefined;
-  /** `dead`, and by neither the child's nor our own doing: it was killed from outside. */
+  /** Set for `dead` when the child was killed from outside. */
   readonly interrupted: boolean;
 
   constructor(
@@ -34,14 +34,14 @@ export class ChildError extends Error {
   }
 }
 
-/** The error of a handler that took longer than its budget, milliseconds. */
+/** Creates the error of a handler that exceeded its budget. */
 export function timeoutOf(what: string, budgetMs: number, elapsedMs: number = budgetMs): ChildError {
   const elapsed = Math.round(elapsedMs);
   const message = `${what} took longer than its ${Math.round(budgetMs)} ms (${elapsed} ms)`;
   return new ChildError('timeout', message, { budgetMs, elapsedMs: elapsed });
 }
 
-/** A refused host call, in words for the plugin. */
+/** A refused host call. Its message is sent to the plugin. */
 export class HostCallRefusal extends Error {
   override readonly name = 'HostCallRefusal';
   readonly code: string;
@@ -51,11 +51,11 @@ export class HostCallRefusal extends Error {
   }
 }
 
-/** JSON-RPC wants a number; the code that plugins read travels in `data`. */
+/** JSON-RPC requires a number. The code that plugins read is in `data`. */
 const REFUSED = 1;
 const INTERNAL = new HostCallRefusal('internal', 'The host failed to answer this call.');
 
-/** What the child is told about a failed host call: the text of our own errors never crosses. */
+/** Converts a failed host call to a response. The text of internal errors stays in the supervisor. */
 export function refusalToResponse(error: unknown): ResponseError<{ readonly code: string }> {
   const { code, message } = error instanceof HostCallRefusal ? error : INTERNAL;
   return new ResponseError(REFUSED, message, { code });

@@ -1,4 +1,4 @@
-/** Reads a child's messages: each is measured before it is kept and checked before it is passed on, at a bounded rate. */
+/** Reads a child's messages at a bounded rate. Each is bounded before it is buffered and checked before it is passed on. */
 import type { Readable } from 'node:stream';
 import { AbstractMessageReader, type DataCallback, type Disposable, type Message } from 'vscode-jsonrpc';
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
@@ -8,32 +8,32 @@ import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { checkChildMessage } from './child-message.ts';
 import { scheduleRead } from './read-scheduler.ts';
 
-/** How long a child is not read once its output bucket is empty, milliseconds. Its responses wait behind its own flood. */
+/** Pause of reading when the output bucket is empty, milliseconds. The child's responses are delayed by its own output. */
 const EMPTY_BUCKET_PAUSE_MS = 100;
 /**
- * What a host call takes from the bucket, bytes, whatever its size: its work is elsewhere, and has bounds of its own. 400 a
- * second are four times what a minute's quota comes to.
+ * Cost of a host call in the output bucket, bytes. It does not depend on the call's size, because the call's work has limits
+ * of its own. 400 calls a second are four times what the quota per minute allows.
  */
 const CALL_BYTES = 640;
-/** What a log line takes at least. */
+/** Minimum cost of a log line, bytes. */
 const LINE_MIN_BYTES = 128;
 /**
- * What is read of one child before the others are read: a chunk of the pipe holds hundreds of small messages and ten
- * milliseconds of work.
+ * Messages and bytes read from one child before other children are read. A chunk of the pipe can hold hundreds of small
+ * messages, ten milliseconds of work.
  */
 const TURN_MESSAGES = 32;
 const TURN_BYTES = 65_536;
-/** A child that takes longer than this to write as much crowds nobody out. Milliseconds. */
+/** A turn's counts are reset after this time: a child that writes more slowly does not delay others. Milliseconds. */
 const TURN_MS = 10;
-/** Messages are counted in windows of this; once one's share is used up, the pipe is not read until the next one. */
+/** Length of a rate-limit window, milliseconds. When a window's messages are used up, reading pauses until the next one. */
 const WINDOW_MS = 100;
 
-/** Operators' bounds of what is read from one child. */
+/** Limits of what is read from one child, set by the operator. */
 export interface ReadBounds {
   /** Largest message, bytes. */
   readonly frameBytes: number;
   readonly framesPerSecond: number;
-  /** Of log lines and host calls, until `chargeOutputTo` names a bucket. */
+  /** Rate of log lines and host calls, until `chargeOutputTo` sets a shared bucket. */
   readonly outputBytesPerSecond: number;
 }
 
@@ -46,9 +46,9 @@ export class ChildMessageReader extends AbstractMessageReader {
   #onMessage: DataCallback = () => undefined;
   #output: TokenBucket;
   #isStopped = false;
-  /** Not read: it has used up its bucket or its window. */
+  /** Reading is paused because the bucket or the window is used up. */
   #isPaused = false;
-  /** Not read: the others are first. */
+  /** Reading is paused until other children have been read. */
   #isScheduled = false;
   #messagesInWindow = 0;
   #windowEndsAt = 0;
@@ -57,8 +57,8 @@ export class ChildMessageReader extends AbstractMessageReader {
   #turnStartedAt = 0;
 
   /**
-   * @param lastRequestId of the requests sent to the child
-   * @param onViolation called once at most; nothing is passed on after it
+   * @param lastRequestId returns the highest id of the requests sent to the child
+   * @param onViolation called at most once; no message is passed on after it
    */
   constructor(
     input: Readable,
@@ -75,7 +75,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     this.#output = new TokenBucket(perSecond(outputBytesPerSecond));
   }
 
-  /** From now on the child's output is charged to this bucket. */
+  /** Charges the child's output to this bucket from now on. */
   chargeOutputTo(bucket: TokenBucket): void {
     this.#output = bucket;
   }
@@ -86,12 +86,12 @@ export class ChildMessageReader extends AbstractMessageReader {
       this.#frames.push(chunk);
       this.#readFrames();
     });
-    // A broken pipe is the end of the child, which is reported elsewhere.
+    // A broken pipe means that the child has ended, which `Child` reports.
     this.#input.on('error', () => undefined);
     return this;
   }
 
-  /** Reads no more. The child's writes wait in the pipe until the child is ended. */
+  /** Stops reading. The child's writes stay in the pipe until the child is killed. */
   override dispose(): void {
     super.dispose();
     this.#isStopped = true;
@@ -103,7 +103,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     return !(this.#isStopped || this.#isPaused || this.#isScheduled);
   }
 
-  /** Passes on the whole messages that have arrived, as far as the bounds go. */
+  /** Passes on the complete messages that have arrived, within the limits. */
   #readFrames(): void {
     try {
       while (this.#mayRead) {
@@ -124,7 +124,7 @@ export class ChildMessageReader extends AbstractMessageReader {
   #charge(message: Message & { readonly method?: unknown }, bytes: number): void {
     const { method } = message;
     const cost = method === 'log' ? Math.max(bytes, LINE_MIN_BYTES) : CALL_BYTES;
-    // Responses cost nothing.
+    // Responses are free.
     if (method !== undefined && !this.#output.overdraw(cost)) this.#pause(EMPTY_BUCKET_PAUSE_MS);
     const now = performance.now();
     this.#chargeTurn(bytes, now);
@@ -148,7 +148,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     this.#bytesInTurn = 0;
   }
 
-  /** Stops reading for a while. What the child writes meanwhile waits in its pipe, and then the child. */
+  /** Stops reading for a while. The pipe fills up, and then the child's writes block. */
   #pause(ms: number): void {
     if (this.#isPaused) return;
     this.#isPaused = true;
@@ -162,7 +162,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     setTimeout(resume, ms).unref();
   }
 
-  /** Lets the other children be read before the rest of what this one has written. */
+  /** Stops reading until the other children have been read. */
   #yieldTurn(): void {
     this.#isScheduled = true;
     this.#input.pause();
@@ -173,7 +173,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     });
   }
 
-  /** Reads what has arrived, and then what comes. */
+  /** Reads the buffered frames, then resumes the pipe. */
   #resume(): void {
     this.#readFrames();
     if (this.#mayRead) this.#input.resume();

@@ -1,15 +1,15 @@
-/** Writes messages to a child. Only its pipe holds what it has not read yet, and how much may wait for the pipe is bounded. */
+/** Writes messages to a child and bounds the backlog of a child that does not read. */
 import type { Writable } from 'node:stream';
 import { AbstractMessageWriter, Message } from 'vscode-jsonrpc';
 import { FRAME_TO_CHILD_MAX_BYTES, frameBytes } from '../../sandbox-child/frame.ts';
 import { encodeMessage, SCRATCH_BYTES } from '../../sandbox-child/message.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 
-/** What may wait for a child that does not read, bytes: two of the largest frames. */
+/** Largest backlog of unread messages, bytes: two of the largest frames. */
 const BACKLOG_MAX_BYTES = 2 * FRAME_TO_CHILD_MAX_BYTES;
 const DONE = Promise.resolve();
 
-/** Shared by all children: nearly every write is over when it returns. */
+/** Shared by all children, because nearly every write completes synchronously. */
 let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 
 export class ChildMessageWriter extends AbstractMessageWriter {
@@ -19,12 +19,12 @@ export class ChildMessageWriter extends AbstractMessageWriter {
   #failure: ChildError | null = null;
   #isDisposed = false;
 
-  /** `onViolation` is called when the child does not read what it is sent. */
+  /** `onViolation` is called when the backlog is too large. */
   constructor(output: Writable, onViolation: (reason: string) => void) {
     super();
     this.#output = output;
     this.#onViolation = onViolation;
-    // A broken pipe is the end of the child, which is reported elsewhere.
+    // A broken pipe means that the child has ended, which `Child` reports.
     output.on('error', () => undefined);
   }
 
@@ -33,7 +33,7 @@ export class ChildMessageWriter extends AbstractMessageWriter {
     return this.#lastRequestId;
   }
 
-  /** Why the last message could not be encoded, once. The connection itself reports only the error's text. */
+  /** Returns and clears the error of the last message that could not be encoded: the connection reports only its text. */
   takeFailure(): ChildError | null {
     const failure = this.#failure;
     this.#failure = null;
@@ -65,12 +65,12 @@ export class ChildMessageWriter extends AbstractMessageWriter {
     return DONE;
   }
 
-  /** The child's input is closed by whoever ends the child. */
+  /** Does nothing: `Child` closes the pipe when it ends the child. */
   end(): void {}
 
   #send(message: object): void {
     const output = this.#output;
-    // The scratch memory is free again where the kernel takes a frame at once, and that needs an empty queue.
+    // The scratch memory can be reused only if the kernel takes the frame at once, which requires an empty queue.
     const frame = encodeMessage(message, FRAME_TO_CHILD_MAX_BYTES, output.writableLength === 0 ? scratch : undefined);
     output.write(frame.subarray(0, frameBytes(frame)));
     if (output.writableLength === 0) return;

@@ -1,9 +1,9 @@
-/** What a child may send: JSON-RPC 2.0, its own methods only, and no answer that was not asked for. */
+/** Checks a child's messages: JSON-RPC 2.0, methods that a child may call, and responses to requests that were sent. */
 import type { Message } from 'vscode-jsonrpc';
 import { FrameError } from '../../sandbox-child/frame.ts';
 import { control } from '../../sdk/contract/protocol.ts';
 
-/** Of a malformed method's name, what goes into the reason of the end. Characters. */
+/** Length of an invalid method's name in an error, characters. */
 const NAME_MAX_CHARS = 100;
 
 const methods = new Map(
@@ -13,9 +13,9 @@ const methods = new Map(
 );
 
 /**
- * Checks a message before the connection sees it, which would take more than that.
+ * Checks a message before the JSON-RPC library sees it: the library accepts more than a child may send.
  *
- * @param lastRequestId of the requests sent to the child, which are numbered from 0; -1 before the first
+ * @param lastRequestId highest id of the requests sent to the child, which are numbered from 0; -1 before the first
  * @throws FrameError
  */
 export function checkChildMessage(message: Record<string, unknown>, lastRequestId: number): Message {
@@ -24,7 +24,7 @@ export function checkChildMessage(message: Record<string, unknown>, lastRequestI
   if (method === undefined) checkResponse(message, lastRequestId);
   else if (typeof method !== 'string' || methods.get(method) !== (id === undefined ? 'notification' : 'request'))
     throw new FrameError(`a malformed ${id === undefined ? 'notification' : 'request'} ${quote(method)}`);
-  else if (id !== undefined && !isId(id)) throw new FrameError('a request whose id is no whole number');
+  else if (id !== undefined && !isId(id)) throw new FrameError('a request whose id is not an integer');
   return message as unknown as Message;
 }
 

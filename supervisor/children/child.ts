@@ -1,4 +1,4 @@
-/** One child as the fleet sees it: spawned, ready, loaded, draining, dead; its calls and its end. */
+/** One jailed child process: its states, its calls and its end. */
 import type { Duplex } from 'node:stream';
 import { limits } from '../../sdk/contract/limits.ts';
 import { control, type LogLevel, type Registrations, registrations, type Target } from '../../sdk/contract/protocol.ts';
@@ -12,11 +12,11 @@ import { type ChildEnd, describeEnd } from './child-end.ts';
 import { ChildError, HostCallRefusal, timeoutOf } from './child-errors.ts';
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
-import { keepTail, type Tail } from './stderr-tail.ts';
+import { collectTail, type Tail } from './stderr-tail.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
 
-/** What the child asks of its host. The invocation is null for work that no running handler waits for. */
+/** A host call of the child. The invocation is null for a call outside a running handler. */
 export interface HostCall {
   readonly member: string;
   readonly args: readonly unknown[];
@@ -30,85 +30,86 @@ export interface ChildLogLine {
   readonly truncated: boolean;
 }
 export interface ChildHandlers {
-  /** Answers a host call. Reject with `HostCallRefusal` for what the plugin may read; anything else is told as `internal`. */
+  /** Handles a host call. Reject with `HostCallRefusal` to send its text to the plugin; other errors become `internal`. */
   onHostCall(call: HostCall): Promise<unknown>;
   onLog(line: ChildLogLine): void;
-  /** Once, when every process of the jail is gone. */
+  /** Called once, when every process of the jail is gone. */
   onExit(end: ChildEnd): void;
 }
 export interface Bundle {
   readonly bundle: string;
-  /** How stack traces name the bundle. */
+  /** Name of the bundle in stack traces. */
   readonly sourceName: string;
-  /** Host calls that exist for it, such as `llm.complete`. */
+  /** Names of the granted host calls, such as `llm.complete`. */
   readonly members: readonly string[];
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
-  /** What its version registered at publish; null at introspection. */
+  /** What the version registered at publish; null at introspection. */
   readonly expected: Registrations | null;
 }
 export interface Loaded {
   readonly registrations: Registrations;
-  /** Stack of the assignment of every name, known or not. */
+  /** Stack trace of each registered name's assignment. */
   readonly places: Readonly<Record<string, string>>;
 }
 
-/** Operators' bounds of one child. */
+/** Limits of one child, set by the operator. */
 export type ChildBounds = CallBounds & ReadBounds;
 const defaultBounds: ChildBounds = limits;
 
-/** From being asked to go to SIGKILL, milliseconds: a child that listens takes ten on a quiet machine. */
-const GO_WITHIN_MS = 250;
-/** From spawn to `ready`. It takes 60 ms; a machine that needs 10 s is in trouble anyway. */
+/** From SIGTERM to SIGKILL, milliseconds. A child that handles it takes ten on a quiet machine. */
+const TERMINATE_WITHIN_MS = 250;
+/** From spawn to `ready`. Usually 60 ms; a machine that needs 10 s is overloaded. */
 const READY_WITHIN_MS = 10_000;
-/** The same for a child that lets all other processes go first: a busy machine may give it nothing for a while. */
-const YIELDING_READY_WITHIN_MS = 60_000;
-/** Of the name of a malformed registration, what its error shows. Characters. */
+/** The same for a child in the idle CPU class: a busy machine may not schedule it for a while. */
+const IDLE_CLASS_READY_WITHIN_MS = 60_000;
+/** Length of a malformed registration's name in its error, characters. */
 const NAME_MAX_CHARS = 100;
 
-/** What there is of a child that runs. */
-interface Line {
+/** The pipes of a running child. */
+interface ConnectedPipes {
   readonly connection: ChildConnection;
   readonly calls: ChildCalls;
   readonly inspector: Duplex | null;
 }
 
-/** Starts a child. It is of use after `ready` and `load`. */
+/** Starts a child. Await `ready`, then call `load`. */
 export function startChild(jail: Jail, handlers: ChildHandlers, bounds = defaultBounds): Child {
   return new Child(jail.spawn(), handlers, bounds);
 }
 
 export class Child {
-  /** Rejects with `ChildError` where the child ends first. */
+  /** Rejects with `ChildError` if the child ends first. */
   readonly ready: Promise<void>;
-  /** Resolves when the child is certainly gone. */
+  /** Resolves when every process of the child is gone. */
   readonly ended: Promise<ChildEnd>;
   readonly #stderr: Tail;
   readonly #jailed: JailedProcess;
   readonly #handlers: ChildHandlers;
-  readonly #said = Promise.withResolvers<void>();
+  readonly #readyReceived = Promise.withResolvers<void>();
   readonly #startedAt = performance.now();
-  #startLimit: NodeJS.Timeout | undefined;
+  #readyTimer: NodeJS.Timeout | undefined;
   #yields = false;
-  /** Null until its pipes are there. */
-  #line: Line | null = null;
+  /** Null until the process is spawned. */
+  #pipes: ConnectedPipes | null = null;
   #state: ChildState = 'spawning';
-  #why: string | null = null;
-  /** It was asked to go and has not gone yet. */
-  #going = false;
+  /** Why the supervisor ended the child. */
+  #endReason: string | null = null;
+  /** SIGTERM was sent and the process has not exited yet. */
+  #isTerminating = false;
 
-  /** Takes over a spawned process; see `startChild`. */
+  /** Use `startChild`. */
   constructor(jailed: JailedProcess, handlers: ChildHandlers, bounds = defaultBounds) {
     this.#jailed = jailed;
     this.#handlers = handlers;
-    this.#stderr = keepTail(jailed.pipes.then(({ stderr }) => stderr));
+    this.#stderr = collectTail(jailed.pipes.then(({ stderr }) => stderr));
     jailed.pipes.then(
       (pipes) => this.#connect(pipes, bounds),
       () => undefined,
     );
-    this.ended = this.#end();
-    this.ready = this.#become();
-    // Who asks for `ready` is told; nobody has to ask.
+    this.ended = this.#waitForEnd();
+    this.ready = this.#waitUntilReady();
+    // Without a handler, a child whose `ready` is never awaited would raise an unhandled rejection.
     this.ready.catch(() => undefined);
   }
 
@@ -116,142 +117,142 @@ export class Child {
     return this.#state;
   }
 
-  /** Process id on the host; 0 before `ready` and the same one after the end. */
+  /** Process id on the host; 0 before `ready`, unchanged after the end. */
   get pid(): number {
     return this.#jailed.pid;
   }
 
-  /** Evaluates a bundle, once a child. Rejects with `ChildError`; over the budget, milliseconds, the child is killed. */
+  /** Evaluates a bundle; allowed once. Rejects with `ChildError`. A child that exceeds the budget is killed. */
   async load(bundle: Bundle, budgetMs: number = limits.loadBudgetMs): Promise<Loaded> {
     await this.ready;
-    if (this.#state !== 'ready') throw new ChildError('dead', this.#why ?? `the child is ${this.#state}`);
+    if (this.#state !== 'ready') throw new ChildError('dead', this.#endReason ?? `the child is ${this.#state}`);
     const timeout = timeoutOf('loading', budgetMs);
     const timer = setTimeout(() => this.kill(timeout.message), budgetMs);
     try {
-      const answer = await this.#line?.connection.request('load', bundle);
+      const answer = await this.#pipes?.connection.request('load', bundle);
       const result = control.load.result.safeParse(answer);
-      if (!result.success) throw refusedLoad(answer);
+      if (!result.success) throw describeMalformedLoad(answer);
       if (result.data.outcome === 'failed') {
         throw new ChildError('load', result.data.message, { pluginStack: result.data.stack });
       }
       this.#state = 'loaded';
       return result.data;
     } catch (error) {
-      throw this.#why === timeout.message ? timeout : error;
+      throw this.#endReason === timeout.message ? timeout : error;
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** From now on its output is charged to this bucket, which it may share with the children that come after it. */
+  /** Charges the child's output to this bucket from now on. The child's successors may share the bucket. */
   chargeOutputTo(bucket: TokenBucket): void {
-    this.#line?.connection.chargeOutputTo(bucket);
+    this.#pipes?.connection.chargeOutputTo(bucket);
   }
 
-  /** New settings or grants, for the calls after it. */
+  /** Sends new settings and grants. They apply to later calls. */
   configure(settings: Readonly<Record<string, string>>, members: readonly string[]): void {
-    this.#line?.connection.notify('configure', { settings, members });
+    this.#pipes?.connection.notify('configure', { settings, members });
   }
 
-  /** Runs a handler. Resolves with what the plugin's code did, rejects with `ChildError` for everything else. */
+  /** Runs a handler. Resolves with the outcome of the plugin's code; rejects with `ChildError` for all other failures. */
   invoke(target: Target, context: Readonly<Record<string, unknown>>, options: InvokeOptions): Promise<Outcome> {
-    if (this.#state !== 'loaded' || !this.#line) {
-      return Promise.reject(new ChildError('dead', this.#why ?? `the child is ${this.#state}`));
+    if (this.#state !== 'loaded' || !this.#pipes) {
+      return Promise.reject(new ChildError('dead', this.#endReason ?? `the child is ${this.#state}`));
     }
-    return this.#line.calls.run(target, context, options);
+    return this.#pipes.calls.run(target, context, options);
   }
 
-  /** Stops and restarts the budget of a running handler; pauses nest. Unknown ids are ignored. */
+  /** Pauses the budget of a running handler until `resumeDeadline`. Pauses nest. Unknown ids are ignored. */
   pauseDeadline(invocationId: string): void {
-    this.#line?.calls.pause(invocationId);
+    this.#pipes?.calls.pause(invocationId);
   }
 
   resumeDeadline(invocationId: string): void {
-    this.#line?.calls.resume(invocationId);
+    this.#pipes?.calls.resume(invocationId);
   }
 
-  /** Where its inspector speaks; null in all but those that were started to be inspected. */
+  /** The inspector's stream; null for a child that was not started for inspection. */
   get inspector(): Duplex | null {
-    return this.#line?.inspector ?? null;
+    return this.#pipes?.inspector ?? null;
   }
 
-  /** Stops the budgets of all handlers while somebody debugs them, or lets them run on. */
+  /** Pauses the budgets of all handlers while a debugger is attached, or resumes them. */
   holdDeadlines(held: boolean): void {
-    this.#line?.calls.hold(held);
+    this.#pipes?.calls.hold(held);
   }
 
   /**
-   * Takes no new calls, lets running ones finish within the grace, milliseconds, and asks the child to go, before it is
-   * killed. Without a grace it is killed at once.
+   * Refuses new calls, lets running ones finish within `graceMs`, then sends SIGTERM and finally SIGKILL. With `graceMs` 0 it
+   * kills the child at once.
    */
   async stop({ graceMs }: { graceMs: number }): Promise<ChildEnd> {
     if (this.#state === 'loaded') {
       this.#state = 'draining';
-      await Promise.race([this.#line?.calls.waitUntilIdle(graceMs), this.ended]);
+      await Promise.race([this.#pipes?.calls.waitUntilIdle(graceMs), this.ended]);
     }
     if (graceMs === 0 || this.#state === 'dead') return this.kill('it was stopped');
-    this.#leave('it was stopped');
-    this.#going = true;
+    this.#markDead('it was stopped');
+    this.#isTerminating = true;
     this.#jailed.terminate();
-    const killer = setTimeout(() => this.#jailed.kill(), GO_WITHIN_MS);
+    const killer = setTimeout(() => this.#jailed.kill(), TERMINATE_WITHIN_MS);
     return this.ended.finally(() => {
-      this.#going = false;
+      this.#isTerminating = false;
       clearTimeout(killer);
     });
   }
 
-  /** Ends the child now. `why`, one sentence, becomes the reason of its end. */
+  /** Kills the child. `why`, one sentence, becomes the reason of its end. */
   kill(why: string): Promise<ChildEnd> {
-    // Also where it was asked to go and takes its time.
-    if (this.#state !== 'dead' || this.#going) this.#jailed.kill();
-    this.#leave(why);
+    // A dead child may still be terminating after SIGTERM.
+    if (this.#state !== 'dead' || this.#isTerminating) this.#jailed.kill();
+    this.#markDead(why);
     return this.ended;
   }
 
-  #leave(why: string): void {
+  #markDead(why: string): void {
     if (this.#state === 'dead') return;
-    this.#why ??= why;
+    this.#endReason ??= why;
     this.#state = 'dead';
-    this.#line?.connection.close(new ChildError('dead', this.#why));
+    this.#pipes?.connection.close(new ChildError('dead', this.#endReason));
   }
 
-  /** The last 8 kB of what the process said on stderr. */
+  /** The last 8 kB of stderr. */
   stderr(): string {
     return this.#stderr.text();
   }
 
-  /** Resident bytes; 0 when it is gone. */
+  /** Resident bytes; 0 after the end. */
   rss(): number {
     return this.#jailed.rss();
   }
 
-  /** Processor time used until now, milliseconds, in steps of 10; 0 when it is gone. */
+  /** CPU time used, milliseconds, in steps of 10; 0 after the end. */
   processorMs(): number {
     return this.#jailed.processorMs();
   }
 
-  /** What it had of the processor and waited for; zeros when it is gone. */
+  /** CPU time used and waited for; zeros after the end. */
   processorNeed(): ProcessorNeed {
     return this.#jailed.processorNeed();
   }
 
-  /** Lets all other processes go first, or takes that back. Without a control group it does nothing. */
+  /** Moves the child to the idle CPU class, or back. Does nothing without a control group. */
   yieldProcessor(yields: boolean): void {
     this.#jailed.yieldProcessor(yields);
     if (yields === this.#yields) return;
     this.#yields = yields;
-    if (this.#state === 'spawning') this.#limitStart();
+    if (this.#state === 'spawning') this.#restartReadyTimer();
   }
 
-  /** Kills the child unless it becomes ready in time. Starts the time anew. */
-  #limitStart(): void {
-    const limitMs = this.#yields ? YIELDING_READY_WITHIN_MS : READY_WITHIN_MS;
-    clearTimeout(this.#startLimit);
-    this.#startLimit = setTimeout(() => this.kill(`it was not ready within ${limitMs} ms`), limitMs);
+  /** Kills the child unless it becomes ready within the limit, counted from now. */
+  #restartReadyTimer(): void {
+    const limitMs = this.#yields ? IDLE_CLASS_READY_WITHIN_MS : READY_WITHIN_MS;
+    clearTimeout(this.#readyTimer);
+    this.#readyTimer = setTimeout(() => this.kill(`it was not ready within ${limitMs} ms`), limitMs);
   }
 
   #connect({ stdin, stdout, inspector }: Pipes, bounds: ChildBounds): void {
-    // Ended before: what it has said meanwhile concerns nobody.
+    // The child was killed before its pipes arrived.
     if (this.#state === 'dead') return;
     const handlers = {
       onRequest: (_method: string, params: unknown) => this.#onHostCall(params),
@@ -259,37 +260,37 @@ export class Child {
       onViolation: (reason: string) => this.#onViolation(reason),
     };
     const connection = new ChildConnection(stdout, stdin, handlers, bounds);
-    this.#line = { connection, calls: new ChildCalls(connection, (why) => this.kill(why), bounds), inspector };
+    this.#pipes = { connection, calls: new ChildCalls(connection, (why) => this.kill(why), bounds), inspector };
   }
 
-  async #become(): Promise<void> {
-    this.#limitStart();
+  async #waitUntilReady(): Promise<void> {
+    this.#restartReadyTimer();
     try {
-      await Promise.all([this.#said.promise, this.#jailed.confined]);
+      await Promise.all([this.#readyReceived.promise, this.#jailed.confined]);
       if (this.#state === 'spawning') this.#state = 'ready';
     } catch {
       throw new ChildError('dead', (await this.ended).reason);
     } finally {
-      clearTimeout(this.#startLimit);
+      clearTimeout(this.#readyTimer);
     }
   }
 
-  async #end(): Promise<ChildEnd> {
+  async #waitForEnd(): Promise<ChildEnd> {
     const exit = await this.#jailed.exited;
     const ranMs = performance.now() - this.#startedAt;
     await this.#stderr.ended();
-    const end = describeEnd(exit, { why: this.#why, stderr: this.stderr(), ranMs });
+    const end = describeEnd(exit, { why: this.#endReason, stderr: this.stderr(), ranMs });
     const error = new ChildError('dead', end.reason, { interrupted: end.interrupted });
     this.#state = 'dead';
-    this.#why ??= end.reason;
-    this.#line?.connection.close(error);
+    this.#endReason ??= end.reason;
+    this.#pipes?.connection.close(error);
     this.#closePipes();
-    this.#said.reject(error);
+    this.#readyReceived.reject(error);
     this.#handlers.onExit(end);
     return end;
   }
 
-  /** What it left unread would hold them open for ever. */
+  /** Unread data would keep the pipes open. */
   #closePipes(): void {
     const close = ({ stdin, stdout, stderr, inspector }: Pipes) => {
       for (const pipe of [stdin, stdout, stderr, inspector]) pipe?.destroy();
@@ -304,26 +305,26 @@ export class Child {
   #onNotification(method: string, params: unknown): void {
     const parsed = method === 'ready' ? control.ready.params.safeParse(params) : control.log.params.safeParse(params);
     if (!parsed.success) this.#onViolation(`a malformed notification ${quote(method)}`);
-    else if (method === 'ready') this.#said.resolve();
-    else this.#handlers.onLog(this.#own(parsed.data as ChildLogLine));
+    else if (method === 'ready') this.#readyReceived.resolve();
+    else this.#handlers.onLog(this.#dropForeignInvocation(parsed.data as ChildLogLine));
   }
 
   async #onHostCall(params: unknown): Promise<unknown> {
     const parsed = control.hostCall.params.safeParse(params);
-    if (parsed.success) return this.#handlers.onHostCall(this.#own(parsed.data));
+    if (parsed.success) return this.#handlers.onHostCall(this.#dropForeignInvocation(parsed.data));
     this.#onViolation('a malformed request "hostCall"');
     throw new HostCallRefusal('malformed', 'malformed');
   }
 
-  /** An id that names no running handler of this very child names nothing. */
-  #own<T extends { readonly invocationId: string | null }>(message: T): T {
-    if (message.invocationId === null || this.#line?.calls.has(message.invocationId)) return message;
+  /** Drops an invocation id that is not a running handler of this child: the child may not name another's. */
+  #dropForeignInvocation<T extends { readonly invocationId: string | null }>(message: T): T {
+    if (message.invocationId === null || this.#pipes?.calls.has(message.invocationId)) return message;
     return { ...message, invocationId: null };
   }
 }
 
-/** A registration that is no such thing is the author's to read; everything else is a broken child. */
-function refusedLoad(answer: unknown): ChildError {
+/** A malformed registration is the author's mistake. Any other malformed result means a broken child. */
+function describeMalformedLoad(answer: unknown): ChildError {
   const { registrations: given, places } = (answer ?? {}) as { registrations?: unknown; places?: unknown };
   const issue = given === undefined ? undefined : registrations.safeParse(given).error?.issues[0];
   if (!issue) return new ChildError('broken', 'the child answered the load request with a malformed result');

@@ -1,104 +1,102 @@
 /**
- * Whoever computes for long lets the others go first. A child that keeps a processor busy is moved to the idle class of
- * its control group: it gets what nobody else wants, and a hook that needs half a millisecond does not wait for its time
- * slices to end. One that merely waits, for a model or a host, is not touched. A child that nobody waits for yet starts
- * behind the others too.
+ * Keeps CPU-bound plugins from delaying others. A child that keeps a processor busy is moved to the idle class of its control
+ * group, so that a hook of half a millisecond does not wait for that child's time slices. Children that wait for a model or a
+ * host keep their class.
  */
 
 import type { ProcessorNeed } from '../jail/boxed-process.ts';
 
-/** How often children are looked at, milliseconds: nearly all calls are over within one. */
+/** Interval of updates, milliseconds. Nearly all calls end within one. */
 export const UPDATE_EVERY_MS = 20;
-/** A call that was found waiting is measured again after this, milliseconds: measuring costs 15 µs. */
+/** Pause before a child with running calls is measured again, milliseconds: a measurement costs 15 µs. */
 const REST_MS = 500;
-/** A child without calls should use nothing; over this it is measured, milliseconds. */
-const IDLE_LOOK_MS = 1_000;
-/** Share of one processor that makes a hog: had, or waited for while others had it. */
-const HOG_SHARE = 0.5;
-/** Nobody is judged before it has had this much, milliseconds: on a busy machine waiting alone makes nobody a hog. */
-const HOG_HAD_MS = 8;
-/** How long a hog, and whatever is started in its place, stays behind after it was last seen at it, milliseconds. */
+/** Interval of measuring a child without calls, which should use no CPU. Milliseconds. */
+const IDLE_MEASURE_MS = 1_000;
+/** Share of one processor, used or waited for, from which a child counts as CPU-bound. */
+const BUSY_SHARE = 0.5;
+/** CPU time that a child must have used before it can count as CPU-bound, milliseconds: waiting alone is no evidence. */
+const BUSY_MIN_MS = 8;
+/** How long an installation's children stay in the idle class after one was last CPU-bound, milliseconds. */
 const PENALTY_MS = 20_000;
 
-/** A child as the scheduler sees it. */
 export interface ScheduledChild {
-  /** Calls under way. */
+  /** Number of running calls. */
   readonly running: number;
   readonly plugin: { readonly installationId: string };
   readonly child: {
-    /** What it had of the processor, and waited for, since its start; zeros when it is gone. */
+    /** CPU time used and waited for since its start; zeros after its end. */
     processorNeed(): ProcessorNeed;
-    /** Lets the others go first, or takes that back. Said at every look. */
+    /** Moves the child to the idle CPU class, or back. Called at every update. */
     yieldProcessor(yields: boolean): void;
   };
 }
-interface Watched {
+interface Measurement {
   phase: 'idle' | 'measured' | 'resting';
-  /** Of the last sample. */
+  /** Time of the last sample. */
   at: number;
   need: ProcessorNeed;
 }
-type Verdict = 'hog' | 'decent' | 'open';
+type Load = 'busy' | 'normal' | 'undecided';
 
 export class CpuScheduler {
-  readonly #watched = new WeakMap<ScheduledChild, Watched>();
-  /** Until when an installation's children stay behind. */
+  readonly #measurements = new WeakMap<ScheduledChild, Measurement>();
+  /** Until when an installation's children stay in the idle class. */
   readonly #penalties = new Map<string, number>();
 
-  /** Looks at every child; to be called every `LOOK_MS`. `now`: milliseconds of a clock that only goes forward. */
+  /** Measures every child. Call it every `UPDATE_EVERY_MS`. `now`: milliseconds of a monotonic clock. */
   update(children: Iterable<ScheduledChild>, now: number): void {
     for (const child of children) {
-      const watched = this.#watchedOf(child, now);
+      const measurement = this.#getMeasurement(child, now);
       const { installationId } = child.plugin;
-      if (measure(child, watched, now)) this.#penalties.set(installationId, now + PENALTY_MS);
-      child.child.yieldProcessor(this.isBehind(installationId, now));
+      if (measureIsBusy(child, measurement, now)) this.#penalties.set(installationId, now + PENALTY_MS);
+      child.child.yieldProcessor(this.isDeprioritized(installationId, now));
     }
     for (const [installationId, until] of this.#penalties) if (until <= now) this.#penalties.delete(installationId);
   }
 
-  /** Whether what runs for an installation is to let the others go first. */
-  isBehind(installationId: string, now: number): boolean {
+  /** Whether an installation's children belong in the idle CPU class. */
+  isDeprioritized(installationId: string, now: number): boolean {
     return (this.#penalties.get(installationId) ?? now) > now;
   }
 
-  #watchedOf(child: ScheduledChild, now: number): Watched {
-    const known = this.#watched.get(child);
+  #getMeasurement(child: ScheduledChild, now: number): Measurement {
+    const known = this.#measurements.get(child);
     if (known) return known;
-    const fresh: Watched = { phase: 'idle', ...sample(child, now) };
-    this.#watched.set(child, fresh);
+    const fresh: Measurement = { phase: 'idle', ...takeSample(child, now) };
+    this.#measurements.set(child, fresh);
     return fresh;
   }
 }
 
-/** Whether it is seen to be a hog just now. */
-function measure(child: ScheduledChild, watched: Watched, now: number): boolean {
-  const since = now - watched.at;
+/** Updates the measurement. @returns whether the child is CPU-bound */
+function measureIsBusy(child: ScheduledChild, measurement: Measurement, now: number): boolean {
+  const since = now - measurement.at;
   if (child.running === 0) {
-    watched.phase = 'idle';
-    return since >= IDLE_LOOK_MS && judge(child, watched, now) === 'hog';
+    measurement.phase = 'idle';
+    return since >= IDLE_MEASURE_MS && classifyLoad(child, measurement, now) === 'busy';
   }
-  if (watched.phase === 'measured') {
-    const verdict = judge(child, watched, now);
-    if (verdict !== 'open') watched.phase = 'resting';
-    return verdict === 'hog';
+  if (measurement.phase === 'measured') {
+    const load = classifyLoad(child, measurement, now);
+    if (load !== 'undecided') measurement.phase = 'resting';
+    return load === 'busy';
   }
-  if (watched.phase === 'idle' || since >= REST_MS) {
-    Object.assign(watched, sample(child, now));
-    watched.phase = 'measured';
+  if (measurement.phase === 'idle' || since >= REST_MS) {
+    Object.assign(measurement, takeSample(child, now));
+    measurement.phase = 'measured';
   }
   return false;
 }
 
-/** By what it needed since the last sample, which an open verdict leaves in its place. */
-function judge(child: ScheduledChild, watched: Watched, now: number): Verdict {
-  const { at, need: before } = watched;
-  const fresh = sample(child, now);
+/** Classifies the CPU time since the last sample. `undecided` keeps that sample, so that the next update sees a longer span. */
+function classifyLoad(child: ScheduledChild, measurement: Measurement, now: number): Load {
+  const { at, need: before } = measurement;
+  const fresh = takeSample(child, now);
   const hadMs = fresh.need.hadMs - before.hadMs;
   const waitedMs = fresh.need.waitedMs - before.waitedMs;
-  const isGreedy = hadMs + waitedMs >= HOG_SHARE * (now - at);
-  if (isGreedy && hadMs < HOG_HAD_MS) return 'open';
-  Object.assign(watched, fresh);
-  return isGreedy ? 'hog' : 'decent';
+  const isBusy = hadMs + waitedMs >= BUSY_SHARE * (now - at);
+  if (isBusy && hadMs < BUSY_MIN_MS) return 'undecided';
+  Object.assign(measurement, fresh);
+  return isBusy ? 'busy' : 'normal';
 }
 
-const sample = (child: ScheduledChild, now: number) => ({ at: now, need: child.child.processorNeed() });
+const takeSample = (child: ScheduledChild, now: number) => ({ at: now, need: child.child.processorNeed() });

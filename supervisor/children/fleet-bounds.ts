@@ -1,26 +1,26 @@
-/** The fleet's bounds, each with its reason. */
+/** Limits and intervals of the fleet. */
 import { totalmem } from 'node:os';
 import { MIB } from '../../sdk/contract/limits.ts';
 
-/** A child that nobody called for this long is stopped; waking it takes some tens of milliseconds. */
+/** A child without calls for this long is stopped; starting it again takes some tens of milliseconds. */
 export const IDLE_STOP_MS = 10 * 60_000;
-/** How often idle children are looked for and resident memory is noted, milliseconds. */
+/** Interval of stopping idle children and sampling resident memory, milliseconds. */
 export const SWEEP_MS = 15_000;
-/** An old version may finish what it is doing for this long after traffic has moved; the longest tool budget. */
+/** How long an old version may finish its calls after traffic has moved: the longest tool budget. */
 export const DRAIN_MS = 60_000;
-/** Between a polite stop and SIGKILL, milliseconds. */
+/** How long the calls of a stopped child may finish, milliseconds. */
 export const STOP_GRACE_MS = 500;
-/** A pause of the restart policy that a call waits out rather than fails for: only the first one is this short. */
+/** Longest restart backoff that a call waits for instead of failing: only the first backoff is this short. */
 export const WAIT_OUT_MS = 1_500;
-/** Children started before they are needed: one hides the start, more would only hold memory. */
+/** Spare children: one hides the start-up time, more would only use memory. */
 export const SPARES = 1;
-/** Wait before a taken spare is replaced, so that its making does not slow the start that took it. Milliseconds. */
+/** Delay before a taken spare is replaced, so that the replacement does not slow down that start. Milliseconds. */
 export const REFILL_AFTER_MS = 50;
-/** States of children are written together this often, milliseconds. */
+/** Interval of saving the states of children, milliseconds. */
 export const SAVE_MS = 200;
-/** After a timeout: how long it may take to tell a slow child from a hung one, which is killed. Milliseconds. */
+/** After a timeout, how long to wait for a hung child to be killed before it counts as slow. Milliseconds. */
 export const HANG_CHECK_MS = 100;
-/** A child that ran this long was well; the restart policy is told. Milliseconds. */
+/** A run of this length counts as stable in the restart policy. Milliseconds. */
 export const STABLE_AFTER_MS = 60_000;
 
 /** Memory planned for one child: an idle one has 16 MB of its own, a busy one up to `RESIDENT_MEGABYTES`. */
@@ -28,7 +28,7 @@ const PLANNED_BYTES = 64 * MIB;
 const CHILDREN_MIN = 20;
 const CHILDREN_MAX = 1_000;
 
-/** How many children half of the memory is enough for. */
+/** How many children fit into half of the memory. */
 export function countFittingChildren(memoryBytes: number): number {
   return Math.min(Math.max(Math.floor(memoryBytes / 2 / PLANNED_BYTES), CHILDREN_MIN), CHILDREN_MAX);
 }

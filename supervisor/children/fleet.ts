@@ -1,4 +1,4 @@
-/** All children of this supervisor: at most so many, started on demand, stopped when idle, the longest unused first. */
+/** Manages all children of this supervisor: starts them on demand, stops idle ones, and bounds their number. */
 import type { Pool } from 'pg';
 import { type InstalledPlugin, isBlocked } from '../../db/installations/account-plugins.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
@@ -16,37 +16,37 @@ import { type Places, StartQueue } from './start-queue.ts';
 
 export interface FleetOptions extends LoadedChildDeps {
   readonly pool: Pool;
-  /** This supervisor's number. */
+  /** Id of this supervisor's lease. */
   readonly lease: number;
   readonly metrics: Metrics;
   /** Starts a jailed child. */
   start(handlers: ChildHandlers): Child;
-  /** Starts one that can be inspected; absent where there are none. */
+  /** Starts a child that can be inspected; absent if inspection is disabled. */
   startInspectable?: ((handlers: ChildHandlers) => Child) | undefined;
-  /** Children at most, the spare not counted. */
+  /** Largest number of children, without the spare. */
   readonly childrenMax: number;
-  /** Why other accounts' plugins may not run here; null: the sandbox is whole. */
+  /** Why plugins of other accounts may not run here; null if the sandbox is full. */
   readonly degraded: string | null;
-  /** What one installation's log lines and host calls may weigh. */
+  /** Rate limit of one installation's log lines and host calls. */
   readonly outputBytesPerSecond?: number | undefined;
   readonly idleStopMs?: number;
   readonly spares?: number;
-  /** The clock of backoff and of the trial after ten minutes. */
+  /** Clock of the restart policy, milliseconds since the epoch. */
   readonly now?: () => number;
-  /** The account's chains are made of other entries now. */
+  /** Called when other versions serve the account's chains. */
   onServing(accountId: string): void;
   onError(error: Error): void;
 }
 
-/** Its child runs for `pluginUninstalled` alone; no AccountPlugins lists it, and the removal stops it. */
-const hasLastWord = (runner: InstallationRunner): boolean => runner.plugin.status === 'uninstalling';
+/** While an installation is uninstalled its child runs only `pluginUninstalled`, and the removal stops it. */
+const isUninstalling = (runner: InstallationRunner): boolean => runner.plugin.status === 'uninstalling';
 
 export class Fleet implements PluginInvoker {
   readonly #options: FleetOptions;
   readonly #runners = new Map<string, InstallationRunner>();
   readonly #dirty = new Map<string, InstallationRunner>();
-  /** Installations whose user was told why they do not run here, as they were changed last. */
-  readonly #refused = new Map<string, string>();
+  /** `updatedAt` of the installations whose refusal is recorded, so that each is recorded once. */
+  readonly #recordedRefusals = new Map<string, string>();
   readonly #spares: SpareChildren;
   readonly #sweeper: NodeJS.Timeout;
   readonly #cpuScheduler = new CpuScheduler();
@@ -79,56 +79,56 @@ export class Fleet implements PluginInvoker {
       logs: options.logs,
       startInTurn: (runner, start) => this.#startQueue.run(runner, start),
       takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),
-      onChange: (runner) => this.#save(runner),
+      onChange: (runner) => this.#scheduleSave(runner),
       onServing: (runner) => options.onServing(runner.plugin.accountId),
       onChildEnd: options.metrics.childEnded,
       onChildStart: options.metrics.childStarted,
       onRestart: (runner, reason) => options.metrics.childRestarted(runner.plugin, reason),
-      onFailed: (runner, reason) => this.#noteFailed(runner, reason),
+      onFailed: (runner, reason) => this.#recordFailed(runner, reason),
     };
   }
 
-  /** Calls a plugin, starting or waking its child. */
+  /** Calls a plugin and starts its child if needed. */
   invoke(plugin: InstalledPlugin, call: PluginCall): Promise<LinkResult> {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
     const refused = this.refusalOf(plugin);
-    if (refused !== null) return this.#refuse(plugin, refused);
-    return this.#runnerOf(plugin).invoke(call);
+    if (refused !== null) return this.#refuseCall(plugin, refused);
+    return this.#getRunner(plugin).invoke(call);
   }
 
-  /** Sees to it that an entry read just now serves. @returns why it does not; null: it does */
+  /** Starts the child of an installation that was just read. @returns why it does not run; null if it does */
   async wake(plugin: InstalledPlugin): Promise<string | null> {
-    return this.#closed ? 'the supervisor is stopping' : this.#runnerOf(plugin).wake();
+    return this.#closed ? 'the supervisor is stopping' : this.#getRunner(plugin).wake();
   }
 
   /**
-   * Runs an installation in a child that can be inspected, for whoever checked that its caller may.
+   * Runs an installation in a child that can be inspected. The caller has checked the permission.
    *
-   * @returns what ends it, or the sentence that says why it cannot be
+   * @returns a function that ends the inspection, or why it cannot be inspected
    */
   async inspect(plugin: InstalledPlugin, inspector: Inspector): Promise<(() => void) | string> {
     if (this.#closed) return 'the supervisor is stopping';
-    const runner = this.#runnerOf(plugin);
+    const runner = this.#getRunner(plugin);
     return (await runner.inspect(inspector)) ?? (() => runner.endInspection(inspector));
   }
 
-  /** Why this machine may not run a plugin; null: it may. */
+  /** Why this machine may not run a plugin; null if it may. */
   refusalOf(plugin: InstalledPlugin): string | null {
     return plugin.pluginOwnerId === plugin.accountId ? null : this.#options.degraded;
   }
 
   /**
-   * Takes over what the rows of an account say now: new versions start beside the old, what is gone stops.
+   * Applies an account's current rows: starts new versions beside old ones and stops removed installations.
    *
-   * @returns the entries whose code answers calls now
+   * @returns the installations with the versions that serve calls now
    */
   sync(accountId: string, plugins: readonly InstalledPlugin[]): readonly InstalledPlugin[] {
     const present = new Set(plugins.map((plugin) => plugin.installationId));
     for (const runner of this.#runners.values())
-      if (runner.plugin.accountId === accountId && !present.has(runner.installationId)) this.#leave(runner);
+      if (runner.plugin.accountId === accountId && !present.has(runner.installationId)) this.#stopRemoved(runner);
     return plugins.map((plugin) => {
       if (plugin.blockedReason !== null) {
-        this.#block(plugin, plugin.blockedReason);
+        this.#stopBlocked(plugin, plugin.blockedReason);
         return plugin;
       }
       const runner = this.#runners.get(plugin.installationId);
@@ -137,30 +137,28 @@ export class Fleet implements PluginInvoker {
     });
   }
 
-  #leave(runner: InstallationRunner): void {
-    if (hasLastWord(runner)) this.#endIfBlocked(runner.installationId).catch(this.#options.onError);
+  #stopRemoved(runner: InstallationRunner): void {
+    if (isUninstalling(runner)) this.#endIfBlocked(runner.installationId).catch(this.#options.onError);
     else void this.retire(runner.installationId);
   }
 
-  /** Whether an account has children, so that a change of it concerns the fleet. */
-  has(accountId: string): boolean {
+  hasAccount(accountId: string): boolean {
     for (const runner of this.#runners.values()) if (runner.plugin.accountId === accountId) return true;
     return false;
   }
 
-  /** The accounts that have runners. */
-  accounts(): ReadonlySet<string> {
+  listAccounts(): ReadonlySet<string> {
     return new Set([...this.#runners.values()].map((runner) => runner.plugin.accountId));
   }
 
-  /** Ends a blocked plugin's child at once, with what it is doing. */
-  #block(plugin: InstalledPlugin, reason: string): void {
+  /** Kills a blocked plugin's child with its running calls. */
+  #stopBlocked(plugin: InstalledPlugin, reason: string): void {
     if (!this.#runners.has(plugin.installationId)) return;
-    this.#options.logs.system(plugin, 'warn', `It is stopped: the operator blocked this plugin: ${reason}`);
+    this.#options.logs.system(plugin, 'warn', `Stopped: the operator blocked this plugin: ${reason}`);
     void this.retire(plugin.installationId, 0);
   }
 
-  /** Stops an installation's child and forgets it; what runs may end first, within the grace, but reaches nothing. */
+  /** Stops an installation's child and removes its runner. Running calls may end within the grace, but have no grants. */
   async retire(installationId: string, graceMs = DRAIN_MS): Promise<void> {
     const runner = this.#runners.get(installationId);
     if (!runner) return;
@@ -170,13 +168,13 @@ export class Fleet implements PluginInvoker {
     await runner.stop(graceMs);
   }
 
-  /** Process id of an installation's serving child. */
-  pidOf(installationId: string): number | null {
+  /** Process id of the child that serves an installation. */
+  getPid(installationId: string): number | null {
     return this.#runners.get(installationId)?.pid ?? null;
   }
 
-  /** Children by state, for the metrics. */
-  count(): Record<string, number> {
+  /** Number of children by state, for the metrics. */
+  countByState(): Record<string, number> {
     const counts: Record<string, number> = { spare: this.#spares.count };
     for (const runner of this.#runners.values()) {
       const { state } = runner.describe();
@@ -186,14 +184,14 @@ export class Fleet implements PluginInvoker {
   }
 
   /** Resident bytes of running children by slug, for the metrics. */
-  memory(): Map<string, number> {
+  measureMemory(): Map<string, number> {
     const held = new Map<string, number>();
     for (const { plugin, child } of this.#loadedChildren())
       held.set(plugin.slug, (held.get(plugin.slug) ?? 0) + child.rss());
     return held;
   }
 
-  /** Ends every child; running calls may end within the grace. */
+  /** Stops every child. Running calls may end within the grace. */
   async close(graceMs: number): Promise<void> {
     this.#closed = true;
     clearInterval(this.#sweeper);
@@ -204,22 +202,22 @@ export class Fleet implements PluginInvoker {
     await this.#flush();
   }
 
-  /** Says why where its user looks. The first child that serves it, on a whole sandbox, takes that back. */
-  #refuse({ installationId, updatedAt }: InstalledPlugin, reason: string): Promise<LinkResult> {
-    if (this.#refused.get(installationId) !== updatedAt) {
-      this.#refused.set(installationId, updatedAt);
+  /** Records the refusal in the installation's status. The first child that serves it later clears the status. */
+  #refuseCall({ installationId, updatedAt }: InstalledPlugin, reason: string): Promise<LinkResult> {
+    if (this.#recordedRefusals.get(installationId) !== updatedAt) {
+      this.#recordedRefusals.set(installationId, updatedAt);
       markFailed(this.#options.pool, installationId, reason).catch(this.#options.onError);
     }
     return Promise.resolve({ kind: 'unavailable', message: reason });
   }
 
-  #runnerOf(plugin: InstalledPlugin): InstallationRunner {
+  #getRunner(plugin: InstalledPlugin): InstallationRunner {
     const known = this.#runners.get(plugin.installationId);
-    if (known && plugin.status === 'uninstalling' && !hasLastWord(known)) {
-      // Its last word is said in a child of its own: what ran before the uninstall reaches nothing any more.
+    if (known && plugin.status === 'uninstalling' && !isUninstalling(known)) {
+      // `pluginUninstalled` runs in a fresh child; the old one has lost its grants.
       void this.retire(plugin.installationId);
     } else if (known) {
-      // Events carry an entry read just now; the notice of the same change may still be on its way.
+      // An event may carry a newer row than the fleet, because the change notification has not arrived yet.
       if (plugin.updatedAt > known.plugin.updatedAt) known.update(plugin);
       return known;
     }
@@ -230,8 +228,8 @@ export class Fleet implements PluginInvoker {
   }
 
   /**
-   * A chain or an event may have read its entry just before the plugin was blocked, and the notice came while there was
-   * nothing to stop yet. What is committed after this look comes as a notice.
+   * A chain or an event may have read the row just before the plugin was blocked, and the notification may have come before
+   * this runner existed. A block that is committed after this query arrives as a notification.
    */
   async #endIfBlocked(installationId: string): Promise<void> {
     if (await isBlocked(this.#options.pool, installationId)) await this.retire(installationId, 0);
@@ -240,7 +238,7 @@ export class Fleet implements PluginInvoker {
   #takeChild(installationId: string, inspectable: boolean): Spare {
     const { startInspectable } = this.#options;
     const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
-    spare.child.yieldProcessor(this.#cpuScheduler.isBehind(installationId, performance.now()));
+    spare.child.yieldProcessor(this.#cpuScheduler.isDeprioritized(installationId, performance.now()));
     return spare;
   }
 
@@ -253,7 +251,7 @@ export class Fleet implements PluginInvoker {
     let busy = 0;
     const busyByAccount = new Map<string, number>();
     for (const runner of this.#runners.values()) {
-      // A start that waits has no process yet.
+      // A waiting start has no process yet.
       const waiting = this.#startQueue.isWaiting(runner) ? 1 : 0;
       const children = runner.children - waiting;
       total += children;
@@ -265,13 +263,13 @@ export class Fleet implements PluginInvoker {
     return { total, busy, busyOf: (accountId) => busyByAccount.get(accountId) ?? 0 };
   }
 
-  /** Stops the process that was unused longest, one of this account if it has an idle one. */
+  /** Stops the least recently used idle child, preferably one of this account. */
   async #stopIdle(accountId: string): Promise<boolean> {
     const idle = [...this.#runners.values()].filter((runner) => runner.pid !== null && !runner.busy);
     const own = idle.filter((runner) => runner.plugin.accountId === accountId);
-    const [longest] = (own.length > 0 ? own : idle).sort((a, b) => a.lastUsedAt - b.lastUsedAt);
-    await longest?.stop(STOP_GRACE_MS);
-    return longest !== undefined;
+    const [leastRecentlyUsed] = (own.length > 0 ? own : idle).sort((a, b) => a.lastUsedAt - b.lastUsedAt);
+    await leastRecentlyUsed?.stop(STOP_GRACE_MS);
+    return leastRecentlyUsed !== undefined;
   }
 
   #sweep(): void {
@@ -282,19 +280,19 @@ export class Fleet implements PluginInvoker {
     const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
     for (const runner of this.#runners.values()) {
       if (runner.pid === null) continue;
-      runner.noteStable();
+      runner.recordStableRun();
       if (!runner.busy && runner.lastUsedAt < idleSince) void runner.stop(STOP_GRACE_MS);
-      this.#save(runner);
+      this.#scheduleSave(runner);
     }
   }
 
-  #noteFailed(runner: InstallationRunner, reason: string | null): void {
+  #recordFailed(runner: InstallationRunner, reason: string | null): void {
     const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
     this.#options.logs.system(runner.plugin, reason === null ? 'info' : 'error', text);
     markFailed(this.#options.pool, runner.installationId, reason).catch(this.#options.onError);
   }
 
-  #save(runner: InstallationRunner): void {
+  #scheduleSave(runner: InstallationRunner): void {
     this.#dirty.set(runner.installationId, runner);
     this.#saver ??= setTimeout(() => {
       this.#saver = null;

@@ -1,4 +1,4 @@
-/** One installation in the fleet: the child that serves it, the one being started, and when a dead one may start again. */
+/** Runs one installation: the child that serves it, the one being started, the ones that drain, and the restart policy. */
 import { randomInt } from 'node:crypto';
 import { DRAFT_SEM_VER, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { LastExit, Runtime, RuntimeState } from '../../db/installations/installation-runtimes.ts';
@@ -14,32 +14,34 @@ import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
-import { NoRoomError, stackOf, startFailure } from './start-failure.ts';
+import { describeStartFailure, NoRoomError, pickPluginStack } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
 export interface RunnerDeps extends LoadedChildDeps {
-  /** Log lines and host calls of one installation. The bucket outlives its children, so no plugin gains by starting again. */
+  /** Rate limit of log lines and host calls. The bucket outlives the children, so that a restart does not refill it. */
   readonly outputBytesPerSecond: number;
-  /** What the restart policy reckons with, milliseconds since the epoch. */
+  /** Clock of the restart policy, milliseconds since the epoch. */
   readonly now: () => number;
-  /** Runs a start when there is room and it is its turn. @throws NoRoomError where that does not come in time */
+  /** Runs a start when the start queue allows it. @throws NoRoomError if that takes too long */
   startInTurn<T>(runner: InstallationRunner, start: () => Promise<T>): Promise<T>;
   takeChild(installationId: string, inspectable: boolean): Spare;
-  /** The runner's state changed: write it down when convenient. */
+  /** Called when the runner's state changed and must be saved. */
   onChange(runner: InstallationRunner): void;
-  /** The version that serves changed: what the account's chains are made of. */
+  /** Called when another version serves, which changes the account's chains. */
   onServing(runner: InstallationRunner): void;
   onChildEnd(reason: string): void;
   onChildStart(seconds: number): void;
-  /** An end or a failed start that counts against the plugin. */
+  /** Called for an exit or a failed start that counts against the plugin. */
   onRestart(runner: InstallationRunner, reason: string): void;
-  /** The installation fails for good, with the reason its user reads; null: it works again. */
+  /** Called when the installation has failed too often, with the reason for its user; with null when it works again. */
   onFailed(runner: InstallationRunner, reason: string | null): void;
 }
 
-/** Who debugs an installation's child: told which one serves, and when there will be none any more. */
+/** The debugging session of an installation. */
 export interface Inspector {
+  /** Called when a child starts to serve the installation. */
   serve(child: Child): void;
+  /** Called when no further child will serve it. */
   end(reason: string): void;
 }
 
@@ -57,7 +59,7 @@ export class InstallationRunner {
   #starting: Promise<string | null> | null = null;
   #policy: RestartState = fresh;
   #chance = 0.5;
-  /** The version whose start failed while another one served: not tried again until something changes. */
+  /** Key of the version whose start failed while another one served. It is not tried again until the row changes. */
   #refused: string | null = null;
   #inspector: Inspector | null = null;
   #failedShown = false;
@@ -70,22 +72,22 @@ export class InstallationRunner {
     this.#handlers = {
       installation: this.#installation,
       output: new TokenBucket(perSecond(deps.outputBytesPerSecond)),
-      onExit: (loadedChild, end) => this.#ended(loadedChild, end),
+      onExit: (loadedChild, end) => this.#handleExit(loadedChild, end),
     };
     this.installationId = plugin.installationId;
     this.#failedShown = plugin.status === 'failed';
   }
 
-  /** The installation as its row says now. */
+  /** The installation as last read from the database. */
   get plugin(): InstalledPlugin {
     return this.#installation.plugin;
   }
-  /** Children of this runner, the leaving ones among them. */
+  /** Number of children, including starting and draining ones. */
   get children(): number {
     return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
   }
   get busy(): boolean {
-    // Who debugs it looks at a child that does nothing just now.
+    // A child with a debugger attached counts as busy even between calls.
     return this.#starting !== null || this.#inspector !== null || (this.#serving?.running ?? 0) > 0;
   }
   get lastUsedAt(): number {
@@ -95,44 +97,43 @@ export class InstallationRunner {
     return this.#serving?.child.pid ?? null;
   }
 
-  /** Everything of it that runs. */
   *loadedChildren(): Generator<LoadedChild> {
     if (this.#serving) yield this.#serving;
     yield* this.#draining;
   }
 
-  /** The entry whose code answers calls: the old version's while a new one does not start. */
+  /** The installation with the version that serves calls: the old one if the new one does not start. */
   get effective(): InstalledPlugin {
     if (!this.#serving || this.#refused !== this.#wanted) return this.plugin;
     const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.plugin;
     return { ...this.plugin, versionId, semVer, registrations, texts, discovered, bundleSha256 };
   }
 
-  /** Calls a handler, starting or waking the child. Never rejects. */
+  /** Calls a handler and starts the child if needed. Never rejects. */
   async invoke(call: PluginCall): Promise<LinkResult> {
     const stalledBefore = stalledMs();
     const serving = this.#serving;
-    if (serving && this.#serves(serving)) return serving.invoke(call);
+    if (serving && this.#isCurrent(serving)) return serving.invoke(call);
     if (serving?.hangCheck) await serving.hangCheck;
-    // It was slow, not hung.
-    if (serving && this.#serves(serving)) return serving.invoke(call);
-    // Killed, but not gone yet: what comes now waits for its successor.
+    // The child was slow, not hung.
+    if (serving && this.#isCurrent(serving)) return serving.invoke(call);
+    // The child was killed but has not ended yet: this call waits for the next one.
     if (serving?.child.state === 'dead') await withinBudget(serving.child.ended, call.deadlineAt - Date.now());
-    const acquired = await this.#acquire(call);
+    const acquired = await this.#acquireChild(call);
     if ('refusal' in acquired) return { kind: 'unavailable', message: acquired.refusal };
     return acquired.loadedChild.invoke({ ...call, deadlineAt: call.deadlineAt + stalledMs() - stalledBefore });
   }
 
-  /** Whether it is well and runs what the row wants. */
-  #serves(loadedChild: LoadedChild): boolean {
+  /** Whether the child is healthy and runs the wanted version. */
+  #isCurrent(loadedChild: LoadedChild): boolean {
     return (
       this.#serving === loadedChild &&
-      isWell(loadedChild) &&
+      isHealthy(loadedChild) &&
       startKey(loadedChild.plugin, loadedChild.inspectable) === this.#wanted
     );
   }
 
-  /** What the row and its owner want to run. */
+  /** Key of the version and kind of child that should run. */
   get #wanted(): string {
     return startKey(this.plugin, this.#inspector !== null);
   }
@@ -142,9 +143,9 @@ export class InstallationRunner {
   }
 
   /**
-   * Runs it in a child that can be inspected, until `endInspection`.
+   * Runs the installation in a child that can be inspected, until `endInspection`.
    *
-   * @returns why that cannot be had; null: it runs
+   * @returns why it does not run; null if it does
    */
   async inspect(inspector: Inspector): Promise<string | null> {
     this.#inspector = inspector;
@@ -155,17 +156,17 @@ export class InstallationRunner {
   }
 
   /**
-   * Sees to it that what the row wants serves, for its author.
+   * Starts the wanted version unless it already serves.
    *
-   * @returns why it does not; null: it does
+   * @returns why it does not run; null if it does
    */
   async wake(): Promise<string | null> {
-    // What is being started may be what was wanted before.
+    // The start in progress may be of the previous version.
     await this.#starting;
-    return this.#serving && this.#serves(this.#serving) ? null : this.#start();
+    return this.#serving && this.#isCurrent(this.#serving) ? null : this.#start();
   }
 
-  /** Back to an ordinary child. Safe to call again. */
+  /** Returns to an ordinary child. Idempotent. */
   endInspection(inspector: Inspector): void {
     if (this.#inspector !== inspector) return;
     this.#inspector = null;
@@ -174,12 +175,12 @@ export class InstallationRunner {
     this.#deps.onChange(this);
   }
 
-  /** Takes over what the row says now. */
+  /** Applies the current row. */
   update(plugin: InstalledPlugin): void {
     const before = this.plugin;
     this.#installation.update(plugin);
     if (before.updatedAt !== plugin.updatedAt) {
-      // A new version, a configure, a resume: whatever was wrong may be right now.
+      // A new version, a configure or a resume may have fixed the failure.
       this.#policy = fresh;
       this.#refused = null;
     }
@@ -190,25 +191,25 @@ export class InstallationRunner {
     else if (!sameConfiguration(before, plugin)) serving.configure(plugin);
   }
 
-  /** It may not run any more: host calls under way end, and there are no further ones. */
+  /** Withdraws the grants: running host calls end and further ones are refused. */
   withdraw(): void {
     this.retired = true;
     this.#installation.withdraw();
     this.#inspector?.end('the plugin was stopped or uninstalled');
   }
 
-  /** Stops the child; calls that run may end first. */
+  /** Stops the children. Running calls may end within the grace. */
   async stop(graceMs: number): Promise<void> {
     await this.#starting;
     const serving = this.#serving;
     this.#serving = null;
     if (serving) await this.#drain(serving, graceMs);
-    await Promise.all([...this.#draining].map((loadedChild) => loadedChild.leave(graceMs)));
+    await Promise.all([...this.#draining].map((loadedChild) => loadedChild.stop(graceMs)));
     this.#deps.onChange(this);
   }
 
-  /** Tells the restart policy that the child has been well for a while. */
-  noteStable(): void {
+  /** Reports a stable run to the restart policy. */
+  recordStableRun(): void {
     const serving = this.#serving;
     if (serving && Date.now() - serving.startedAt >= STABLE_AFTER_MS) this.#policy = afterStableRun(this.#policy);
   }
@@ -217,7 +218,7 @@ export class InstallationRunner {
     const serving = this.#serving;
     return {
       installationId: this.installationId,
-      state: this.#state(),
+      state: this.#describeState(),
       restarts: this.#restarts,
       lastExit: this.#lastExit,
       startedAt: serving ? new Date(serving.startedAt).toISOString() : null,
@@ -226,7 +227,7 @@ export class InstallationRunner {
     };
   }
 
-  #state(): RuntimeState {
+  #describeState(): RuntimeState {
     if (this.#serving) return 'running';
     if (this.#starting) return 'starting';
     const decision = decide(this.#policy, this.#deps.now(), this.#chance);
@@ -235,13 +236,13 @@ export class InstallationRunner {
     return this.#draining.size > 0 ? 'draining' : 'stopped';
   }
 
-  async #acquire(call: PluginCall): Promise<Acquired> {
+  async #acquireChild(call: PluginCall): Promise<Acquired> {
     const serving = this.#serving;
     if (serving) {
       this.#replace();
       if (serving.registers(call)) return { loadedChild: serving };
     } else {
-      const refusal = await this.#mayStart(call.deadlineAt);
+      const refusal = await this.#waitForBackoff(call.deadlineAt);
       if (refusal !== null) return { refusal };
     }
     const started = await withinBudget(this.#start(), call.deadlineAt - Date.now());
@@ -250,8 +251,8 @@ export class InstallationRunner {
     return this.#serving ? { loadedChild: this.#serving } : { refusal: 'it stopped right after its start' };
   }
 
-  /** Null: yes. A short pause is waited out; a longer one fails at once, with the reason. */
-  async #mayStart(deadlineAt: number): Promise<string | null> {
+  /** Waits for a short backoff. @returns why there can be no start in time; null if there can */
+  async #waitForBackoff(deadlineAt: number): Promise<string | null> {
     if (this.#starting) return null;
     const decision = decide(this.#policy, this.#deps.now(), this.#chance);
     if (decision.kind === 'start') return null;
@@ -263,15 +264,15 @@ export class InstallationRunner {
     return null;
   }
 
-  /** Starts the wanted version beside the serving one, unless it was tried and failed. */
+  /** Starts the wanted version beside the serving one, unless that failed before. */
   #replace(): void {
     if (this.#starting || this.#refused === this.#wanted) return;
     this.#start();
   }
 
-  /** One start at a time. Resolves with null, or with why there is no child. */
+  /** Starts a child, one at a time. Resolves with null, or with why it did not start. */
   #start(): Promise<string | null> {
-    // In a later step: the start queue counts this runner as starting.
+    // In a later microtask, after `#starting` is set: the start queue counts this runner as starting.
     this.#starting ??= Promise.resolve()
       .then(() => this.#tryStart())
       .finally(() => {
@@ -294,24 +295,25 @@ export class InstallationRunner {
         this.#deps.onChildStart((performance.now() - started) / 1000);
         return child;
       });
-      this.#serve(loadedChild);
+      this.#switchTo(loadedChild);
       return null;
     } catch (error) {
-      return this.#notStarted(plugin, inspector !== null, error);
+      return this.#handleFailedStart(plugin, inspector !== null, error);
     }
   }
 
-  #serve(loadedChild: LoadedChild): void {
+  /** Moves the traffic to a child that has just started and drains the previous one. */
+  #switchTo(loadedChild: LoadedChild): void {
     const old = this.#serving;
     const before = this.effective;
     this.#serving = loadedChild;
     if (this.retired) void this.stop(0);
     else if (old) {
-      if (versionKey(old.plugin) !== versionKey(loadedChild.plugin)) this.#tellSuccession(old, loadedChild);
+      if (versionKey(old.plugin) !== versionKey(loadedChild.plugin)) this.#logSwitch(old, loadedChild);
       void this.#drain(old, DRAIN_MS);
     }
     if (loadedChild.inspectable) this.#inspector?.serve(loadedChild.child);
-    // Changed while it started.
+    // The configuration changed while the child started.
     if (
       versionKey(loadedChild.plugin) === versionKey(this.plugin) &&
       !sameConfiguration(loadedChild.plugin, this.plugin)
@@ -324,42 +326,42 @@ export class InstallationRunner {
     if (before.versionId !== this.effective.versionId) this.#deps.onServing(this);
   }
 
-  #tellSuccession(old: LoadedChild, { plugin }: LoadedChild): void {
+  #logSwitch(old: LoadedChild, { plugin }: LoadedChild): void {
     this.#deps.logs.system(plugin, 'info', `${plugin.semVer} is ready and takes over from ${old.plugin.semVer}`);
   }
 
   async #drain(loadedChild: LoadedChild, graceMs: number): Promise<void> {
     this.#draining.add(loadedChild);
     this.#deps.onChange(this);
-    await loadedChild.leave(graceMs);
+    await loadedChild.stop(graceMs);
     this.#draining.delete(loadedChild);
     this.#deps.onChange(this);
   }
 
-  #notStarted(plugin: InstalledPlugin, inspected: boolean, error: unknown): string {
-    const reason = startFailure(error);
+  #handleFailedStart(plugin: InstalledPlugin, inspected: boolean, error: unknown): string {
+    const reason = describeStartFailure(error);
     const old = this.#serving;
     if (old) {
       this.#refused = startKey(plugin, inspected);
       this.#deps.logs.system(
         plugin,
         'error',
-        `${plugin.semVer} does not start, ${old.plugin.semVer} goes on: ${reason}`,
+        `${plugin.semVer} does not start, ${old.plugin.semVer} keeps running: ${reason}`,
       );
       this.#deps.onServing(this);
       return reason;
     }
     if (error instanceof NoRoomError) return reason;
-    this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, stackOf(error));
+    this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.onRestart(this, 'not_started');
-    this.#count(reason, null, 0);
+    this.#recordFailure(reason, null, 0);
     return reason;
   }
 
-  #ended(loadedChild: LoadedChild, end: ChildEnd): void {
-    const kind = loadedChild.leaving ? 'stopped' : end.outOfMemory ? 'memory' : end.asked ? 'killed' : 'crashed';
+  #handleExit(loadedChild: LoadedChild, end: ChildEnd): void {
+    const kind = classifyExit(loadedChild, end);
     this.#deps.onChildEnd(kind);
-    if (loadedChild.leaving) return;
+    if (kind === 'stopped') return;
     this.#deps.onRestart(this, kind);
     if (this.#serving === loadedChild) this.#serving = null;
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
@@ -371,14 +373,14 @@ export class InstallationRunner {
         ...(excerpt ? { stderr: excerpt } : {}),
       },
     });
-    this.#count(end.reason, end, end.ranMs);
+    this.#recordFailure(end.reason, end, end.ranMs);
     this.#deps.onChange(this);
   }
 
-  #count(reason: string, end: ChildEnd | null, ranMs: number): void {
+  #recordFailure(reason: string, end: ChildEnd | null, ranMs: number): void {
     this.#restarts += 1;
     this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
-    // Whoever was killed from outside did not fail.
+    // SIGKILL from outside is not a crash of the plugin.
     if (end?.interrupted) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
     this.#chance = randomInt(PERCENT) / PERCENT;
@@ -388,8 +390,14 @@ export class InstallationRunner {
   }
 }
 
-/** Stderr shown in a log line's data, characters. */
+/** Length of stderr in a log line's data, characters. */
 const STDERR_MAX_CHARS = 4_000;
 
-const isWell = (loadedChild: LoadedChild): boolean =>
+function classifyExit(loadedChild: LoadedChild, end: ChildEnd): 'stopped' | 'memory' | 'killed' | 'crashed' {
+  if (loadedChild.isStopping) return 'stopped';
+  if (end.outOfMemory) return 'memory';
+  return end.requested ? 'killed' : 'crashed';
+}
+
+const isHealthy = (loadedChild: LoadedChild): boolean =>
   loadedChild.hangCheck === null && loadedChild.child.state === 'loaded';

@@ -1,18 +1,18 @@
-/** What a bundle registers, found out by running it once in a jail with nothing granted. */
+/** Finds out what a bundle registers, by running it once in a jail without grants. */
 import { limits } from '../../sdk/contract/limits.ts';
 import type { Jail } from '../jail/jail.ts';
 import { type Child, type Loaded, startChild } from './child.ts';
 import { HostCallRefusal } from './child-errors.ts';
 
 /**
- * Loads a bundle in a child of its own, which is gone when this settles.
+ * Loads a bundle in a child of its own, which has ended when this settles.
  *
- * @param sourceName how stack traces name the bundle
+ * @param sourceName the bundle's name in stack traces
  * @throws ChildError: `load` with the plugin's own message and stack, `timeout` over `limits.loadBudgetMs`, or `dead`
  */
 export async function introspect(jail: Jail, bundle: string, sourceName: string): Promise<Loaded> {
   const child: Child = startChild(jail, {
-    // Nothing is granted, and nobody listens to what code says before it is installed.
+    // Log lines of code that is not installed yet have no reader.
     onHostCall: () => Promise.reject(new HostCallRefusal('not_granted', 'nothing is granted while a package is read')),
     onLog: () => {},
     onExit: () => {},

@@ -1,4 +1,4 @@
-/** One version of one installation in one child: loaded, called, moved out. */
+/** One version of an installation, loaded in one child: its calls, host calls and log lines. */
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -25,32 +25,31 @@ export interface LoadedChildDeps {
   readonly logs: LogSink;
 }
 export interface LoadedChildHandlers {
-  /** The installation as it stands now: grants and settings may have changed since the load. */
+  /** The current installation: grants and settings may have changed since the load. */
   readonly installation: LiveInstallation;
-  /** Limits the installation's output, whichever child it comes from. */
+  /** Limits the output of all children of the installation. */
   readonly output: TokenBucket;
   onExit(loadedChild: LoadedChild, end: ChildEnd): void;
 }
 
-/** Why a handler's own host calls end. One object: making an exception for each would cost more than the call. */
-const OVER = 'the handler is over';
+/** Abort reason of a handler's host calls. A constant, because an exception for each would cost more than the call. */
+const HANDLER_ENDED = 'the handler has ended';
 
-/** The source of what a plugin says outside any handler: while it loads, from timers, after its answer. */
+/** Source of log lines written outside any handler: while loading, from timers, after the answer. */
 const BACKGROUND = 'background';
 
 export class LoadedChild {
-  /** As it was loaded. */
+  /** The installation at the time of the load. */
   readonly plugin: InstalledPlugin;
   readonly child: Child;
   readonly startedAt = Date.now();
   lastUsedAt = Date.now();
   running = 0;
   #sampledMs = 0;
-  /** Whether its end was our wish: then it is no crash. */
-  leaving = false;
-  /** Set after a timeout, until it is known whether the child was slow or hung. */
+  /** Whether the supervisor is stopping the child, so that its exit is no crash. */
+  isStopping = false;
+  /** Pending after a timeout, until it is known whether the child was slow or hung. */
   hangCheck: Promise<unknown> | null = null;
-  /** Whether its child can be inspected. */
   get inspectable(): boolean {
     return this.child.inspector !== null;
   }
@@ -69,7 +68,7 @@ export class LoadedChild {
           deps.hostCallRouter.handleCall(handlers.installation, call, this.#gone.signal),
         );
       },
-      onLog: (line) => this.#log(line),
+      onLog: (line) => this.#writeLog(line),
       onExit: (end) => {
         this.#gone.abort();
         handlers.onExit(this, end);
@@ -78,7 +77,7 @@ export class LoadedChild {
   }
 
   /**
-   * Moves an installation into a child.
+   * Loads an installation into a child.
    *
    * @throws ChildError when the bundle does not load; Error when it cannot be read or does not match its hash
    */
@@ -90,12 +89,13 @@ export class LoadedChild {
   ): Promise<LoadedChild> {
     const loadedChild = new LoadedChild(deps, plugin, spare, handlers);
     try {
-      // Read again at every start, and checked against its hash: a flipped bit in storage runs nowhere.
+      // Read at every start, because the read checks the hash: a bundle damaged on disk must not run.
       const bundle = await deps.blobs.read(plugin.bundleSha256);
       await loadedChild.child.ready;
       loadedChild.child.chargeOutputTo(handlers.output);
       await loadedChild.child.load({
-        bundle: bundle.toString('utf8') + (loadedChild.inspectable ? await sourceMapComment(deps.blobs, plugin) : ''),
+        bundle:
+          bundle.toString('utf8') + (loadedChild.inspectable ? await readSourceMapComment(deps.blobs, plugin) : ''),
         sourceName: formatSourceName(plugin),
         members: deps.hostCallRouter.listMembers(plugin.granted),
         settings: plugin.settings,
@@ -104,13 +104,13 @@ export class LoadedChild {
       });
       return loadedChild;
     } catch (error) {
-      loadedChild.leaving = true;
+      loadedChild.isStopping = true;
       await loadedChild.child.kill('it did not start');
       throw error;
     }
   }
 
-  /** Whether this child can be asked for a target. */
+  /** Whether this version registers the target of a call. */
   registers(call: PluginCall): boolean {
     const { kind, name } = call.target;
     const known = this.plugin.registrations;
@@ -123,25 +123,25 @@ export class LoadedChild {
   /** Calls a handler. Never rejects. */
   invoke(call: PluginCall): Promise<LinkResult> {
     const { installationId } = this.plugin;
-    return withLogIds({ invocationId: call.invocationId, installationId }, () => this.#traced(call));
+    return withLogIds({ invocationId: call.invocationId, installationId }, () => this.#traceCall(call));
   }
 
-  #traced(call: PluginCall): Promise<LinkResult> {
-    if (!isTracing()) return this.#call(call);
+  #traceCall(call: PluginCall): Promise<LinkResult> {
+    if (!isTracing()) return this.#runCall(call);
     const { kind, name } = call.target;
     const { slug, installationId, semVer } = this.plugin;
     const facts = { kind, name, slug, installationId, semVer, invocationId: call.invocationId };
     return traced('call', { facts }, async (span) => {
-      const result = await this.#call(call);
+      const result = await this.#runCall(call);
       span.note({ outcome: result.kind });
       if (result.kind !== 'answered' && result.kind !== 'cancelled') span.fail();
       return result;
     });
   }
 
-  async #call(call: PluginCall): Promise<LinkResult> {
+  async #runCall(call: PluginCall): Promise<LinkResult> {
     const { invocationId } = call;
-    // Made when a host call first asks: most handlers make none, and aborting one costs 20 µs.
+    // Created on first use: most handlers make no host call, and aborting costs 20 µs.
     let over: AbortController | null = null;
     this.running += 1;
     this.lastUsedAt = Date.now();
@@ -155,11 +155,12 @@ export class LoadedChild {
         over ??= new AbortController();
         return over.signal;
       },
-      pauseBudget: () => this.#pause(invocationId),
+      pauseBudget: () => this.#pauseDeadline(invocationId),
     });
     try {
       const outcome = await this.child.invoke(call.target, call.context, {
-        ...{ invocationId, deadlineAt: call.deadlineAt },
+        invocationId,
+        deadlineAt: call.deadlineAt,
         ...(call.signal ? { signal: call.signal } : {}),
       });
       return fromOutcome(outcome);
@@ -170,11 +171,11 @@ export class LoadedChild {
       this.running -= 1;
       this.lastUsedAt = Date.now();
       this.#deps.invocations.end(invocationId);
-      (over as AbortController | null)?.abort(OVER);
+      (over as AbortController | null)?.abort(HANDLER_ENDED);
     }
   }
 
-  /** Processor time used since the last time this was asked, milliseconds. */
+  /** Returns the CPU time used since the last call of this method, milliseconds. */
   takeProcessorMs(): number {
     const used = Math.max(this.#sampledMs, this.child.processorMs());
     const since = used - this.#sampledMs;
@@ -182,34 +183,34 @@ export class LoadedChild {
     return since;
   }
 
-  /** Takes over new settings and grants without a restart. */
+  /** Applies new settings and grants without a restart. */
   configure(plugin: InstalledPlugin): void {
     this.child.configure(plugin.settings, this.#deps.hostCallRouter.listMembers(plugin.granted));
   }
 
-  /** Lets running calls end within the grace, then ends the child. */
-  async leave(graceMs: number): Promise<void> {
-    this.leaving = true;
+  /** Stops the child. Running calls may end within the grace. */
+  async stop(graceMs: number): Promise<void> {
+    this.isStopping = true;
     await this.child.stop({ graceMs });
   }
 
-  /** A hung child is gone within this time of its deadline; a call sent meanwhile would only die with it. */
+  /** Holds new calls back until it is known whether the child hangs: a call sent to a hung child would be lost with it. */
   #startHangCheck(): void {
-    const { promise: patience, resolve } = Promise.withResolvers<void>();
+    const { promise: waited, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, HANG_CHECK_MS);
-    const doubt = Promise.race([patience, this.child.ended]).finally(() => {
+    const hangCheck = Promise.race([waited, this.child.ended]).finally(() => {
       clearTimeout(timer);
-      if (this.hangCheck === doubt) this.hangCheck = null;
+      if (this.hangCheck === hangCheck) this.hangCheck = null;
     });
-    this.hangCheck = doubt;
+    this.hangCheck = hangCheck;
   }
 
-  #pause(invocationId: string): () => void {
+  #pauseDeadline(invocationId: string): () => void {
     this.child.pauseDeadline(invocationId);
     return () => this.child.resumeDeadline(invocationId);
   }
 
-  #log(line: ChildLogLine): void {
+  #writeLog(line: ChildLogLine): void {
     const invocation = this.#deps.invocations.find(line.invocationId, this.plugin.installationId);
     this.#deps.logs.write(
       {
@@ -223,10 +224,10 @@ export class LoadedChild {
   }
 }
 
-/** A larger one would crowd the bundle out of its frame, bytes. */
+/** A larger source map would leave too little of the frame for the bundle. Bytes. */
 const MAP_MAX_BYTES = 2 * MIB;
-/** So that a debugger shows the author's own files. */
-async function sourceMapComment(blobs: Blobs, { sourceMapSha256 }: InstalledPlugin): Promise<string> {
+/** Returns the source map as a comment, so that a debugger shows the author's files. */
+async function readSourceMapComment(blobs: Blobs, { sourceMapSha256 }: InstalledPlugin): Promise<string> {
   const map = sourceMapSha256 === null ? null : await blobs.read(sourceMapSha256);
   if (map === null || map.byteLength > MAP_MAX_BYTES) return '';
   return `\n//# sourceMappingURL=data:application/json;base64,${map.toString('base64')}`;
@@ -239,7 +240,7 @@ function fromOutcome(outcome: Outcome): LinkResult {
 }
 
 function fromError(error: unknown): LinkResult {
-  if (!(error instanceof ChildError)) return { kind: 'error', message: 'the call failed inside' };
+  if (!(error instanceof ChildError)) return { kind: 'error', message: 'the call failed inside the supervisor' };
   if (error.kind === 'timeout') return { kind: 'timeout', message: error.message };
   if (error.kind === 'busy' || error.kind === 'aborted') return { kind: 'unavailable', message: error.message };
   return { kind: 'error', message: error.message, ...(error.interrupted ? { interrupted: true } : {}) };

@@ -1,12 +1,12 @@
 /**
- * Fair reading among children that have written much at once: one is read at a time, and after it the event loop is free
- * for as long as that took. However many children flood the supervisor, they get half of its time.
+ * Schedules the reading of children that write a lot. They are read one at a time, and after each the event loop is left free
+ * for as long as that took, so that together they use at most half of the supervisor's time.
  */
 
 const queue: (() => void)[] = [];
 let isRunning = false;
 
-/** Calls `read` once, in the order of the calls and never at once. */
+/** Calls `read` later, once, in the order of the calls to this function. */
 export function scheduleRead(read: () => void): void {
   queue.push(read);
   if (isRunning) return;

@@ -1,36 +1,36 @@
-/** When a child that ended may start again. Pure: state and moment in, decision out. */
+/** Decides when a child that ended may start again, as pure functions of state and time. */
 
 export interface RestartState {
-  /** When the last exits were, oldest first, milliseconds since the epoch. */
+  /** Times of the last exits, oldest first, milliseconds since the epoch. */
   readonly exits: readonly number[];
-  /** Exits in a row without a stable run between. */
+  /** Exits since the last stable run. */
   readonly streak: number;
   readonly phase: 'closed' | 'open' | 'half-open';
 }
 export type RestartDecision =
   | { readonly kind: 'start' }
   | { readonly kind: 'wait'; readonly until: number }
-  /** `failed`: nothing starts it but a new version, a configure, a resume, or the trial at `until`. */
+  /** `failed`: only a new version, a configure, a resume, or the trial at `until` starts it. */
   | { readonly kind: 'failed'; readonly until: number };
 
-/** First pause after an exit; doubled each time. */
+/** First backoff after an exit; doubled each time. */
 const BACKOFF_FIRST_MS = 1_000;
 const BACKOFF_MAX_MS = 60_000;
-/** So that a hundred children that fell together do not rise together: ± this share. */
+/** Random share added to or taken from a backoff, so that children that ended together do not restart together. */
 const JITTER = 0.2;
-/** So many exits in so long, and starting again is not going to help. */
+/** After this many exits in this time, the installation counts as failed. */
 const EXITS_MAX = 5;
 const EXITS_WINDOW_MS = 600_000;
-/** A failed installation is tried again once after this long. */
+/** A failed installation gets one trial after this time. */
 const HALF_OPEN_AFTER_MS = 600_000;
-/** A child that ran this long was well, and its next exit counts as the first. */
+/** A run of this length is stable: the next exit counts as the first. */
 const STABLE_AFTER_MS = 60_000;
 
-/** Nothing has happened yet; also the state after a new version, a configure or a resume. */
+/** The initial state, and the state after a new version, a configure or a resume. */
 export const fresh: RestartState = { exits: [], streak: 0, phase: 'closed' };
 
 /**
- * The state after an exit that nobody asked for.
+ * Returns the state after an exit that the supervisor did not request.
  *
  * @param ranForMs how long the child had run, milliseconds
  */
@@ -42,9 +42,9 @@ export function afterExit(state: RestartState, now: number, ranForMs: number): R
 }
 
 /**
- * Whether to start now.
+ * Decides whether to start now.
  *
- * @param chance a number from 0 to 1, the same one for as long as this state lasts
+ * @param chance a random number from 0 to 1, constant while this state lasts
  */
 export function decide(state: RestartState, now: number, chance: number): RestartDecision {
   const last = state.exits.at(-1);
@@ -58,12 +58,12 @@ export function decide(state: RestartState, now: number, chance: number): Restar
   return now >= until ? { kind: 'start' } : { kind: 'wait', until };
 }
 
-/** The state when a start is tried: a failed installation gets exactly one. */
+/** Returns the state after a start was tried: a failed installation gets exactly one trial. */
 export function afterStart(state: RestartState): RestartState {
   return state.phase === 'open' ? { ...state, phase: 'half-open' } : state;
 }
 
-/** The state once a child has run for a while (`STABLE_AFTER_MS`): a trial that held closes the circuit. */
+/** Returns the state after a stable run: a successful trial closes the circuit breaker. */
 export function afterStableRun(state: RestartState): RestartState {
   return state.phase === 'half-open' ? fresh : { ...state, streak: 0 };
 }

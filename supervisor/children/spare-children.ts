@@ -1,5 +1,4 @@
-/** Children that started before anybody needs them. All start the same, so a spare serves any installation. */
-
+/** Keeps children started in advance. All children start the same, so a spare can serve any installation. */
 import type { Child, ChildHandlers } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { REFILL_AFTER_MS } from './fleet-bounds.ts';
@@ -7,7 +6,7 @@ import { REFILL_AFTER_MS } from './fleet-bounds.ts';
 /** A child whose handlers are set when it is taken. */
 export interface Spare {
   readonly child: Child;
-  /** From now on the child speaks to these. */
+  /** Sets the handlers of the child. */
   adopt(handlers: ChildHandlers): void;
 }
 
@@ -32,7 +31,7 @@ export class SpareChildren {
     return this.#spares.length;
   }
 
-  /** A child that is ready or about to be, maybe still behind all others; the spare's place is filled again. */
+  /** Returns a spare, which may still be starting in the idle CPU class, and schedules its replacement. */
   take(): Spare {
     let spare = this.#spares.shift();
     while (spare?.child.state === 'dead') spare = this.#spares.shift();
@@ -42,7 +41,7 @@ export class SpareChildren {
     return spare ?? this.#make();
   }
 
-  /** Ends the spares and makes no more. */
+  /** Kills the spares and starts no more. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -53,7 +52,7 @@ export class SpareChildren {
     this.#timer = null;
     while (!this.#closed && this.#spares.length < this.#wanted) {
       const spare = this.#make();
-      // Nobody waits for it: its start takes what the others leave.
+      // No call waits for a spare, so its start must not slow down other children.
       spare.child.yieldProcessor(true);
       this.#spares.push(spare);
     }
@@ -64,13 +63,12 @@ export class SpareChildren {
   }
 }
 
-/** Starts a child that nobody lives in yet. */
+/** Starts a child without a plugin. */
 export function makeSpare(start: (handlers: ChildHandlers) => Child): Spare {
   let owner: ChildHandlers | null = null;
   let end: ChildEnd | null = null;
   const child = start({
-    // Before `load` there is no plugin's code in it: what speaks now is nobody.
-    onHostCall: (call) => owner?.onHostCall(call) ?? Promise.reject(new Error('nobody lives here yet')),
+    onHostCall: (call) => owner?.onHostCall(call) ?? Promise.reject(new Error('no plugin is loaded yet')),
     onLog: (line) => owner?.onLog(line),
     onExit: (ended) => {
       end = ended;

@@ -1,19 +1,19 @@
-/** Why a child did not start, in words that may be read outside. */
+/** Describes why a child did not start, without internal error text. */
 import { ChildError } from './child-errors.ts';
 
-/** No child can be had now: no fault of the plugin. */
+/** The supervisor has no place for the child. Does not count as a failure of the plugin. */
 export class NoRoomError extends Error {
   override readonly name = 'NoRoomError';
 }
 
-/** One sentence for the installation's user. */
-export function startFailure(error: unknown): string {
+/** Returns one sentence for the installation's user. */
+export function describeStartFailure(error: unknown): string {
   if (error instanceof ChildError || error instanceof NoRoomError) return error.message;
-  // Text of our own errors stays inside, but for the one an operator must read.
+  // Internal error text stays inside. Damage on disk is reported, because the operator must repair it.
   if (error instanceof Error && error.message.includes('is damaged on disk')) return 'its stored bundle is damaged';
   return 'its bundle cannot be read';
 }
 
-/** The plugin's own stack, as data of a log line. */
-export const stackOf = (error: unknown): { data?: unknown } =>
+/** The plugin's stack as data of a log line. */
+export const pickPluginStack = (error: unknown): { data?: unknown } =>
   error instanceof ChildError && error.pluginStack ? { data: { stack: error.pluginStack } } : {};

@@ -29,7 +29,7 @@ export interface Places {
   stopIdle(accountId: string): Promise<boolean>;
 }
 
-/** What is started; its identity tells starts apart. */
+/** The owner of a start. Its identity distinguishes starts. */
 export interface StartOwner {
   readonly plugin: { readonly accountId: string };
 }

@@ -1,4 +1,4 @@
-/** The end of what a process says, for whoever has to find out why it died. */
+/** Keeps the last bytes of a process's stderr, which often say why it died. */
 import type { Readable } from 'node:stream';
 
 /** Bytes kept of one child. */
@@ -6,30 +6,30 @@ const TAIL_BYTES = 8_192;
 
 export interface Tail {
   text(): string;
-  /** Resolves when the stream has ended, or after `LAST_WORDS_MS` if somebody else holds it open. */
+  /** Resolves when the stream has ended, or after `STDERR_WAIT_MS` if another process holds it open. */
   ended(): Promise<void>;
 }
 
-/** Last words arrive with the exit; they are not waited for longer than this. */
-const LAST_WORDS_MS = 100;
+/** The last output arrives with the exit. Longest wait for it, milliseconds. */
+const STDERR_WAIT_MS = 100;
 
-/** Drains a stream for as long as it lives and keeps its end. One that is never there has said nothing. */
-export function keepTail(coming: Promise<Readable>): Tail {
+/** Drains a stream and keeps its last bytes. If the stream never arrives, the tail is empty. */
+export function collectTail(coming: Promise<Readable>): Tail {
   let tail = Buffer.alloc(0);
   const end = Promise.withResolvers<void>();
-  const follow = (stream: Readable): void => {
+  const collect = (stream: Readable): void => {
     stream.on('data', (chunk: Buffer) => {
       tail = Buffer.concat([tail, chunk.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES);
     });
     stream.once('close', end.resolve);
-    // Its end is the child's, which is reported where it counts.
+    // A broken pipe means that the child has ended, which `Child` reports.
     stream.on('error', () => undefined);
   };
-  coming.then(follow, () => end.resolve());
+  coming.then(collect, () => end.resolve());
   return {
     text: () => tail.toString('utf8'),
     async ended() {
-      const timer = setTimeout(end.resolve, LAST_WORDS_MS);
+      const timer = setTimeout(end.resolve, STDERR_WAIT_MS);
       await end.promise;
       clearTimeout(timer);
     },

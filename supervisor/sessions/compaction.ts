@@ -6,7 +6,7 @@ import type { transcriptMessage, trigger } from '../../sdk/contract/payloads.ts'
 import type { Summary } from '../../sdk/session/api-types.ts';
 import { type Cancel, type ChainState, describeRequiredFailure } from '../calls/chain.ts';
 import { recordCancel, runHook } from '../calls/hook-runner.ts';
-import { linksOf } from '../children/account-plugins-cache.ts';
+import { listHookLinks } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from './session-services.ts';
 
 /** Messages of a transcript that a summarizer gets if the runtime sends none. */
@@ -34,7 +34,7 @@ export async function summarizeTranscript(
   request: CompactionRequest,
 ): Promise<Compaction> {
   const { accountId } = session;
-  if (linksOf(await services.pluginsCache.current(accountId), HOOK).length === 0) return useBuiltin(null, []);
+  if (listHookLinks(await services.pluginsCache.current(accountId), HOOK).length === 0) return useBuiltin(null, []);
   const messages = request.messages ?? (await lastMessages(services.pool, session.id, MESSAGES_MAX));
   const context = { messages, focus: request.focus, maxChars: limits.summaryMaxChars };
   const state = await runHook(services, { hook: HOOK, accountId, session, trigger: request.trigger, context });
@@ -45,7 +45,7 @@ export async function summarizeTranscript(
   if (fault === null && typeof summary === 'string')
     return { ...CONTINUE, summary, source: 'plugin', notice: null, trace };
   const [step] = trace;
-  const links = linksOf(await services.pluginsCache.current(accountId), HOOK);
+  const links = listHookLinks(await services.pluginsCache.current(accountId), HOOK);
   const link = links.find(({ installationId }) => installationId === step?.installationId);
   // Uninstalled or paused meanwhile: there is no plugin to report to.
   if (!link) return useBuiltin(null, trace);

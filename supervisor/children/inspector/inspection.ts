@@ -1,4 +1,4 @@
-/** One open inspector: the child that serves an author's draft, and the debugger that looks into it. */
+/** One open inspector: connects a debugger to the child that serves an author's draft. */
 import { randomBytes } from 'node:crypto';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
@@ -6,22 +6,22 @@ import type { Child } from '../child.ts';
 import type { Inspector } from '../installation-runner.ts';
 import { MessagePipe } from './message-pipe.ts';
 
-/** What happens to it, for whoever opened it. */
+/** Reported to the request that opened the inspector. */
 export type InspectionEvent =
   | { readonly type: 'open'; readonly path: string }
   | { readonly type: 'moved' | 'attached' | 'detached' }
   | { readonly type: 'closed'; readonly reason: string };
 
-/** A token that cannot be guessed stands for the request that made it. Bytes. */
+/** Length of the token that authorizes the WebSocket, bytes. */
 const TOKEN_BYTES = 32;
-/** What may wait for a debugger that does not read before the child waits too, bytes. */
+/** Backlog of a slow debugger at which reading from the child pauses, bytes. */
 const CLIENT_BACKLOG_BYTES = 4_194_304;
-/** Longest reason of a WebSocket's end, bytes. */
+/** Longest close reason of a WebSocket, bytes. */
 const REASON_MAX = 120;
-/** Codes of RFC 6455. */
+/** WebSocket close codes of RFC 6455. */
 const CLOSE = { goingAway: 1001, malformed: 1007, policy: 1008, restarted: 1012, tryLater: 1013 } as const;
 
-/** A command of the Chrome DevTools Protocol; its params are the child's to refuse. */
+/** A command of the Chrome DevTools Protocol. The child validates its params. */
 const command = z.object({
   id: z.int(),
   method: z.string().max(200),
@@ -30,75 +30,79 @@ const command = z.object({
 
 export class Inspection implements Inspector {
   readonly token = randomBytes(TOKEN_BYTES).toString('base64url');
-  readonly #tell: (event: InspectionEvent) => void;
+  readonly #onEvent: (event: InspectionEvent) => void;
   #child: Child | null = null;
   #pipe: MessagePipe | null = null;
   #client: WebSocket | null = null;
   #ended = false;
 
-  /** @param tell told of everything that happens; after `closed`, of nothing */
-  constructor(tell: (event: InspectionEvent) => void) {
-    this.#tell = tell;
+  /** @param onEvent called for each event; `closed` is the last */
+  constructor(onEvent: (event: InspectionEvent) => void) {
+    this.#onEvent = onEvent;
   }
 
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** Of the WebSocket, below the session API's address. */
+  /** Path of the WebSocket, below the session API's address. */
   get path(): string {
     return `/inspector/${this.token}`;
   }
 
-  /** A child serves from now on: the first, or the one of a draft saved since. Its debugger attaches anew. */
+  /** Switches to the child that serves from now on. A debugger attached to the previous one is disconnected. */
   serve(child: Child): void {
     if (this.#ended || child.inspector === null) return;
     const isFirst = this.#child === null;
-    this.#leave(CLOSE.restarted, 'the draft was saved, or its process was started again');
+    this.#releaseChild(CLOSE.restarted, 'the draft was saved, or its process was started again');
     this.#child = child;
     this.#pipe = new MessagePipe(child.inspector, {
-      message: (text) => this.#pass(text),
-      violation: (reason) => this.#drop(CLOSE.policy, reason),
+      message: (text) => this.#sendToClient(text),
+      violation: (reason) => this.#disconnectClient(CLOSE.policy, reason),
     });
     void child.ended.then(() => {
-      if (this.#child === child) this.#leave(CLOSE.goingAway, 'its process ended');
+      if (this.#child === child) this.#releaseChild(CLOSE.goingAway, 'its process ended');
     });
-    if (!isFirst) this.#tell({ type: 'moved' });
+    if (!isFirst) this.#onEvent({ type: 'moved' });
   }
 
-  /** Lets a debugger in, one at a time. */
+  /** Attaches a debugger. Only one can be attached at a time. */
   attach(client: WebSocket): void {
     if (this.#client || !this.#child || !this.#pipe) {
-      client.close(CLOSE.tryLater, this.#client ? 'another debugger is attached' : 'it does not run just now: call it');
+      client.close(
+        CLOSE.tryLater,
+        this.#client ? 'another debugger is attached' : 'the plugin is not running, call it first',
+      );
       return;
     }
     this.#client = client;
-    client.on('message', (data, isBinary) => this.#ask(client, isBinary ? '' : String(data)));
+    client.on('message', (data, isBinary) => this.#forwardCommand(client, isBinary ? '' : String(data)));
     client.on('close', () => {
-      if (this.#client === client) this.#letGo();
+      if (this.#client === client) this.#detachClient();
     });
     client.on('error', () => client.terminate());
-    this.#pipe.begin();
+    this.#pipe.resetSession();
     this.#child.holdDeadlines(true);
-    this.#tell({ type: 'attached' });
+    this.#onEvent({ type: 'attached' });
   }
 
-  /** Ends it: the debugger goes, handlers run on. Safe to call again. */
+  /** Closes the inspector: disconnects the debugger and resumes paused handlers. Idempotent. */
   end(reason: string): void {
     if (this.#ended) return;
-    this.#leave(CLOSE.goingAway, reason);
+    this.#releaseChild(CLOSE.goingAway, reason);
     this.#ended = true;
-    this.#tell({ type: 'closed', reason });
+    this.#onEvent({ type: 'closed', reason });
   }
 
-  #ask(client: WebSocket, text: string): void {
+  #forwardCommand(client: WebSocket, text: string): void {
     if (this.#client !== client) return;
     if (isCommand(text)) this.#pipe?.send(text);
-    else this.#drop(CLOSE.malformed, 'this is no command of the Chrome DevTools Protocol');
+    else this.#disconnectClient(CLOSE.malformed, 'not a command of the Chrome DevTools Protocol');
   }
 
-  #pass(text: string): void {
-    const [client, pipe] = [this.#client, this.#pipe];
+  #sendToClient(text: string): void {
+    const client = this.#client;
+    const pipe = this.#pipe;
     if (!client || !pipe) return;
     client.send(text, () => {
       if (client.bufferedAmount <= CLIENT_BACKLOG_BYTES) pipe.resume();
@@ -106,27 +110,26 @@ export class Inspection implements Inspector {
     if (client.bufferedAmount > CLIENT_BACKLOG_BYTES) pipe.pause();
   }
 
-  /** The child goes, or the inspection. */
-  #leave(code: number, reason: string): void {
-    this.#drop(code, reason);
+  #releaseChild(code: number, reason: string): void {
+    this.#disconnectClient(code, reason);
     this.#pipe?.close();
     this.#pipe = null;
     this.#child = null;
   }
 
-  #drop(code: number, reason: string): void {
+  #disconnectClient(code: number, reason: string): void {
     const client = this.#client;
     if (!client) return;
-    this.#letGo();
+    this.#detachClient();
     client.close(code, reason.slice(0, REASON_MAX));
   }
 
-  #letGo(): void {
+  #detachClient(): void {
     this.#client = null;
-    this.#pipe?.begin();
+    this.#pipe?.resetSession();
     this.#pipe?.resume();
     this.#child?.holdDeadlines(false);
-    this.#tell({ type: 'detached' });
+    this.#onEvent({ type: 'detached' });
   }
 }
 

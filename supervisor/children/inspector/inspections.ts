@@ -1,4 +1,4 @@
-/** All open inspectors of this supervisor, by the token that stands for each. */
+/** The open inspectors of this supervisor, by token. */
 import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
@@ -8,11 +8,11 @@ import type { Fleet } from '../fleet.ts';
 import { requireOwnDraft } from '../own-draft.ts';
 import { Inspection, type InspectionEvent } from './inspection.ts';
 
-/** At once in one supervisor: each keeps a child from being stopped. */
+/** Open inspectors of one supervisor. Each keeps a child from being stopped. */
 const INSPECTIONS_MAX = 16;
-/** Seconds after which one of them may be over. */
+/** `Retry-After` when all are in use, seconds. */
 const RETRY_AFTER_S = 60;
-/** The longest any is open, milliseconds: a working day. */
+/** An inspector is closed after a working day. Milliseconds. */
 const OPEN_MAX_MS = 8 * 3_600_000;
 
 export interface InspectionDeps {
@@ -20,21 +20,21 @@ export interface InspectionDeps {
   readonly fleet: Fleet;
   readonly logs: LogSink;
   readonly audit: AuditSink;
-  /** Why nobody may debug anything here, one sentence; null: authors may. */
+  /** Why inspection is disabled, one sentence; null if it is enabled. */
   readonly off: string | null;
 }
 
 export class Inspections {
   readonly #deps: InspectionDeps;
   readonly #open = new Map<string, Inspection>();
-  /** Installations of those. */
+  /** Ids of the installations whose inspector is open. */
   readonly #inspected = new Set<string>();
 
   constructor(deps: InspectionDeps) {
     this.#deps = deps;
   }
 
-  /** Whether anybody may open one. */
+  /** Whether inspection is enabled. */
   get allowed(): boolean {
     return this.#deps.off === null;
   }
@@ -44,65 +44,68 @@ export class Inspections {
   }
 
   /**
-   * Opens the inspector of a draft's own author.
+   * Opens the inspector of a draft for its author.
    *
-   * @param tell told of everything that happens, `closed` last
-   * @returns the inspection; whoever opened it ends it
+   * @param onEvent called for each event; `closed` is the last
+   * @returns the inspection, which the caller must end
    * @throws Problem `inspector_off`, `not_found`, `not_a_draft`, `inspector_open`, `not_running`, `unavailable`
    */
-  async open(accountId: string, installationId: string, tell: (event: InspectionEvent) => void): Promise<Inspection> {
-    const plugin = await this.#admit(accountId, installationId);
+  async open(
+    accountId: string,
+    installationId: string,
+    onEvent: (event: InspectionEvent) => void,
+  ): Promise<Inspection> {
+    const plugin = await this.#checkMayOpen(accountId, installationId);
     let close: (() => void) | null = null;
     const inspection: Inspection = new Inspection((event) => {
-      this.#note(plugin, event);
+      this.#logEvent(plugin, event);
       if (event.type === 'closed') {
-        this.#forget(plugin, inspection);
+        this.#remove(plugin, inspection);
         close?.();
       }
-      tell(event);
+      onEvent(event);
     });
     this.#open.set(inspection.token, inspection);
     this.#inspected.add(installationId);
     const started = await this.#deps.fleet.inspect(plugin, inspection).catch(() => 'it could not be started');
     if (typeof started === 'string') {
-      this.#forget(plugin, inspection);
+      this.#remove(plugin, inspection);
       throw new Problem('not_running', `The draft cannot be inspected: ${started}.`);
     }
-    close = this.#watch(plugin, inspection, started);
-    // Uninstalled, say, while its child started.
+    close = this.#recordOpen(plugin, inspection, started);
+    // The inspection may have ended while its child started, for example by an uninstall.
     if (inspection.ended) close();
     return inspection;
   }
 
-  /** Ends all. */
   close(): void {
     for (const inspection of [...this.#open.values()]) inspection.end('the supervisor is stopping');
   }
 
-  async #admit(accountId: string, installationId: string): Promise<InstalledPlugin> {
+  async #checkMayOpen(accountId: string, installationId: string): Promise<InstalledPlugin> {
     const { pool, off } = this.#deps;
     if (off !== null) throw new Problem('inspector_off', off);
     const plugin = await requireOwnDraft(pool, accountId, installationId);
     if (this.#inspected.has(installationId))
-      throw new Problem('inspector_open', 'The inspector of this draft is open already. Close the other one first.');
+      throw new Problem('inspector_open', 'The inspector of this draft is already open. Close the other one first.');
     if (this.#open.size >= INSPECTIONS_MAX)
       throw new Problem('unavailable', `All ${INSPECTIONS_MAX} inspectors are in use.`, { retryAfter: RETRY_AFTER_S });
     return plugin;
   }
 
-  #forget({ installationId }: InstalledPlugin, { token }: Inspection): void {
+  #remove({ installationId }: InstalledPlugin, { token }: Inspection): void {
     if (this.#open.delete(token)) this.#inspected.delete(installationId);
   }
 
-  /** @returns what to do at its end */
-  #watch(plugin: InstalledPlugin, inspection: Inspection, stop: () => void): () => void {
+  /** Records the opening and limits its duration. @returns a function to call when the inspection ends */
+  #recordOpen(plugin: InstalledPlugin, inspection: Inspection, stop: () => void): () => void {
     const { audit, logs } = this.#deps;
     const openedAt = Date.now();
     const tooLong = setTimeout(() => inspection.end('it was open for 8 hours'), OPEN_MAX_MS).unref();
     const { installationId } = plugin;
     const call = { installationId, sessionId: null, invocationId: null, outcome: 'ok', args: null } as const;
     audit.write({ ...call, member: 'inspector.open', durationMs: 0, detail: 'by its author' });
-    logs.system(plugin, 'warn', 'Its inspector is open: its author can run any code in its process');
+    logs.system(plugin, 'warn', 'Inspector opened: the author can run any code in the plugin’s process');
     return () => {
       clearTimeout(tooLong);
       stop();
@@ -110,10 +113,10 @@ export class Inspections {
     };
   }
 
-  #note(plugin: InstalledPlugin, event: InspectionEvent): void {
+  #logEvent(plugin: InstalledPlugin, event: InspectionEvent): void {
     const { logs } = this.#deps;
-    if (event.type === 'attached') logs.system(plugin, 'info', 'A debugger is attached: deadlines stand still');
-    if (event.type === 'detached') logs.system(plugin, 'info', 'The debugger is gone: deadlines count again');
-    if (event.type === 'closed') logs.system(plugin, 'info', `Its inspector is closed: ${event.reason}`);
+    if (event.type === 'attached') logs.system(plugin, 'info', 'Debugger attached: deadlines are paused');
+    if (event.type === 'detached') logs.system(plugin, 'info', 'Debugger detached: deadlines are resumed');
+    if (event.type === 'closed') logs.system(plugin, 'info', `Inspector closed: ${event.reason}`);
   }
 }

@@ -1,16 +1,16 @@
-/** The inspector's messages to and from a child, over the descriptor it has for them. */
+/** Exchanges inspector messages with a child over a separate descriptor. */
 import type { Duplex } from 'node:stream';
 import { decodeText, encodeText, FrameBuffer, FrameError } from '../../../sandbox-child/frame.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 
-/** Largest message either way, bytes: the source of a whole bundle fits, a heap snapshot comes in pieces. */
+/** Largest message in either direction, bytes: a bundle's whole source fits, and a heap snapshot is sent in pieces. */
 export const MESSAGE_MAX_BYTES = 16 * MIB;
-/** What may wait for a child that does not read, bytes. */
+/** Largest backlog of a child that does not read, bytes. */
 const BACKLOG_MAX_BYTES = 2 * MESSAGE_MAX_BYTES;
 
 export interface PipeHandlers {
   message(text: string): void;
-  /** The child broke the rules, or does not read; nothing more is passed on. */
+  /** The child violated the protocol or does not read. No further message is passed on. */
   violation(reason: string): void;
 }
 
@@ -25,12 +25,12 @@ export class MessagePipe {
     this.#stream = stream;
     this.#handlers = handlers;
     stream.on('data', this.#onData);
-    // A broken pipe is the end of the child, which is told elsewhere.
+    // A broken pipe means that the child has ended, which `Child` reports.
     stream.on('error', () => undefined);
   }
 
-  /** Forgets what the client before did: its breakpoints go, and a paused handler runs on. */
-  begin(): void {
+  /** Removes the previous client's breakpoints and resumes a paused handler. */
+  resetSession(): void {
     this.#write('');
   }
 
@@ -38,7 +38,7 @@ export class MessagePipe {
     this.#write(text);
   }
 
-  /** Reads no more until `resume`, where the client is slow: the child then waits. */
+  /** Stops reading until `resume`: a slow client blocks the child's writes. */
   pause(): void {
     this.#stream.pause();
   }
@@ -50,26 +50,26 @@ export class MessagePipe {
   close(): void {
     this.#open = false;
     this.#stream.off('data', this.#onData);
-    // What it still says is for nobody, and must not fill the pipe.
+    // Unread data would fill the pipe and block the child.
     this.#stream.resume();
   }
 
   #write(text: string): void {
     if (!this.#open || this.#stream.destroyed) return;
     this.#stream.write(encodeText(text));
-    if (this.#stream.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read what its inspector is asked');
+    if (this.#stream.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read the inspector’s messages');
   }
 
   #read(chunk: Buffer): void {
     try {
       this.#frames.push(chunk);
-      const take = (): string | null => this.#frames.take(decodeText);
-      for (let text = take(); text !== null && this.#open; text = take()) {
+      const takeText = (): string | null => this.#frames.take(decodeText);
+      for (let text = takeText(); text !== null && this.#open; text = takeText()) {
         this.#handlers.message(text);
       }
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
-      this.#violate(`its inspector says more than ${MESSAGE_MAX_BYTES} bytes at once`);
+      this.#violate(`its inspector sent a message of more than ${MESSAGE_MAX_BYTES} bytes`);
     }
   }
 

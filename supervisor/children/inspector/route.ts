@@ -1,8 +1,7 @@
 /**
- * `POST /installations/{id}/inspector` opens the inspector of one's own draft for as long as the request lives: the answer
- * is a stream that names the address of the WebSocket, which needs no header because debuggers can send none.
+ * `POST /installations/{id}/inspector` opens the inspector of the caller's own draft until the request ends. The response is a
+ * stream that contains the path of the WebSocket. A token in the path authorizes it, because debuggers cannot send headers.
  */
-
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PassThrough } from 'node:stream';
@@ -20,10 +19,10 @@ import { MESSAGE_MAX_BYTES } from './message-pipe.ts';
 const SOCKET_PATH = /^\/inspector\/([\w-]{43})$/;
 const DETAILS =
   'Server-sent events: `open` with the path of a WebSocket that speaks the Chrome DevTools Protocol, then `attached`, `detached`, `moved` and, last, `closed` with the reason. The inspector closes with the request.';
-/** So that proxies keep the stream, milliseconds. */
+/** Keeps proxies from closing an idle stream. Milliseconds. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** Which requests may change protocols: everything else is answered as if it had not asked. */
+/** Whether a request may upgrade to a WebSocket. The upgrade header of other requests is ignored. */
 export const isInspectorPath = ({ url }: IncomingMessage): boolean => SOCKET_PATH.test(url ?? '');
 
 /** Registers the route and, if the inspector is enabled, the WebSocket. */
@@ -43,12 +42,12 @@ export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod
       },
       async (request, reply) => {
         const stream = new PassThrough();
-        const tell = (event: InspectionEvent): void => {
-          if (!stream.writableEnded) stream.write(asText(event));
+        const sendEvent = (event: InspectionEvent): void => {
+          if (!stream.writableEnded) stream.write(formatInspectionEvent(event));
           if (event.type === 'closed') stream.end();
         };
-        const inspection = await inspections.open(callerOf(request).id, request.params.id, tell);
-        tell({ type: 'open', path: inspection.path });
+        const inspection = await inspections.open(callerOf(request).id, request.params.id, sendEvent);
+        sendEvent({ type: 'open', path: inspection.path });
         const beat = setInterval(() => stream.write(HEARTBEAT_TEXT), KEEP_ALIVE_MS).unref();
         stream.once('close', () => {
           clearInterval(beat);
@@ -74,4 +73,4 @@ function serveSockets(server: Server, sockets: WebSocketServer, inspections: Ins
   });
 }
 
-const asText = ({ type, ...data }: InspectionEvent): string => formatEvent({ type, data });
+const formatInspectionEvent = ({ type, ...data }: InspectionEvent): string => formatEvent({ type, data });

@@ -34,7 +34,7 @@ for (const [status, why] of Object.entries({
     const made = await fixture.install({ slug: `idle-${status.replace('_', '-')}`, code: CODE, status });
     const session = await fixture.session();
     for (let n = 0; n < CALLS; n += 1) t.match(await ask(fixture, session), { action: 'continue', trace: [] });
-    t.equal(fixture.supervisor.fleet.pidOf(made.installationId), null, 'no process');
+    t.equal(fixture.supervisor.fleet.getPid(made.installationId), null, 'no process');
     t.equal((await fixture.call('GET', `/sessions/${session}/tools`)).body.items.length, 0);
     const said = { level: 'warn', message: `middleware.systemPrompt was not called: ${why}`, session };
     t.match(await lines(fixture, made), [{ ...said, data: { hook: 'middleware.systemPrompt' } }]);

@@ -47,7 +47,7 @@ const hasBegun = async ({ installationId }: Installed) => {
   return rows.length > 0;
 };
 const killed = async (made: Installed) => {
-  const pid = await eventually(async () => fixture.supervisor.fleet.pidOf(made.installationId));
+  const pid = await eventually(async () => fixture.supervisor.fleet.getPid(made.installationId));
   process.kill(pid, 'SIGKILL');
 };
 
@@ -59,7 +59,7 @@ const cases: Readonly<Record<string, Case>> = {
   'exceeds its memory': {
     code: guard('const kept = []; for (;;) kept.push(new Array(1e6).fill(kept.length));'),
     // On a busy machine the heap is not full before the deadline.
-    reason: /failed, .*: it used more memory than it may\. Try again|did not answer within 5 s/,
+    reason: /failed, .*: it exceeded its memory limit\. Try again|did not answer within 5 s/,
   },
   'returns more than a frame holds': {
     code: guard('return { message: { text: "x".repeat(8_000_000) } };'),

@@ -1,7 +1,7 @@
 /** An operator blocks a plugin while it runs: its child ends at once, everybody is told why, and unblocking revives it. */
 import t from 'tap';
 import { blockPlugin, unblockPlugin } from '../../../db/accounts/moderation.ts';
-import { linksOf } from '../../../supervisor/children/account-plugins-cache.ts';
+import { listHookLinks } from '../../../supervisor/children/account-plugins-cache.ts';
 import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
@@ -22,11 +22,11 @@ t.test('a blocked plugin’s child ends at once, in every account, and its place
   const toolCount = async () => (await fixture.call('GET', `/sessions/${session}/tools`)).body.items.length;
   t.equal((await run()).context.systemPrompt, 'a spied kind');
   t.equal(await toolCount(), 1);
-  const pid = fixture.supervisor.fleet.pidOf(spy.installationId) ?? 0;
+  const pid = fixture.supervisor.fleet.getPid(spy.installationId) ?? 0;
   t.ok(await isAlive(pid));
   t.match(await blockPlugin(fixture.pool, 'spy', 'it phones home'), { installations: 1 });
   await eventually(async () => !(await isAlive(pid)));
-  t.equal(fixture.supervisor.fleet.pidOf(spy.installationId), null, 'nobody called it, and it is gone');
+  t.equal(fixture.supervisor.fleet.getPid(spy.installationId), null, 'nobody called it, and it is gone');
   const blocked = await run();
   t.equal(blocked.context.systemPrompt, 'a kind');
   t.match(blocked.trace, [
@@ -39,12 +39,12 @@ t.test('a blocked plugin’s child ends at once, in every account, and its place
     spy.installationId,
   ]);
   t.ok(
-    rows.some(({ message }) => message === `It is stopped: ${WHY}`),
+    rows.some(({ message }) => message === `Stopped: ${WHY}`),
     'its log says so too',
   );
   t.ok(await unblockPlugin(fixture.pool, 'spy'));
   await eventually(async () => (await run()).context.systemPrompt === 'a spied kind');
-  t.not(fixture.supervisor.fleet.pidOf(spy.installationId), pid);
+  t.not(fixture.supervisor.fleet.getPid(spy.installationId), pid);
   t.equal(await toolCount(), 1);
 });
 
@@ -55,7 +55,7 @@ t.test('a handler that is running when its plugin is blocked is not waited for',
   const spy = await fixture.install({ slug: 'slow-spy', code });
   const started = Date.now();
   const running = fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
-  await eventually(async () => fixture.supervisor.fleet.pidOf(spy.installationId));
+  await eventually(async () => fixture.supervisor.fleet.getPid(spy.installationId));
   await blockPlugin(fixture.pool, 'slow-spy', 'it phones home');
   const { body } = await running;
   t.ok(Date.now() - started < 2_900, 'before its own deadline');
@@ -94,16 +94,16 @@ t.test('a call that was on its way with old news does not leave a child behind',
   // Counts all children, so no other test's may be among them.
   const fixture = await startSupervisorFixture(t);
   const spy = await fixture.install({ slug: 'late', code: suffix(' late') });
-  const [stale] = linksOf(await fixture.supervisor.pluginsCache.get(spy.accountId), 'middleware.systemPrompt');
+  const [stale] = listHookLinks(await fixture.supervisor.pluginsCache.get(spy.accountId), 'middleware.systemPrompt');
   if (!stale) throw new Error('the plugin is not loaded');
   await blockPlugin(fixture.pool, 'late', 'it phones home');
   await fixture.supervisor.fleet.invoke(stale, {
     ...{ target: { kind: 'hook', name: 'middleware.systemPrompt' }, invocationId: 'i', session: null },
     ...{ deadlineAt: Date.now() + 3_000, context: {} },
   });
-  await eventually(async () => fixture.supervisor.fleet.pidOf(spy.installationId) === null);
+  await eventually(async () => fixture.supervisor.fleet.getPid(spy.installationId) === null);
   await eventually(async () => {
-    const { spare: _, ...counts } = fixture.supervisor.fleet.count();
+    const { spare: _, ...counts } = fixture.supervisor.fleet.countByState();
     return Object.keys(counts).length === 0;
   });
   t.pass('no child, no slot');

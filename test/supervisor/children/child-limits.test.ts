@@ -96,6 +96,6 @@ for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimite
     const child = testChild(t, await testJail(t, { limiter, residentMegabytes: RESIDENT_MB }));
     await child.load(bundleOf(toolOf(HOARD)));
     await t.rejects(callTool(child, 'run', {}, 20_000), errorOf('dead'));
-    t.match(await child.ended, { outOfMemory: true, reason: 'it used more memory than it may', asked: false });
+    t.match(await child.ended, { outOfMemory: true, reason: 'it exceeded its memory limit', requested: false });
   });
 }

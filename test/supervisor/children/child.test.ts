@@ -28,7 +28,7 @@ t.test('load, call, configure, stop', async (t) => {
   child.configure({ units: 'imperial' }, []);
   t.same(await callTool(child, 'run', { a: 1 }), answer('imperial'));
   const end = await child.stop({ graceMs: 1_000 });
-  t.match(end, { asked: true, gone: true, reason: 'it was stopped' });
+  t.match(end, { requested: true, gone: true, reason: 'it was stopped' });
   t.equal(child.state, 'dead');
   t.notOk(isAlive(child.pid));
   await t.rejects(callTool(child, 'run'), errorOf('dead'));
@@ -60,11 +60,16 @@ t.test('a stop lets running calls finish, within its grace', async (t) => {
 t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
   const polite = testChild(t, jail);
   await polite.load(bundleOf(toolOf('return 1;')));
-  t.match(await polite.stop({ graceMs: 1_000 }), { code: 0, signal: null, asked: true, gone: true });
+  t.match(await polite.stop({ graceMs: 1_000 }), { code: 0, signal: null, requested: true, gone: true });
   const deaf = testChild(t, jail);
   await deaf.load(bundleOf(toolOf('for (;;);')));
   callTool(deaf, 'run').catch(() => undefined);
-  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGKILL', asked: true, gone: true, reason: 'it was stopped' });
+  t.match(await deaf.stop({ graceMs: 50 }), {
+    signal: 'SIGKILL',
+    requested: true,
+    gone: true,
+    reason: 'it was stopped',
+  });
   const blocked = testChild(t, jail);
   await blocked.load(bundleOf(toolOf('return 1;')));
   t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'no grace, no courtesy');
@@ -75,7 +80,7 @@ t.test('without the jail SIGTERM ends what does not listen', async (t) => {
   const deaf = testChild(t, bare);
   await deaf.load(bundleOf(toolOf('for (;;);')));
   callTool(deaf, 'run').catch(() => undefined);
-  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGTERM', asked: true, gone: true });
+  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGTERM', requested: true, gone: true });
 });
 
 t.test('what a handler throws and vetoes', async (t) => {

@@ -106,7 +106,7 @@ t.test('who is behind, and until when', async (t) => {
   const stage = new Stage();
   one.running = 1;
   stage.pass(200, [one, 1, 0]);
-  t.equal(stage.scheduler.isBehind('a', stage.now), true);
-  t.equal(stage.scheduler.isBehind('b', stage.now), false);
-  t.equal(stage.scheduler.isBehind('a', stage.now + 25_000), false);
+  t.equal(stage.scheduler.isDeprioritized('a', stage.now), true);
+  t.equal(stage.scheduler.isDeprioritized('b', stage.now), false);
+  t.equal(stage.scheduler.isDeprioritized('a', stage.now + 25_000), false);
 });

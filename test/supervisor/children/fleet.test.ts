@@ -26,7 +26,7 @@ t.test('settings, order, pause and removal are seen by the next call', async (t)
   const made = await fixture.install({ slug: 'word', code, settings: { word: '1' } });
   const other = await fixture.install({ slug: 'other', code: suffix('x') });
   t.equal(await prompt(fixture, session), 'a11x');
-  const pid = fixture.supervisor.fleet.pidOf(made.installationId) ?? 0;
+  const pid = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
   const change = async (sql: string) => {
     await fixture.pool.query(`UPDATE installations SET ${sql}, updated_at = clock_timestamp() WHERE id = $1`, [
       made.installationId,
@@ -35,7 +35,7 @@ t.test('settings, order, pause and removal are seen by the next call', async (t)
   };
   await change(`settings = '{"word": "2"}'`);
   t.equal(await prompt(fixture, session), 'a22x');
-  t.equal(fixture.supervisor.fleet.pidOf(made.installationId), pid, 'without a restart');
+  t.equal(fixture.supervisor.fleet.getPid(made.installationId), pid, 'without a restart');
   await change('hook_order = 99');
   t.equal(await prompt(fixture, session), 'ax22');
   await change(`status = 'paused'`);
@@ -44,7 +44,7 @@ t.test('settings, order, pause and removal are seen by the next call', async (t)
   t.pass('a paused one has no process');
   await change(`status = 'ready'`);
   t.equal(await prompt(fixture, session), 'ax22');
-  t.not(fixture.supervisor.fleet.pidOf(other.installationId), null);
+  t.not(fixture.supervisor.fleet.getPid(other.installationId), null);
 });
 
 t.test('another account’s plugins are not in the chain', async (t) => {
@@ -59,7 +59,7 @@ t.test('an update serves when it is ready; one that does not start leaves the ol
   const session = await fixture.session();
   const made = await fixture.install({ slug: 'moving', code: suffix(' one') });
   t.equal(await prompt(fixture, session), 'a one');
-  const old = fixture.supervisor.fleet.pidOf(made.installationId) ?? 0;
+  const old = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
   await fixture.update(made, { semVer: '2.0.0', code: suffix(' two') });
   const seen = new Set<string>();
   await eventually(async () => {
@@ -80,7 +80,7 @@ t.test('an update serves when it is ready; one that does not start leaves the ol
     const { rows } = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
       made.installationId,
     ]);
-    return rows.some((row) => /3\.0\.0 does not start, 2\.0\.0 goes on: .*broken start/.test(row.message));
+    return rows.some((row) => /3\.0\.0 does not start, 2\.0\.0 keeps running: .*broken start/.test(row.message));
   });
   t.equal(await prompt(fixture, session), 'a two', 'the old version goes on');
 });
@@ -109,7 +109,7 @@ t.test('idle children stop and wake; over the cap the longest unused gives way',
   for (const name of ['one', 'two', 'three'])
     made.push(await fixture.install({ slug: name, code: suffix(` ${name}`) }));
   t.equal(await prompt(fixture, session), 'a one two three');
-  const running = made.filter(({ installationId }) => fixture.supervisor.fleet.pidOf(installationId) !== null);
+  const running = made.filter(({ installationId }) => fixture.supervisor.fleet.getPid(installationId) !== null);
   t.ok(running.length <= 2, `${running.length} run`);
   t.equal(await prompt(fixture, session), 'a one two three', 'and wake again');
 });

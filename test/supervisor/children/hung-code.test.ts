@@ -20,7 +20,7 @@ t.test('in a hook: the chain goes on, the process is gone, the next call works',
   await fixture.install({ slug: 'other', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";' });
   const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
   await fixture.call('POST', path, { context });
-  const pid = fixture.supervisor.fleet.pidOf(hung.installationId) ?? 0;
+  const pid = fixture.supervisor.fleet.getPid(hung.installationId) ?? 0;
   t.ok(await isAlive(pid));
   const started = performance.now();
   const answer = await fixture.call('POST', path, { context: { ...context, systemPrompt: 'hang' } });
@@ -49,12 +49,12 @@ t.test('in a hook that only waits: the call answers, the process stays', async (
   });
   const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
   await fixture.call('POST', path, { context });
-  const pid = fixture.supervisor.fleet.pidOf(slow.installationId);
+  const pid = fixture.supervisor.fleet.getPid(slow.installationId);
   const answer = await fixture.call('POST', path, { context: { ...context, systemPrompt: 'wait' } });
   t.match(answer.body.trace, [{ outcome: 'skipped_timeout' }]);
   const next = await fixture.call('POST', path, { context });
   t.equal(next.body.context.systemPrompt, 'a fine');
-  t.equal(fixture.supervisor.fleet.pidOf(slow.installationId), pid, 'the same process');
+  t.equal(fixture.supervisor.fleet.getPid(slow.installationId), pid, 'the same process');
 });
 
 t.test('in a tool: the call answers at its deadline, and the next one works', async (t) => {
@@ -66,7 +66,7 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
   const path = `/sessions/${await fixture.session()}/tools/looper__spin`;
   const ok = { content: [{ type: 'text', text: 'ok' }], isError: false };
   t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
-  const pid = fixture.supervisor.fleet.pidOf(made.installationId) ?? 0;
+  const pid = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
   const [plugin] = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins;
   // The row gives a tool 60 s; what happens at a deadline does not depend on how far off it was.
   const started = performance.now();

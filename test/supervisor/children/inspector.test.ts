@@ -181,11 +181,11 @@ t.test('when its request ends, everything is as before', async (t) => {
   const { path, end } = await open(t, draft.installationId);
   const client = await debug(t, path);
   const left = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
-  const inspected = fixture.supervisor.fleet.pidOf(draft.installationId);
+  const inspected = fixture.supervisor.fleet.getPid(draft.installationId);
   end();
   await left;
   await t.rejects(debug(t, path), /404/, 'the address is dead');
-  await eventually(async () => fixture.supervisor.fleet.pidOf(draft.installationId) !== inspected, 30_000);
+  await eventually(async () => fixture.supervisor.fleet.getPid(draft.installationId) !== inspected, 30_000);
   t.match((await call(await fixture.session(), draft, { a: 1 })).body, { content: [{ text: '3' }] });
   const audit = await eventually(async () => {
     await fixture.supervisor.audit.flush();

@@ -23,7 +23,7 @@ t.test('a plugin whose process is killed from outside gets its delivery again at
     JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'seen')) ?? '[]').length;
   for (let kill = 1; kill <= KILLS; kill += 1) {
     await eventually(async () => (await seen()) === kill, 30_000);
-    const pid = fixture.supervisor.fleet.pidOf(made.installationId);
+    const pid = fixture.supervisor.fleet.getPid(made.installationId);
     // None, and the signal would go to ourselves.
     if (!pid) throw new Error('there is no process to kill');
     process.kill(pid, 'SIGKILL');

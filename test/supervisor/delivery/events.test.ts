@@ -131,7 +131,7 @@ t.test('an uninstall delivers pluginUninstalled, then removes everything', async
   });
   const { rows } = await fixture.pool.query('SELECT state FROM events WHERE id = $1', [id]);
   t.equal(rows[0].state, 'delivered');
-  t.equal(fixture.supervisor.fleet.pidOf(installationId), null);
+  t.equal(fixture.supervisor.fleet.getPid(installationId), null);
   await fixture.supervisor.logs.flush();
   const lines = await fixture.pool.query('SELECT message, source FROM plugin_logs WHERE installation_id = $1', [
     installationId,

@@ -64,7 +64,7 @@ const ends: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; t
   'an uninstall': { what: (asking) => change(asking, `status = 'uninstalling'`), told: /not granted any more/ },
   'the death of its child': {
     what: async ({ fixture, installationId }) => {
-      killProcess(fixture.supervisor.fleet.pidOf(installationId));
+      killProcess(fixture.supervisor.fleet.getPid(installationId));
     },
     told: /ended|gone|died|killed|SIGKILL/i,
   },

@@ -48,11 +48,11 @@ t.test('ends are told apart, and fail what waits at once', async (t) => {
   const start = async (program = '') => testChild(t, await testJail(t, { program }));
   const crashed = await start(endings.crashing);
   await t.rejects(crashed.ready, errorOf('dead'));
-  t.match(await crashed.ended, { asked: false, stderr: /last words/, signal: /SIG/ });
-  t.match(await (await start(endings.leaving)).ended, { asked: false, code: 7, reason: 'it ended with code 7' });
+  t.match(await crashed.ended, { requested: false, stderr: /last words/, signal: /SIG/ });
+  t.match(await (await start(endings.leaving)).ended, { requested: false, code: 7, reason: 'it ended with code 7' });
   const silent = await start(endings.silent);
   const waiting = t.rejects(silent.ready, errorOf('dead'));
-  t.match(await silent.kill('enough'), { asked: true, reason: 'enough', gone: true });
+  t.match(await silent.kill('enough'), { requested: true, reason: 'enough', gone: true });
   await waiting;
 });
 
@@ -95,7 +95,7 @@ for (const [name, code] of Object.entries({
     const result = await callTool(child, 'run', {}, 20_000).catch((thrown) => thrown);
     // A resource limit makes the allocation fail, which code can survive; a control group ends the process.
     if (jail.limiter === 'rlimit' && result.outcome === 'failed') t.match(result.message, /allocation failed/);
-    else t.match(await child.ended, { outOfMemory: true, reason: 'it used more memory than it may', asked: false });
+    else t.match(await child.ended, { outOfMemory: true, reason: 'it exceeded its memory limit', requested: false });
   });
 }
 

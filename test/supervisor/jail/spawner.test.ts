@@ -50,7 +50,7 @@ t.test('killed, it takes its children along, and the next start has another one'
   const [first] = spawners();
   killProcess(first);
   const end = await idle.ended;
-  t.match(end, { asked: false, signal: 'SIGKILL', gone: true });
+  t.match(end, { requested: false, signal: 'SIGKILL', gone: true });
   t.notOk(isAlive(idle.pid) && !isZombie(idle.pid));
   t.match(await starting.ended, { gone: true });
   const next = testChild(t, jail);
@@ -63,8 +63,8 @@ t.test('a child killed before it has pipes is gone, and so is one that says its 
   const jail = await testJail(t, { program: 'process.stderr.write("last words"); process.exit(3);' });
   const early = testChild(t, jail);
   const brief = testChild(t, jail);
-  t.match(await early.kill('too early'), { asked: true, gone: true, reason: 'too early' });
-  t.match(await brief.ended, { asked: false, code: 3, stderr: 'last words', gone: true });
+  t.match(await early.kill('too early'), { requested: true, gone: true, reason: 'too early' });
+  t.match(await brief.ended, { requested: false, code: 3, stderr: 'last words', gone: true });
 });
 
 t.test('one killed in the middle of a flood leaves no pipe open, whatever of it was not read', async (t) => {
@@ -84,7 +84,7 @@ t.test('one killed in the middle of a flood leaves no pipe open, whatever of it 
 t.test('what cannot be started ends, and says nothing of this machine', async (t) => {
   const child = testChild(t, await testJail(t, { bubblewrap: '/nowhere/bwrap' }));
   await t.rejects(child.ready, { name: 'ChildError' });
-  t.match(await child.ended, { asked: false, code: 127, gone: true });
+  t.match(await child.ended, { requested: false, code: 127, gone: true });
 });
 
 const isZombie = (pid: number): boolean => /^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));

@@ -58,7 +58,7 @@ t.test('arguments that do not fit never reach the child', async (t) => {
       JSON.stringify(bad),
     );
   }
-  t.equal(fixture.supervisor.fleet.pidOf(made.installationId), null, 'no child was started');
+  t.equal(fixture.supervisor.fleet.getPid(made.installationId), null, 'no child was started');
   t.match(await fixture.call('POST', path, {}), { status: 422 });
 });
 
