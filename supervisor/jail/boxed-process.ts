@@ -1,4 +1,4 @@
-/** A spawned jail as seen from outside: its real process id, its end, and its certain end. */
+/** Watches a spawned jail from outside: process id, memory, CPU time, and the verified end of its processes. */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,49 +6,49 @@ import type { LimitedGroup } from './limiter.ts';
 import type { Exit, Spawned } from './spawner.ts';
 
 export interface ExitInfo extends Exit {
-  /** Ended by the kernel for using more memory than its limit. */
+  /** Whether the kernel killed it for exceeding its memory limit. */
   readonly outOfMemory: boolean;
-  /** False where a process was still there after `GONE_WITHIN_MS`; nothing but a kernel fault does that. */
+  /** False if a process still existed after `GONE_WITHIN_MS`, which only a kernel fault can cause. */
   readonly gone: boolean;
 }
 
-/** Milliseconds since its start. */
+/** CPU time since the start of the process, milliseconds. */
 export interface ProcessorNeed {
   readonly hadMs: number;
-  /** Ready to run while others ran. */
+  /** Time in which it was ready to run but not scheduled. */
   readonly waitedMs: number;
 }
 
 export interface BoxedProcess {
-  /** Resolves once the process inside is known and under its limits. Nothing of a stranger may be sent before. */
+  /** Resolves when the process inside has its limits. Send no plugin code before. */
   readonly confined: Promise<void>;
   /** Resolves, and never rejects, when every process of the jail is gone. */
   readonly exited: Promise<ExitInfo>;
   /** Process id on the host of the Node inside; 0 until it is confined. */
   readonly pid: number;
-  /** The polite way: closes its stdin, at whose end a child leaves by itself, and sends SIGTERM. It may do neither. */
+  /** Asks the process to exit: closes its stdin and sends SIGTERM. The process may ignore both. */
   terminate(): void;
-  /** SIGKILL to everything. Safe at any time, any number of times. */
+  /** Sends SIGKILL to every process. Idempotent. */
   kill(): void;
-  /** Resident bytes of the Node inside, shared pages included; 0 when it is gone. */
+  /** Resident bytes of the Node inside, including shared pages; 0 after its end. */
   rss(): number;
-  /** Processor time of all its threads, milliseconds, in steps of 10; 0 when it is gone. */
+  /** CPU time of all its threads, milliseconds, in steps of 10; 0 after its end. */
   processorMs(): number;
-  /** What it had of the processor, and what its main thread, which runs the plugin, waited for; zeros when it is gone. */
+  /** CPU time used by the process and waited for by its main thread, which runs the plugin; zeros after its end. */
   processorNeed(): ProcessorNeed;
-  /** Lets every other process go first, or takes that back. Without a control group it does nothing. */
+  /** Moves it to the idle CPU class, or back. Does nothing without a control group. */
   yieldProcessor(yields: boolean): void;
 }
 
 const GONE_WITHIN_MS = 2_000;
 const POLL_MS = 5;
-/** For bubblewrap to follow what was inside it, milliseconds; it takes one. */
+/** How long bubblewrap may take to reap the process inside, milliseconds. Usually one. */
 const REAP_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
-/** What the kernel counts processor time in, for everybody, whatever it ticks at itself. */
+/** Unit of CPU times in /proc on every kernel, whatever its own tick rate. */
 const TICK_MS = 10;
 
-/** Follows a spawned process to its end. `isJailed`: it is a bubblewrap around the one that counts. */
+/** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap around the Node inside. */
 export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): BoxedProcess {
   let inside = 0;
   let born = '';
@@ -62,7 +62,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     if (killed) kill();
     else if (asked) terminate();
   })();
-  // A child that dies before it is confined is reported by `exited`; the promise is for who waits to send.
+  // `exited` reports a child that dies before it is confined.
   confined.catch(() => kill());
   const alive = () => inside !== 0 && startTime(inside) === born && born !== '';
   function terminate(): void {
@@ -73,8 +73,8 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
   function kill(): void {
     killed = true;
     if (alive()) signal(inside);
-    // bubblewrap outlives what is inside by the moment it takes to reap it and to say how it ended. Ended itself, it
-    // takes what is inside along, but leaves a zombie to a first process that may not care.
+    // bubblewrap needs a moment to reap the process inside and to report its exit. If bubblewrap is killed first, the process
+    // inside dies too but may stay a zombie, because process 1 of a container may not reap it.
     if (isJailed) setTimeout(spawned.kill, REAP_WITHIN_MS).unref();
     else spawned.kill();
   }
@@ -115,11 +115,11 @@ function signal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {
   try {
     process.kill(pid, name);
   } catch {
-    // Gone between the look and the blow.
+    // The process exited between the check and the kill.
   }
 }
 
-/** When a process started, in kernel ticks: with its id, this names one process for ever. Empty if gone or a zombie. */
+/** Start time of a process in kernel ticks, which with its id identifies it. Empty if it has exited or is a zombie. */
 function startTime(pid: number): string {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
@@ -129,7 +129,6 @@ function startTime(pid: number): string {
   }
 }
 
-/** User and system time since its start; 0 if gone. */
 function processorMs(pid: number): number {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
@@ -142,14 +141,14 @@ function processorMs(pid: number): number {
 const NANOSECONDS_A_MS = 1e6;
 const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };
 
-/** Of all threads in steps of 10 ms, or of the main one alone where that is more, as it is finer. */
+/** CPU time of all threads, in steps of 10 ms, or of the main thread if that is more, because it is more precise. */
 function processorNeed(pid: number): ProcessorNeed {
   const ofAllMs = processorMs(pid);
   try {
     const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);
     return { hadMs: Math.max(ofAllMs, had / NANOSECONDS_A_MS), waitedMs: waited / NANOSECONDS_A_MS };
   } catch {
-    // A kernel that does not count waiting.
+    // This kernel does not count waiting time.
     return { hadMs: ofAllMs, waitedMs: 0 };
   }
 }

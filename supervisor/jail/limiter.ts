@@ -1,54 +1,54 @@
-/** Memory and process limits by control group, version 2 or 1, where one can be written; else by resource limit. */
+/** Limits memory, threads and CPU by control groups of version 2 or 1. Without writable ones, rlimits remain. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 export type LimiterKind = 'cgroup2' | 'cgroup1' | 'rlimit';
 
-/** What one child may use. */
+/** Limits of one child. */
 export interface GroupBounds {
   readonly residentBytes: number;
   readonly threads: number;
-  /** Share of the processor, as version 2 counts it: 100 is an ordinary process. */
+  /** Weight of version 2: 100 is an ordinary process. */
   readonly cpuWeight: number;
 }
-/** One child's own group. */
+/** The control group of one child. */
 export interface LimitedGroup {
-  /** Moves a process, with its threads, under the limits. Takes the kernel some milliseconds, off this thread. */
+  /** Moves a process with its threads into the group. Asynchronous, because the kernel takes some milliseconds. */
   add(pid: number): Promise<void>;
-  /** Whether the kernel has ended a process of this group for using too much memory. */
+  /** Whether the kernel has killed a process of this group for exceeding the memory limit. */
   ranOutOfMemory(): boolean;
   /**
-   * Puts the group's processes behind everybody else's, or back; a new group's are not. Says nothing twice. A kernel
-   * before 5.15 cannot, and nothing happens.
+   * Moves the group to the idle CPU class, or back. Repeated calls with the same value write nothing. No effect on kernels
+   * before 5.15.
    */
   yieldProcessor(yields: boolean): void;
-  /** Removes the group; its processes must be gone. Safe to call again. */
+  /** Removes the group, whose processes must have ended. Idempotent. */
   remove(): void;
 }
 export interface Limiter {
   readonly kind: LimiterKind;
-  /** One child's group with its limits. @throws where the hierarchy has vanished since start-up */
+  /** Creates the group of one child. @throws if the hierarchy is gone */
   group(bounds: GroupBounds): LimitedGroup | null;
 }
 
-/** Version 1 counts shares of the processor, 1024 of them where version 2 has a weight of 100. */
+/** 1024 CPU shares of version 1 equal a weight of 100 of version 2. */
 const SHARES_OF_WEIGHT = 1024 / 100;
-/** The fewest that version 1 knows. */
+/** Minimum of version 1. */
 const SHARES_MIN = 2;
-/** Groups are named after the supervisor that made them, and counted over all its jails. */
+/** Group names contain the supervisor's process id and a number that is unique across its jails. */
 let serial = 0;
 const nextName = (): string => {
   serial += 1;
   return `bulkhead-${process.pid}-${serial}`;
 };
 const OWNER = /^bulkhead-(\d+)-/;
-/** Anything a group can be made with. */
+/** Limits of the group that is made to test the hierarchy. */
 const probe: GroupBounds = { residentBytes: 67_108_864, threads: 32, cpuWeight: 100 };
-/** Where control groups are, and which of them this process is in. */
+/** Mount point of the control groups, and the groups of this process. */
 export interface Hierarchy {
   readonly root: string;
-  /** As `/proc/self/cgroup` has it. */
+  /** Content of `/proc/self/cgroup`. */
   readonly memberships: string;
 }
 const ownHierarchy = (): Hierarchy => ({
@@ -58,7 +58,7 @@ const ownHierarchy = (): Hierarchy => ({
 
 const noLimiter: Limiter = { kind: 'rlimit', group: () => null };
 
-/** Finds out, by making and removing a group, which limiter works here. */
+/** Finds the limiter that works here, by making and removing a group. */
 export function findLimiter(hierarchy?: Hierarchy): Limiter {
   for (const candidate of [groupsOfVersion2, groupsOfVersion1]) {
     try {
@@ -67,7 +67,7 @@ export function findLimiter(hierarchy?: Hierarchy): Limiter {
       limiter.group(probe)?.remove();
       return limiter;
     } catch {
-      // Not writable, or a controller is missing: the next one.
+      // Not writable, or a controller is missing: try the next one.
     }
   }
   return noLimiter;
@@ -83,10 +83,12 @@ function groupsOfVersion2(hierarchy: Hierarchy): Limiter | null {
   const own = ownGroups(hierarchy).get('');
   if (own === undefined) return null;
   const { root } = hierarchy;
-  // Version 2 lets no group hold both processes and limited groups, so siblings of our own group come first.
-  const base = [join(root, own, '..'), join(root, own)].find((path) => path.startsWith(root) && controls(path));
+  // In version 2 a group cannot contain both processes and limited groups, so siblings of the own group are tried first.
+  const base = [join(root, own, '..'), join(root, own)].find(
+    (path) => path.startsWith(root) && enableControllers(path),
+  );
   if (base === undefined) return null;
-  sweep(base);
+  sweepGroups(base);
   return {
     kind: 'cgroup2',
     group: ({ residentBytes, threads, cpuWeight }) => {
@@ -103,25 +105,25 @@ function groupsOfVersion2(hierarchy: Hierarchy): Limiter | null {
   };
 }
 
-/** Hands the controllers down to the groups made here. Memory must be among them; a machine may lack the others. */
-function controls(path: string): boolean {
+/** Enables the controllers for child groups. @returns whether memory is enabled; the others are optional */
+function enableControllers(path: string): boolean {
   const file = `${path}/cgroup.subtree_control`;
-  const handedDown = (): string[] => readFileSync(file, 'utf8').trim().split(/\s+/);
+  const readEnabled = (): string[] => readFileSync(file, 'utf8').trim().split(/\s+/);
   try {
     for (const controller of ['memory', 'pids', 'cpu'])
-      if (!handedDown().includes(controller)) enable(file, controller);
-    return handedDown().includes('memory');
+      if (!readEnabled().includes(controller)) enableController(file, controller);
+    return readEnabled().includes('memory');
   } catch {
     return false;
   }
 }
 
-/** One by one: a write that names one the machine has not is refused whole. */
-function enable(file: string, controller: string): void {
+/** One controller per write, because the kernel rejects a write that names a missing one. */
+function enableController(file: string, controller: string): void {
   try {
     writeFileSync(file, `+${controller}`);
   } catch {
-    // Not there, or not ours to hand down.
+    // The controller is missing or not delegated to this process.
   }
 }
 
@@ -133,16 +135,15 @@ function groupsOfVersion1(hierarchy: Hierarchy): Limiter | null {
   });
   const [memory, pids, cpu] = bases;
   if (!memory) return null;
-  for (const base of bases) if (base) sweep(base);
+  for (const base of bases) if (base) sweepGroups(base);
   return {
     kind: 'cgroup1',
     group: ({ residentBytes, threads, cpuWeight }) => {
       const name = nextName();
       const shares = Math.max(SHARES_MIN, Math.round(cpuWeight * SHARES_OF_WEIGHT));
-      const at = (base: string | null | undefined) => (base ? join(base, name) : null);
-      const paths = [at(memory), at(pids), at(cpu)];
+      const paths = [memory, pids, cpu].map((base) => (base ? join(base, name) : null));
       for (const path of paths) if (path) mkdirSync(path);
-      const turns = paths[2] ? { path: paths[2], weight: [`${paths[2]}/cpu.shares`, shares] as const } : null;
+      const cpuGroup = paths[2] ? { path: paths[2], weight: [`${paths[2]}/cpu.shares`, shares] as const } : null;
       return groupAt(
         paths.filter((path) => path !== null),
         `${paths[0]}/memory.oom_control`,
@@ -151,9 +152,9 @@ function groupsOfVersion1(hierarchy: Hierarchy): Limiter | null {
           [`${paths[0]}/memory.limit_in_bytes`, residentBytes],
           [`${paths[0]}/memory.memsw.limit_in_bytes`, residentBytes],
           ...(paths[1] ? [[`${paths[1]}/pids.max`, threads] as const] : []),
-          ...(turns ? [turns.weight] : []),
+          ...(cpuGroup ? [cpuGroup.weight] : []),
         ],
-        turns,
+        cpuGroup,
       );
     },
   };
@@ -168,13 +169,13 @@ function groupAt(
   limits: readonly Rule[],
   cpu: { readonly path: string; readonly weight: Rule } | null,
 ): LimitedGroup {
-  let isBehind = false;
+  let isIdleClass = false;
   let yielding: Promise<unknown> = Promise.resolve();
   for (const [index, [file, value]] of limits.entries()) {
     try {
       writeFileSync(file, String(value));
     } catch (error) {
-      // Swap accounting and the CPU controller may be compiled out; the memory limit, which comes first, may not.
+      // Swap accounting and the CPU controller are optional in the kernel. The memory limit, which is first, is required.
       if (index === 0) throw error;
     }
   }
@@ -190,13 +191,13 @@ function groupAt(
       }
     },
     yieldProcessor: (yields) => {
-      if (!cpu || yields === isBehind) return;
-      isBehind = yields;
+      if (!cpu || yields === isIdleClass) return;
+      isIdleClass = yields;
       yielding = yielding
         .then(() => writeFile(`${cpu.path}/cpu.idle`, yields ? '1' : '0'))
-        // Leaving the idle class makes it an ordinary group, whatever it was before.
+        // Leaving the idle class resets the weight.
         .then(() => (yields ? undefined : writeFile(cpu.weight[0], String(cpu.weight[1]))))
-        // Gone with its process, or without the controller.
+        // The group is removed or has no CPU controller.
         .catch(() => undefined);
     },
     remove: () => {
@@ -205,26 +206,26 @@ function groupAt(
   };
 }
 
-/** Removes the groups that a killed supervisor left behind; those of one that runs are its own. */
-function sweep(base: string): void {
+/** Removes the groups of supervisors that no longer run. */
+function sweepGroups(base: string): void {
   for (const name of readdirSync(base)) {
     const owner = OWNER.exec(name)?.[1];
-    // Process ids come round again: before this process has made a group, those of its id are a dead one's.
+    // Process ids are reused: groups with this process's id, found before it made one, belong to a dead supervisor.
     const own = owner === String(process.pid) && serial === 0;
     if (own || (owner !== undefined && !existsSync(`/proc/${owner}`))) removeGroup(join(base, name));
   }
 }
 
-/** The kernel may not quite have let go of the last process, as with one group of a thousand: asked again, and again. */
-const TRY_AGAIN_MS = 250;
+/** The kernel may report a group as busy shortly after its last process has ended; about one in a thousand. Milliseconds. */
+const RETRY_MS = 250;
 const TRIES = 40;
 
 function removeGroup(path: string, tries = TRIES): void {
   try {
     rmdirSync(path);
   } catch (error) {
-    // Gone already; or busy for good, and then a later start sweeps it.
+    // Already removed, or still busy after all tries: the next supervisor's start removes it.
     if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || tries === 0) return;
-    setTimeout(removeGroup, TRY_AGAIN_MS, path, tries - 1).unref();
+    setTimeout(removeGroup, RETRY_MS, path, tries - 1).unref();
   }
 }

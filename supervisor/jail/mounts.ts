@@ -1,8 +1,8 @@
-/** What of the host is to be seen inside a jail: the Node binary and the shared libraries it is linked with. */
+/** Lists the host files that are mounted in a jail: the Node binary and its shared libraries. */
 import { realpathSync } from 'node:fs';
 import { dirname, posix } from 'node:path';
 
-/** Where Node is inside every jail. */
+/** Path of Node inside every jail. */
 export const NODE_INSIDE = '/node';
 
 interface Report {
@@ -10,15 +10,15 @@ interface Report {
 }
 
 /**
- * The shared libraries this very process was started with, its loader among them; the jailed Node is the same file, so
- * it needs the same. Native addons are left out.
+ * Lists the shared libraries of this process, including the loader. The jailed Node is the same binary and needs the same
+ * libraries. Native addons are left out.
  *
- * @returns absolute paths as the loader knows them
+ * @returns absolute paths as the loader reports them
  */
 export function sharedLibraries(): string[] {
   const report: NodeJS.ProcessReport & { excludeNetwork?: boolean } = process.report;
   const before = report.excludeNetwork ?? false;
-  // Looking up every network interface is slow and none of our business.
+  // Listing the network interfaces is slow.
   report.excludeNetwork = true;
   const { sharedObjects = [] } = report.getReport() as Report;
   report.excludeNetwork = before;
@@ -26,7 +26,7 @@ export function sharedLibraries(): string[] {
 }
 
 /**
- * `bwrap` arguments that mount these files read-only.
+ * Builds the `bwrap` arguments that mount these files read-only.
  *
  * @param origin the folder of the Node that loaded the libraries
  */
@@ -39,7 +39,7 @@ export function mounts(
   return [...binds, '--ro-bind', realpathSync(nodePath), NODE_INSIDE];
 }
 
-/** A library that Node finds from its own folder (`$ORIGIN/../lib`) has the same place relative to Node in the jail. */
+/** A library found relative to Node (`$ORIGIN/../lib`) keeps its path relative to Node in the jail. */
 function placeInside(path: string, origin: string): string {
   if (!path.startsWith(`${origin}/`)) return path;
   return posix.join(dirname(NODE_INSIDE), path.slice(origin.length));

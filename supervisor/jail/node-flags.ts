@@ -1,35 +1,34 @@
-/** How a plugin's Node is started: wall L2, and the flags that keep a child small. */
+/** Node's command line flags in a child: wall L2, and memory settings. */
 
 /**
- * New space, megabytes. V8 would grow it to 16 for throughput that a hook never needs, 9 MB of an idle child. It starts at
- * 1 and grows with use only, so a child that has just been loaded weighs the same at 2, 4 and 8. On a quiet machine the
- * p99 of a hook was 148 µs at 2, 96 at 4 and 103 at 8; on a busy one other things decide it.
+ * Semi-space of the young generation, megabytes. V8's default of 16 costs an idle child 9 MB for throughput that hooks do not
+ * need. It starts at 1 and grows with use, so a child that was just loaded has the same size at 2, 4 and 8. On a quiet machine
+ * the p99 of a hook was 148 µs at 2, 96 at 4 and 103 at 8.
  */
 const SEMI_SPACE_MEGABYTES = 4;
-/** Kilobytes of stack: V8's own default, said aloud because the 8 MiB of the main thread must stay far above it. */
+/** V8's default, set explicitly because the main thread's stack of 8 MiB must stay far above it. */
 const STACK_KILOBYTES = 984;
 
-/** Memory, not safety: on in every child, also where a test takes wall L2 down. */
-const small = (heapMegabytes: number): string[] => [
+/** Flags that save memory. Set in every child, also when a test takes wall L2 down. */
+const memoryFlags = (heapMegabytes: number): string[] => [
   `--max-old-space-size=${heapMegabytes}`,
   `--max-semi-space-size=${SEMI_SPACE_MEGABYTES}`,
   `--stack-size=${STACK_KILOBYTES}`,
-  // One tenant, one core's worth of work: V8's helper threads cost 0.7 MB, and on a large machine there would be many.
-  // (0 would mean "as many as you like".)
+  // V8's helper threads cost 0.7 MB each, and by default their number grows with the cores. 0 would mean that default.
   '--v8-pool-size=1',
   '--single-threaded',
-  // 1.1 MB less of every idle child, and no slower: a hook is never hot enough to be inlined for.
+  // Saves 1.1 MB per idle child and is no slower: hooks are not hot enough for inlining.
   '--optimize-for-size',
   '--no-warnings',
   '--no-deprecation',
 ];
 
 /**
- * Wall L2. `--permission` without a single grant: no file, network, child, worker, addon, WASI, FFI or inspector. Node
- * lets the entry file itself be read; `sandbox-child` drops even that once it runs. `node:sqlite` ignores the
- * permission model on this version, so it is switched off by its own flag.
+ * Wall L2. `--permission` without grants: no file, network, child, worker, addon, WASI, FFI or inspector. Node allows reading
+ * the entry file; `sandbox-child` drops that grant. `node:sqlite` ignores the permission model in this version, so a separate
+ * flag disables it.
  */
-const locked: readonly string[] = [
+const wallFlags: readonly string[] = [
   '--permission',
   '--no-experimental-sqlite',
   '--no-experimental-ffi',
@@ -39,24 +38,24 @@ const locked: readonly string[] = [
   '--no-experimental-global-navigator',
   '--no-addons',
   '--no-global-search-paths',
-  // The signal would open the inspector.
+  // SIGUSR1 would open the inspector.
   '--disable-sigusr1',
   '--disable-proto=delete',
 ];
 
 /**
- * What L2 gives up in a child whose owner debugs it: one thread, which drops the grant for more, and the inspector, which
- * evaluates whatever its owner says in Node's own realm. L1 does not bind who holds the inspector; L3 does.
+ * Grants of an inspectable child: one thread, after which the program drops the worker grant, and the inspector, which can
+ * evaluate code in Node's own realm. L1 does not confine the inspector's user; L3 does.
  */
-const inspectable: readonly string[] = ['--allow-worker', '--allow-inspector'];
+const inspectorFlags: readonly string[] = ['--allow-worker', '--allow-inspector'];
 
 /**
- * Node's arguments before the script.
+ * Returns Node's arguments before the script.
  *
  * @param heapMegabytes cap of the JavaScript heap
- * @param wall whether L2 stands; false only in tests of the other walls
+ * @param wall whether L2 is up; false only in tests of the other walls
  * @param inspected whether the child can be inspected
  */
 export function nodeFlags(heapMegabytes: number, wall: boolean, inspected = false): string[] {
-  return [...small(heapMegabytes), ...(wall ? locked : []), ...(wall && inspected ? inspectable : [])];
+  return [...memoryFlags(heapMegabytes), ...(wall ? wallFlags : []), ...(wall && inspected ? inspectorFlags : [])];
 }

@@ -1,44 +1,44 @@
 /**
- * The limit of resident memory where no control group can be written: a look at every child once a second, and SIGKILL
- * to the one that has more. RLIMIT_DATA bounds what can be allocated; this bounds what is really held.
+ * Limits resident memory without control groups: checks every child once a second and kills one that exceeds the limit.
+ * RLIMIT_DATA limits what can be allocated; this limits what is in use.
  */
 import type { BoxedProcess } from './boxed-process.ts';
 
-const LOOK_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 export interface ResidentWatch {
-  /** Follows a process to its end. Answers it with its end saying so where this ended it. */
-  follow(boxed: BoxedProcess): BoxedProcess;
+  /** Watches a process until its end. @returns the process, whose `exited` reports `outOfMemory` if this killed it */
+  add(boxed: BoxedProcess): BoxedProcess;
 }
 
 /**
- * One timer for all children of a jail, which runs only while there are some.
+ * Uses one timer for all children of a jail, which runs only while there are children.
  *
- * @param maxBytes resident, shared pages included
+ * @param maxBytes limit of resident bytes, including shared pages
  */
 export function watchResident(maxBytes: number): ResidentWatch {
   const followed = new Set<BoxedProcess>();
   const over = new WeakSet<BoxedProcess>();
   let timer: NodeJS.Timeout | null = null;
-  const look = (): void => {
+  const killOversized = (): void => {
     for (const boxed of followed) {
       if (boxed.rss() <= maxBytes) continue;
       over.add(boxed);
       boxed.kill();
     }
   };
-  const leave = (boxed: BoxedProcess): void => {
+  const remove = (boxed: BoxedProcess): void => {
     followed.delete(boxed);
     if (followed.size > 0 || timer === null) return;
     clearInterval(timer);
     timer = null;
   };
   return {
-    follow(boxed) {
+    add(boxed) {
       followed.add(boxed);
-      timer ??= setInterval(look, LOOK_MS).unref();
+      timer ??= setInterval(killOversized, CHECK_EVERY_MS).unref();
       const exited = boxed.exited.then((end) => {
-        leave(boxed);
+        remove(boxed);
         return over.has(boxed) ? { ...end, outOfMemory: true } : end;
       });
       return Object.assign(boxed, { exited });

@@ -1,4 +1,4 @@
-/** Which walls can be built on this machine, found out once at start-up by building a jail and running a child in it. */
+/** Finds out at start-up which walls this machine can build, by running a child in a jail. */
 import { join } from 'node:path';
 import { findProgram } from '../../service/settings/search-path.ts';
 import { type Child, startChild } from '../children/child.ts';
@@ -6,18 +6,18 @@ import { type Jail, type JailOptions, makeJail } from './jail.ts';
 import { findLimiter, type LimiterKind } from './limiter.ts';
 
 export type SandboxMode = 'auto' | 'require' | 'off';
-/** `degraded`: L3 is wanted and cannot be built. `off`: the operator does without it. */
+/** `degraded`: L3 cannot be built. `off`: the operator disabled it. */
 export type SandboxState = 'full' | 'degraded' | 'off';
 
 export interface Sandbox {
   readonly state: SandboxState;
-  /** What to do about it, one sentence; null when the sandbox is full. */
+  /** What the operator must do, one sentence; null when the sandbox is full. */
   readonly missing: string | null;
   readonly limiter: LimiterKind;
-  /** The host user children run as; null: the supervisor's own, as an unprivileged stranger in a user namespace. */
+  /** The host user of children; null: the supervisor's user, unprivileged in a user namespace. */
   readonly runAs: number | null;
   readonly jail: Jail;
-  /** For children whose owners debug them; null: there are none. */
+  /** The jail of children that can be inspected; null if inspection is not possible. */
   readonly inspectable?: Jail | null;
 }
 export interface SandboxOptions
@@ -26,50 +26,53 @@ export interface SandboxOptions
     'directory' | 'program' | 'heapMegabytes' | 'residentMegabytes' | 'openFiles' | 'threads' | 'cpuWeight'
   > {
   readonly mode: SandboxMode;
-  /** The program of `buildInspectedChild`, where owners may debug their drafts. */
+  /** The program of `buildInspectedChild`; null if inspection is disabled. */
   readonly inspectedProgram?: string | null;
-  /** Absolute path; null looks along the search path. */
+  /** Absolute path. Default: found on the search path. */
   readonly bubblewrap?: string | null;
 }
 
-/** A user that owns nothing: of the range that systemd hands out and takes back, so no package claims it. */
-const NOBODYS_UID = 64_321;
-/** Last words of a failed start that are passed on, characters. */
-const WORDS_MAX = 300;
+/** A user that owns no files: from systemd's range of dynamic users, which no package uses. */
+const UNUSED_UID = 64_321;
+/** Length of bubblewrap's error in the message to the operator, characters. */
+const ERROR_MAX_CHARS = 300;
 
 /**
- * Builds a jail, proves it with one child, and answers what there is.
+ * Builds a jail and tests it with one child.
  *
- * @throws with the sentence of `missing` where `mode` is `require` and the sandbox is not full
+ * @throws with the sentence of `missing` if `mode` is `require` and the sandbox is not full
  */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const limiter = findLimiter();
-  const bare = (state: SandboxState, missing: string): Sandbox => ({
-    ...{ state, missing, limiter: limiter.kind, runAs: null },
+  const openWithoutWall = (state: SandboxState, missing: string): Sandbox => ({
+    state,
+    missing,
+    limiter: limiter.kind,
+    runAs: null,
     jail: makeJail({ ...options, limiter, bubblewrap: '', walls: { node: true, os: false } }),
   });
   if (options.mode === 'off')
-    return bare('off', 'The sandbox is switched off (SANDBOX=off): only your own plugins run.');
+    return openWithoutWall('off', 'The sandbox is disabled (SANDBOX=off): only your own plugins run.');
   const bubblewrap = options.bubblewrap ?? findProgram('bwrap');
   let missing = 'install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
   if (bubblewrap !== null) {
-    for (const runAs of process.getuid?.() === 0 ? [NOBODYS_UID, null] : [null]) {
+    for (const runAs of process.getuid?.() === 0 ? [UNUSED_UID, null] : [null]) {
       const jail = makeJail({ ...options, limiter, bubblewrap, runAs });
       const failure = await tryOut(jail);
       if (failure === null) {
-        const inspectable = inspectableJail(options, { limiter, bubblewrap, runAs });
+        const inspectable = makeInspectableJail(options, { limiter, bubblewrap, runAs });
         return { state: 'full', missing: null, limiter: limiter.kind, runAs, jail, inspectable };
       }
-      missing = remedy(failure);
+      missing = describeRemedy(failure);
     }
   }
-  if (options.mode === 'require') throw new Error(`SANDBOX=require, and no sandbox can be built: ${missing}.`);
+  if (options.mode === 'require') throw new Error(`SANDBOX=require, but no sandbox can be built: ${missing}.`);
   const sentence = `${missing}: until then only your own plugins run, those of other accounts do not.`;
-  return bare('degraded', sentence.charAt(0).toUpperCase() + sentence.slice(1));
+  return openWithoutWall('degraded', sentence.charAt(0).toUpperCase() + sentence.slice(1));
 }
 
-/** The same walls with a door for the inspector. Without wall L3 there is none: it is what holds who has the inspector. */
-function inspectableJail(
+/** Only wall L3 confines the inspector's user, so there is no inspectable jail without it. */
+function makeInspectableJail(
   { inspectedProgram, ...options }: SandboxOptions,
   found: Pick<JailOptions, 'limiter' | 'runAs'> & { bubblewrap: string },
 ): Jail | null {
@@ -78,13 +81,13 @@ function inspectableJail(
   return makeJail({ ...options, ...found, directory, program: inspectedProgram, inspectable: true });
 }
 
-/** Why an installation may not start here, one sentence; null where it may. */
+/** Why an installation may not start here, one sentence; null if it may. */
 export function refusal(sandbox: Pick<Sandbox, 'state' | 'missing'>, plugin: { ownAccount: boolean }): string | null {
   if (sandbox.state === 'full' || plugin.ownAccount) return null;
   return `Plugins of other accounts do not run without the sandbox. ${sandbox.missing}`;
 }
 
-/** Starts one child and ends it. Answers its last words if it did not become ready. */
+/** Starts one child and kills it. @returns its stderr or error if it did not become ready; null if it did */
 export async function tryOut(jail: Jail): Promise<string | null> {
   let child: Child | null = null;
   try {
@@ -94,14 +97,14 @@ export async function tryOut(jail: Jail): Promise<string | null> {
   } catch (error) {
     return child?.stderr().trim() || (error as Error).message;
   } finally {
-    await child?.kill('it was tried out');
+    await child?.kill('the test of the sandbox is over');
   }
 }
 
-function remedy(failure: string): string {
-  const words = failure.split('\n').at(-1)?.slice(-WORDS_MAX) ?? '';
+function describeRemedy(failure: string): string {
+  const error = failure.split('\n').at(-1)?.slice(-ERROR_MAX_CHARS) ?? '';
   if (/user namespace|uid map|No permissions to creat|clone|unshare|Operation not permitted/i.test(failure)) {
-    return `allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0; in a container, a seccomp profile that permits unshare and mount) and start again, as bubblewrap says “${words}”`;
+    return `allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0; in a container, a seccomp profile that permits unshare and mount) and start again; bubblewrap reported “${error}”`;
   }
-  return `the sandbox could not be built, as bubblewrap says “${words}”`;
+  return `the sandbox could not be built; bubblewrap reported “${error}”`;
 }

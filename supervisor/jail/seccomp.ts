@@ -1,6 +1,6 @@
 /**
- * The system calls a jailed Node may make, as a classic BPF program for the kernel (`seccomp(2)`), made at run time.
- * An allow-list: what Node 26 was seen to need from `execve` to exit, everything else fails with EPERM.
+ * Builds the system call filter of a jailed Node, a classic BPF program for `seccomp(2)`. It is an allow-list of the calls that
+ * Node 26 was observed to need from `execve` to exit. All other calls fail with EPERM or kill the process.
  */
 import { type Architecture, auditArchitecture, type CallName, calls } from './syscalls.ts';
 
@@ -10,7 +10,7 @@ const errno = (code: number): number => 0x00050000 | code;
 const EPERM = errno(1);
 const ENOSYS = errno(38);
 
-// Opcodes of <linux/bpf_common.h>, spelled out because there is no assembler here.
+// Opcodes of <linux/bpf_common.h>.
 const LOAD = 0x20;
 const JUMP_IF_EQUAL = 0x15;
 const JUMP_IF_NOT_BELOW = 0x35;
@@ -20,7 +20,7 @@ const RETURN = 0x06;
 const NUMBER = 0;
 const ARCHITECTURE = 4;
 const argument = (index: number): number => 16 + 8 * index;
-/** Numbers from here on are the x32 ABI, a second door to the same calls. */
+/** Numbers from here on are the x32 ABI, which would bypass the filter's numbers. */
 const X32_BIT = 0x40000000;
 
 interface Instruction {
@@ -30,10 +30,10 @@ interface Instruction {
   readonly no: number;
 }
 const load = (k: number): Instruction => ({ code: LOAD, k, yes: 0, no: 0 });
-const answer = (k: number): Instruction => ({ code: RETURN, k, yes: 0, no: 0 });
+const returns = (k: number): Instruction => ({ code: RETURN, k, yes: 0, no: 0 });
 const jump = (code: number, k: number, yes: number, no: number): Instruction => ({ code, k, yes, no });
 
-/** Free to call: memory, threads' own business, clocks, and the file descriptors that are already open. */
+/** Allowed without conditions: memory, threads, clocks, and descriptors that are already open. */
 export const allowed: readonly CallName[] = [
   ...(['read', 'write', 'readv', 'writev', 'pread64', 'close', 'fstat', 'newfstatat', 'statx', 'lseek'] as const),
   ...(['poll', 'ppoll', 'access', 'faccessat', 'faccessat2', 'readlink', 'readlinkat', 'getcwd'] as const),
@@ -45,17 +45,17 @@ export const allowed: readonly CallName[] = [
   ...(['getuid', 'geteuid', 'getgid', 'getegid', 'times', 'getrandom', 'gettimeofday', 'nanosleep'] as const),
   ...(['clock_gettime', 'clock_getres', 'clock_nanosleep', 'eventfd2', 'pipe2', 'dup', 'dup3'] as const),
   ...(['epoll_create1', 'epoll_ctl', 'epoll_wait', 'epoll_pwait', 'epoll_pwait2'] as const),
-  // libuv asks what kind of socket its stdio is, and half-closes it; it can make, bind or connect none.
+  // libuv queries and half-closes the sockets of its stdio. It cannot create, bind or connect one.
   ...(['getsockname', 'getsockopt', 'shutdown'] as const),
-  // bubblewrap installs the filter before it becomes Node. Nothing else that can be executed is mounted, and a second
-  // Node would be inside the same walls.
+  // bubblewrap installs the filter before it executes Node. No other executable is mounted, and a second Node would have the
+  // same walls.
   'execve',
 ];
 
-/** Answered "no such call", so that glibc and libuv take their older way, which the guards below can look into. */
+/** Fail with ENOSYS, so that glibc and libuv fall back to older calls whose arguments the filter can check. */
 export const absent: readonly CallName[] = ['clone3', 'io_uring_setup', 'io_uring_enter', 'io_uring_register'];
 
-/** Only an attack on the kernel or on other processes calls these: the process ends at once. */
+/** Only an attack on the kernel or on other processes makes these calls: they kill the process. */
 export const fatal: readonly CallName[] = [
   ...(['ptrace', 'process_vm_readv', 'process_vm_writev', 'kcmp'] as const),
   ...(['pidfd_open', 'pidfd_getfd', 'pidfd_send_signal'] as const),
@@ -71,7 +71,7 @@ export const fatal: readonly CallName[] = [
 const WRITING = 0o3 | 0o100 | 0o1000; // O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 const CLONE_THREAD = 0x00010000;
 const NEW_NAMESPACES = 0x7e020080; // CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET} and CLONE_NEWTIME
-/** Node is process 1 of its own namespace, so this is itself and nobody else. */
+/** Node's own process id: it is process 1 of its namespace. */
 const SELF = 1;
 const PR_SET_NAME = 15;
 const PR_SET_VMA = 0x53564d41;
@@ -86,37 +86,37 @@ const DESCRIPTOR_COMMANDS = [0, 1, 2, 3, 4, 1030];
 const oneOf = (index: number, values: readonly number[]): Instruction[] => [
   load(argument(index)),
   ...values.map((value, at) => jump(JUMP_IF_EQUAL, value, values.length - at, 0)),
-  answer(EPERM),
-  answer(ALLOW),
+  returns(EPERM),
+  returns(ALLOW),
 ];
 
-/** Calls that are needed in one form and dangerous in another. Each block ends in an answer. */
+/** Calls that are allowed with certain arguments only. Each block ends in a return. */
 export const guarded: Readonly<Partial<Record<CallName, readonly Instruction[]>>> = {
-  openat: [load(argument(2)), jump(JUMP_IF_ANY_BIT, WRITING, 0, 1), answer(EPERM), answer(ALLOW)],
+  openat: [load(argument(2)), jump(JUMP_IF_ANY_BIT, WRITING, 0, 1), returns(EPERM), returns(ALLOW)],
   clone: [
     load(argument(0)),
     jump(JUMP_IF_ANY_BIT, NEW_NAMESPACES, 1, 0),
     jump(JUMP_IF_ANY_BIT, CLONE_THREAD, 1, 0),
-    answer(EPERM),
-    answer(ALLOW),
+    returns(EPERM),
+    returns(ALLOW),
   ],
   tgkill: oneOf(0, [SELF]),
   prctl: oneOf(0, [PR_SET_NAME, PR_SET_VMA]),
   ioctl: oneOf(1, [TCGETS, FIONREAD, FIONBIO, FIOCLEX]),
   fcntl: oneOf(1, DESCRIPTOR_COMMANDS),
-  // Reading limits is fine, setting them (a new value is pointed to) is not.
+  // Reading limits is allowed. Setting them, with a pointer to new values, is not.
   prlimit64: [
     load(argument(2)),
     jump(JUMP_IF_EQUAL, 0, 0, 2),
     load(argument(2) + 4),
     jump(JUMP_IF_EQUAL, 0, 1, 0),
-    answer(EPERM),
-    answer(ALLOW),
+    returns(EPERM),
+    returns(ALLOW),
   ],
 };
 
 /**
- * The filter for one architecture.
+ * Builds the filter for one architecture.
  *
  * @returns `struct sock_filter[]` as bytes, ready for `bwrap --seccomp`
  */
@@ -124,20 +124,20 @@ export function seccompFilter(architecture: Architecture): Uint8Array<ArrayBuffe
   const program: Instruction[] = [
     load(ARCHITECTURE),
     jump(JUMP_IF_EQUAL, auditArchitecture[architecture], 1, 0),
-    answer(KILL_PROCESS),
+    returns(KILL_PROCESS),
     load(NUMBER),
     jump(JUMP_IF_NOT_BELOW, X32_BIT, 0, 1),
-    answer(KILL_PROCESS),
+    returns(KILL_PROCESS),
   ];
   const rule = (name: CallName, block: readonly Instruction[]): void => {
     const number = calls[name][architecture];
     if (number !== null) program.push(jump(JUMP_IF_EQUAL, number, 0, block.length), ...block);
   };
-  for (const name of allowed) rule(name, [answer(ALLOW)]);
+  for (const name of allowed) rule(name, [returns(ALLOW)]);
   for (const [name, block] of Object.entries(guarded)) rule(name as CallName, block);
-  for (const name of absent) rule(name, [answer(ENOSYS)]);
-  for (const name of fatal) rule(name, [answer(KILL_PROCESS)]);
-  program.push(answer(EPERM));
+  for (const name of absent) rule(name, [returns(ENOSYS)]);
+  for (const name of fatal) rule(name, [returns(KILL_PROCESS)]);
+  program.push(returns(EPERM));
   return assemble(program);
 }
 

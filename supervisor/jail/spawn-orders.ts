@@ -1,17 +1,17 @@
-/** What supervisor and spawner say to each other: both are ours, on one machine and of one version. */
+/** Messages between the supervisor and the spawner process. Both are trusted and of the same version. */
 
-/** Follows the numbers of the standard streams, whatever descriptor it is inside. */
+/** Number of the inspector's stream in messages, after the standard streams; not its descriptor inside. */
 export const INSPECTOR = 3;
 
 /** One process to start. */
 export interface SpawnOrder {
-  /** After `/bin/sh`. */
+  /** Arguments of `/bin/sh`. */
   readonly args: readonly string[];
-  /** Files it gets opened for reading, from descriptor 3 on. */
+  /** Files to open for reading, from descriptor 3 on. */
   readonly files: readonly string[];
-  /** Whether bubblewrap says on the next descriptor what it has made; otherwise the process itself is the one inside. */
-  readonly tellsInside: boolean;
-  /** Whether it gets a socket for its inspector, on the descriptor after that. */
+  /** Whether bubblewrap reports the process inside on the next descriptor; otherwise the process itself is the one inside. */
+  readonly reportsInside: boolean;
+  /** Whether the process gets a socket for its inspector, on the descriptor after that. */
   readonly inspectable: boolean;
   readonly uid?: number;
   readonly gid?: number;
@@ -19,15 +19,15 @@ export interface SpawnOrder {
 
 export type ToSpawner =
   | { readonly kind: 'spawn'; readonly id: number; readonly order: SpawnOrder }
-  /** SIGKILL to the outermost process. */
+  /** Sends SIGKILL to the outermost process. */
   | { readonly kind: 'kill'; readonly id: number };
 
 export type FromSpawner =
-  /** Comes with the socket of one of its three standard streams, or of its inspector. */
+  /** Sent with the socket of a standard stream or of the inspector. */
   | { readonly kind: 'stream'; readonly id: number; readonly fd: 0 | 1 | 2 | typeof INSPECTOR }
-  /** Process id, on the host, of the one inside. */
+  /** Process id of the process inside, on the host. */
   | { readonly kind: 'inside'; readonly id: number; readonly pid: number }
-  /** The last of an order, also of one that could not be carried out: without code and signal. */
+  /** The last message of an order. Without code and signal if the process could not be started. */
   | {
       readonly kind: 'ended';
       readonly id: number;

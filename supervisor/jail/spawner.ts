@@ -1,9 +1,8 @@
 /**
- * Starts processes from a small one. A fork stops all that this process does for as long as its page tables are copied
- * and until the new process has had a processor: 10 to 70 ms at 200 MB on a busy machine, in which every other plugin
- * waits. So one helper of 60 MB forks in its place and passes the pipes on. It is started when it is first needed, lives
- * while there are children, and ends with this process; its children end with it. If it dies, they have all been killed,
- * and the next start brings another one.
+ * Starts jails through a small helper process. A fork blocks the forking process while its page tables are copied and until the
+ * new process is scheduled: 10 to 70 ms at 200 MB on a busy machine, in which all plugins wait. So a helper of 60 MB forks
+ * instead and passes the pipes on. It is started on demand, lives while there are children, and ends with this process. Its
+ * children end with it; if it dies, the next start creates another helper.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
@@ -13,23 +12,23 @@ import { fileURLToPath } from 'node:url';
 import { inheritedDescriptors } from './inherited-descriptors.ts';
 import type { FromSpawner, SpawnOrder, ToSpawner } from './spawn-orders.ts';
 
-/** Beside this file: its source in the repository, built in the SDK's package. */
-const ENDING = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-const PROGRAM = fileURLToPath(new URL(`spawner-process.${ENDING}`, import.meta.url));
-/** It starts processes one after another and holds nothing. */
+/** The helper is TypeScript in the repository and JavaScript in the SDK's package. */
+const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+const PROGRAM = fileURLToPath(new URL(`spawner-process.${EXTENSION}`, import.meta.url));
+/** Flags that save memory. */
 const FLAGS = [
   ...['--max-old-space-size=64', '--max-semi-space-size=1', '--single-threaded', '--no-warnings'],
-  // The signal would open the inspector.
+  // SIGUSR1 would open the inspector.
   '--disable-sigusr1',
 ];
-/** Without children it ends after this: starts one after another share it. Milliseconds. */
+/** How long the helper stays without children, so that consecutive starts share it. Milliseconds. */
 const LINGER_MS = 250;
 
 export interface Pipes {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Where its inspector speaks; null where it was not asked for one. */
+  /** The inspector's stream; null if the order was not inspectable. */
   readonly inspector: Duplex | null;
 }
 export interface Exit {
@@ -37,19 +36,19 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 export interface Spawned {
-  /** Rejects where it ended first. */
+  /** Rejects if the process ends first. */
   readonly pipes: Promise<Pipes>;
-  /** Process id, on the host, of the one inside. Rejects where it ended first. */
+  /** Process id of the process inside, on the host. Rejects if it ends first. */
   readonly inside: Promise<number>;
-  /** The end of the outermost process; without code and signal where it could not be started. Never rejects. */
+  /** The exit of the outermost process. Without code and signal if it could not be started. Never rejects. */
   readonly ended: Promise<Exit>;
-  /** SIGKILL to the outermost process. Safe at any time. */
+  /** Sends SIGKILL to the outermost process. Idempotent. */
   kill(): void;
 }
 
 let current: Helper | null = null;
 
-/** Starts a process and returns at once. @throws where this process is out of descriptors */
+/** Starts a process and returns at once. @throws if this process is out of descriptors */
 export function spawnApart(order: SpawnOrder): Spawned {
   if (!current?.isOpen) current = new Helper();
   return current.spawn(order);
@@ -64,10 +63,10 @@ class Helper {
 
   constructor() {
     this.#process = startHelper();
-    const lost = () => this.#lost();
-    // Says by its end that this process has ended, and nothing else.
+    const onLost = () => this.#handleLoss();
+    // The helper's stdin carries no data: its end tells the helper that this process has ended.
     (this.#process.stdin as Socket | null)?.on('error', () => undefined).unref();
-    this.#process.once('error', lost).once('exit', lost).once('disconnect', lost);
+    this.#process.once('error', onLost).once('exit', onLost).once('disconnect', onLost);
     this.#process.on('message', (message, socket) => this.#receive(message as FromSpawner, socket as Socket));
   }
 
@@ -76,11 +75,13 @@ class Helper {
     const id = this.#serial;
     const running = new Running(order.inspectable);
     this.#orders.set(id, running);
-    this.#keep(true);
+    this.#updateLifetime(true);
     this.#send({ kind: 'spawn', id, order });
     const { pipes, inside, ended } = running;
     return {
-      ...{ pipes: pipes.promise, inside: inside.promise, ended: ended.promise },
+      pipes: pipes.promise,
+      inside: inside.promise,
+      ended: ended.promise,
       kill: () => {
         if (this.#orders.has(id)) this.#send({ kind: 'kill', id });
       },
@@ -88,25 +89,25 @@ class Helper {
   }
 
   #send(message: ToSpawner): void {
-    this.#process.send(message, (error) => error && this.#lost());
+    this.#process.send(message, (error) => error && this.#handleLoss());
   }
 
   #receive(message: FromSpawner, socket: Socket | undefined): void {
     const running = this.#orders.get(message.id);
     if (!running) return;
     if (message.kind === 'inside') running.inside.resolve(message.pid);
-    // This process was out of descriptors: nobody could speak to that child.
+    // This process was out of descriptors and cannot communicate with the child.
     else if (message.kind === 'stream' && !socket) this.#send({ kind: 'kill', id: message.id });
-    else if (message.kind === 'stream' && socket) running.take(message.fd, socket);
+    else if (message.kind === 'stream' && socket) running.addStream(message.fd, socket);
     else if (message.kind === 'ended') {
       this.#orders.delete(message.id);
       running.end(message);
-      this.#keep(this.#orders.size > 0);
+      this.#updateLifetime(this.#orders.size > 0);
     }
   }
 
-  /** Its children have been killed with it. */
-  #lost(): void {
+  /** Ends all orders: the children were killed with the helper. */
+  #handleLoss(): void {
     if (!this.isOpen && this.#orders.size === 0) return;
     this.isOpen = false;
     this.#process.kill('SIGKILL');
@@ -114,8 +115,8 @@ class Helper {
     this.#orders.clear();
   }
 
-  /** Only children keep this process alive, not the helper that waits for more of them. */
-  #keep(isNeeded: boolean): void {
+  /** Keeps this process alive only while there are children, and stops an unused helper after a while. */
+  #updateLifetime(isNeeded: boolean): void {
     if (this.#lingering) clearTimeout(this.#lingering);
     this.#lingering = null;
     if (isNeeded) {
@@ -132,7 +133,7 @@ class Helper {
   }
 }
 
-/** One order under way. */
+/** One order in progress. */
 class Running {
   readonly pipes = Promise.withResolvers<Pipes>();
   readonly inside = Promise.withResolvers<number>();
@@ -142,14 +143,13 @@ class Running {
 
   constructor(inspectable: boolean) {
     this.#inspectable = inspectable;
-    // Told by `ended` too: who waits for less need not know.
+    // `ended` reports the end as well, so these promises may have no handler.
     this.pipes.promise.catch(() => undefined);
     this.inside.promise.catch(() => undefined);
   }
 
-  /** In the order of their descriptors. */
-  take(fd: number, socket: Socket): void {
-    // A broken pipe is the end of the child, which is told apart.
+  addStream(fd: number, socket: Socket): void {
+    // A broken pipe means that the child has ended, which `ended` reports.
     socket.on('error', () => undefined);
     this.#streams[fd] = socket;
     const [stdin, stdout, stderr, inspector = null] = this.#streams;
@@ -164,7 +164,7 @@ class Running {
     this.ended.resolve({ code, signal });
     const [stdin, ...outputs] = this.#streams;
     stdin?.destroy();
-    // Last words are read; what nobody reads any more must not hold a descriptor.
+    // Drain the outputs: unread data would keep their descriptors open.
     setImmediate(() => {
       for (const output of outputs) output.resume();
     });
@@ -173,25 +173,30 @@ class Running {
 
 function startHelper(): ChildProcess {
   const leaks = inheritedDescriptors();
-  // What this process was started with, by a shell or a service manager, is nothing for a plugin.
-  const nothing = leaks.length > 0 ? openSync('/dev/null', 'r') : null;
+  // Plugins must not inherit descriptors that a shell or a service manager opened for this process.
+  const devNull = leaks.length > 0 ? openSync('/dev/null', 'r') : null;
   try {
-    const stdio = covered(['pipe', 'ignore', 'inherit', 'ipc'], leaks, nothing);
-    return spawn(process.execPath, [...FLAGS, PROGRAM], { detached: true, env: helperEnvironment(), cwd: '/', stdio });
+    const stdio = coverLeaks(['pipe', 'ignore', 'inherit', 'ipc'], leaks, devNull);
+    return spawn(process.execPath, [...FLAGS, PROGRAM], {
+      detached: true,
+      env: getHelperEnvironment(),
+      cwd: '/',
+      stdio,
+    });
   } finally {
-    if (nothing !== null) closeSync(nothing);
+    if (devNull !== null) closeSync(devNull);
   }
 }
 
-/** What lets it start fast. It starts every jail with an empty environment. */
-function helperEnvironment(): Record<string, string> {
+/** Passes the compile cache on, which makes the start faster. Jails get an empty environment. */
+function getHelperEnvironment(): Record<string, string> {
   const { NODE_COMPILE_CACHE } = process.env;
   return NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
 }
 
 type Stdio = (number | 'pipe' | 'inherit' | 'ignore' | 'ipc')[];
-/** Puts nothing in the place of each leak. What is not named stays closed. */
-function covered(stdio: Stdio, leaks: readonly number[], nothing: number | null): Stdio {
+/** Puts /dev/null in the place of each leaked descriptor. */
+function coverLeaks(stdio: Stdio, leaks: readonly number[], devNull: number | null): Stdio {
   const last = Math.max(stdio.length - 1, ...leaks);
-  return Array.from({ length: last + 1 }, (_, fd) => stdio[fd] ?? (leaks.includes(fd) ? nothing : null) ?? 'ignore');
+  return Array.from({ length: last + 1 }, (_, fd) => stdio[fd] ?? (leaks.includes(fd) ? devNull : null) ?? 'ignore');
 }

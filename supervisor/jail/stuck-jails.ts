@@ -1,6 +1,6 @@
 /**
- * A supervisor that is killed while bubblewrap builds a jail leaves the inner bubblewrap waiting for ever: it has not yet
- * asked to end with its parent, and no plugin code is in it. Found at the next start and ended.
+ * Kills jails that were left half built. If a supervisor is killed while bubblewrap builds a jail, the inner bubblewrap waits
+ * forever, because it has not yet set its parent-death signal. It contains no plugin code.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -8,10 +8,10 @@ import { resolve } from 'node:path';
 
 const MARK = 'BULKHEAD_JAIL';
 const MARK_CHARS = 32;
-/** Who has lost his parent belongs to the first process. */
+/** Orphans become children of process 1. */
 const FIRST_PROCESS = 1;
 
-/** `bwrap` arguments that say whose jail it is and change nothing: set and unset inside. */
+/** `bwrap` arguments that mark the jail's owner. They have no effect inside: the variable is set and unset. */
 export function jailMark(directory: string): string[] {
   return ['--setenv', MARK, markOf(directory), '--unsetenv', MARK];
 }
@@ -19,9 +19,9 @@ export function jailMark(directory: string): string[] {
 const markOf = (directory: string): string =>
   createHash('sha256').update(resolve(directory)).digest('hex').slice(0, MARK_CHARS);
 
-/** Ends what killed supervisors of this directory left half built. @returns how many there were */
+/** Kills the half-built jails of killed supervisors of this directory. @returns how many there were */
 export function sweepStuckJails(directory: string): number {
-  // The first process of a container has children of its own there, and nobody's orphans from before it.
+  // If this is process 1 of a container, its own bubblewraps would look like orphans, and no older ones can exist.
   if (process.pid === FIRST_PROCESS) return 0;
   const mark = `${MARK}\0${markOf(directory)}\0`;
   let ended = 0;
@@ -33,7 +33,7 @@ export function sweepStuckJails(directory: string): number {
       process.kill(pid, 'SIGKILL');
       ended += 1;
     } catch {
-      // Gone by itself, or another user's, whose supervisor sweeps it.
+      // It has exited, or belongs to another user, whose supervisor kills it.
     }
   }
   return ended;
@@ -42,7 +42,7 @@ export function sweepStuckJails(directory: string): number {
 function isOrphanedBubblewrap(pid: number): boolean {
   const stat = read(pid, 'stat');
   const [, comm, rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(stat) ?? [];
-  // Once it has become Node it has asked to end with its parent.
+  // Once it has become Node, its parent-death signal is set.
   return comm === 'bwrap' && Number(rest.split(' ')[1]) === FIRST_PROCESS;
 }
 

@@ -1,4 +1,4 @@
-/** Linux system call numbers of the two architectures, for the calls that the filter names. `null`: absent there. */
+/** Linux system call numbers of x64 and arm64 for the calls in the filter. `null`: the architecture lacks the call. */
 export type Architecture = 'x64' | 'arm64';
 export interface CallNumbers {
   readonly x64: number | null;
@@ -6,7 +6,7 @@ export interface CallNumbers {
 }
 const call = (x64: number | null, arm64: number | null): CallNumbers => ({ x64, arm64 });
 
-/** `AUDIT_ARCH_*`, by which the kernel tells the filter whose numbers it is reading. */
+/** `AUDIT_ARCH_*`: the architecture of the call numbers, which the kernel passes to the filter. */
 export const auditArchitecture: Readonly<Record<Architecture, number>> = { x64: 0xc000003e, arm64: 0xc00000b7 };
 
 // biome-ignore format: one row a group reads as a table

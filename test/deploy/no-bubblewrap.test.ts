@@ -157,7 +157,7 @@ t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
   const refused = await startOnly({ ...env, SANDBOX: 'require' });
   const { code, stdout, stderr } = await refused.exited;
   t.equal(code, 1);
-  t.match(stderr, `SANDBOX=require, and no sandbox can be built: ${INSTALL.replace('Install', 'install')}.\n`);
+  t.match(stderr, `SANDBOX=require, but no sandbox can be built: ${INSTALL.replace('Install', 'install')}.\n`);
   t.notMatch(stdout, /bulkhead ready|fetch/i);
 });
 
