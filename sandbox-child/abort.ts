@@ -1,4 +1,4 @@
-/** AbortController for plugins: Node's own is an EventTarget with much of Node behind it. */
+/** AbortController for plugins. Node's own is an EventTarget, which would give plugins access to more of Node. */
 import type { CancelReason } from './json-rpc.ts';
 
 type Listener = (event: { readonly type: 'abort'; readonly target: AbortSignalLike }) => void;
@@ -12,7 +12,7 @@ export interface AbortSignalLike {
   removeEventListener(type: string, listener: Listener): void;
 }
 
-const named = (name: string, message: string): Error => Object.assign(new Error(message), { name });
+const createNamedError = (name: string, message: string): Error => Object.assign(new Error(message), { name });
 
 class Signal implements AbortSignalLike {
   aborted = false;
@@ -38,7 +38,7 @@ class Signal implements AbortSignalLike {
     signal.reason = reason;
     const listeners = [...signal.#listeners, ...(signal.onabort ? [signal.onabort] : [])];
     signal.#listeners.clear();
-    // A listener that throws is reported like an error in a timer, and the others still run.
+    // In a microtask, so that an error of one listener is reported as uncaught and does not stop the others.
     for (const listener of listeners) queueMicrotask(() => listener({ type: 'abort', target: signal }));
   }
 }
@@ -49,13 +49,13 @@ Reflect.deleteProperty(Signal, 'fire');
 export class AbortController {
   readonly signal: AbortSignalLike = new Signal();
 
-  abort(reason: unknown = named('AbortError', 'This operation was aborted')): void {
+  abort(reason: unknown = createNamedError('AbortError', 'This operation was aborted')): void {
     fire(this.signal as Signal, reason);
   }
 }
 
-/** The reason of the signal of a handler whose call is cancelled. */
-export const abortReason = (reason: CancelReason): Error =>
+/** Creates the abort reason of a cancelled handler's signal. */
+export const createAbortReason = (reason: CancelReason): Error =>
   reason === 'deadline'
-    ? named('TimeoutError', 'The deadline of this handler has passed')
-    : named('AbortError', 'The caller of this handler gave up');
+    ? createNamedError('TimeoutError', 'The deadline of this handler has passed')
+    : createNamedError('AbortError', 'The caller of this handler cancelled the call');

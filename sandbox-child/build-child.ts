@@ -1,23 +1,23 @@
-/** Bundles the child program into one file. Done at start-up: it takes 30 ms, and there is nothing to go stale. */
+/** Bundles the child program into one file at start-up. This takes 30 ms and avoids a stale build. */
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/** Where the real child starts; tests that take wall L1 down pass another entry. */
+/** Entry of the child program. Tests that take wall L1 down pass another one. */
 export const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
 
-/** Where a child starts whose owner debugs it, and the thread it starts. */
+/** Entries of the inspectable child and of its inspector thread. */
 const INSPECTED_ENTRY = fileURLToPath(new URL('inspected.ts', import.meta.url));
 const RELAY_ENTRY = fileURLToPath(new URL('inspector-relay.ts', import.meta.url));
 
-/** The program of a child that can be inspected. */
+/** Bundles the program of an inspectable child. */
 export async function buildInspectedChild(): Promise<string> {
   return buildChild(INSPECTED_ENTRY, { INSPECTOR_RELAY: JSON.stringify(await buildChild(RELAY_ENTRY)) });
 }
 
 /**
  * @param entry a TypeScript file that calls `serve`
- * @param define texts put in the place of names
- * @returns one strict CommonJS script that needs nothing but Node's built-in modules
+ * @param define JavaScript expressions that replace names
+ * @returns one strict CommonJS script that imports only Node's built-in modules
  */
 export async function buildChild(
   entry: string = CHILD_ENTRY,
@@ -32,9 +32,9 @@ export async function buildChild(
     format: 'cjs',
     target: 'node26',
     minify: true,
-    // Node prints the line it dies in, and all of stderr that is kept is 8 kB.
+    // A crashing Node prints the source line to stderr, of which only 8 kB are kept.
     lineLimit: 160,
-    // esbuild drops the directive that ses insists on.
+    // esbuild drops the directive that ses requires.
     banner: { js: '"use strict";' },
     legalComments: 'none',
     logLevel: 'silent',

@@ -1,4 +1,4 @@
-/** `crypto` for plugins, loaded on first use: most plugins never sign anything. */
+/** `crypto` for plugins. Loaded on first use, because most plugins do not need it. */
 import type { webcrypto } from 'node:crypto';
 import { freeze } from './text.ts';
 
@@ -7,21 +7,21 @@ const operations = [
   ...(['generateKey', 'deriveBits', 'deriveKey', 'wrapKey', 'unwrapKey'] as const),
 ] as const;
 
-/** An object with `getRandomValues`, `randomUUID` and `subtle`; methods only, none of Node's prototypes. */
-export function cryptoEndowment(): object {
+/** Creates `getRandomValues`, `randomUUID` and `subtle` as plain functions, without Node's prototypes. */
+export function createCrypto(): object {
   let subtle: object | null = null;
   const load = (): typeof webcrypto => process.getBuiltinModule('node:crypto').webcrypto;
   return {
     getRandomValues: (array: Uint8Array<ArrayBuffer>) => load().getRandomValues(array),
     randomUUID: (): string => load().randomUUID(),
     get subtle(): object {
-      subtle ??= freeze(subtleMethods(load().subtle));
+      subtle ??= freeze(wrapSubtle(load().subtle));
       return subtle;
     },
   };
 }
 
-function subtleMethods(from: webcrypto.SubtleCrypto): object {
+function wrapSubtle(from: webcrypto.SubtleCrypto): object {
   const methods: Record<string, unknown> = {};
   for (const name of operations) {
     const method = from[name] as (...values: unknown[]) => unknown;

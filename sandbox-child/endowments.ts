@@ -1,13 +1,13 @@
 /**
- * The globals of a plugin beside the language's own and the registration objects. Each is made here, small, and hands
- * out strings, plain data and frozen functions; nothing of Node's leads on to something else of Node's.
+ * Creates the globals of a plugin besides the language's own and the registration objects. They give out strings, plain data
+ * and frozen functions only, so that none of Node's objects can be reached through them.
  */
 import { AbortController } from './abort.ts';
-import { cryptoEndowment } from './crypto.ts';
+import { createCrypto } from './crypto.ts';
 import type { Log } from './log-lines.ts';
 import { text } from './text.ts';
-import { timerEndowments } from './timers.ts';
-import { webhooksEndowment } from './webhooks.ts';
+import { createTimers } from './timers.ts';
+import { createWebhooks } from './webhooks.ts';
 
 class PluginTextEncoder {
   readonly encoding = 'utf-8';
@@ -33,8 +33,8 @@ class PluginTextDecoder {
   }
 }
 
-/** Node's URL is the whole standard and reaches nothing, once its three extras are off. */
-function plainUrl(): { URL: typeof URL; URLSearchParams: typeof URLSearchParams } {
+/** Removes everything but the parsing of URLs. */
+function restrictUrl(): { URL: typeof URL; URLSearchParams: typeof URLSearchParams } {
   const inspect = Symbol.for('nodejs.util.inspect.custom');
   Reflect.deleteProperty(URL, 'createObjectURL');
   Reflect.deleteProperty(URL, 'revokeObjectURL');
@@ -42,35 +42,36 @@ function plainUrl(): { URL: typeof URL; URLSearchParams: typeof URLSearchParams 
   return { URL, URLSearchParams };
 }
 
-function consoleEndowment(log: Log): Record<string, (...values: unknown[]) => void> {
-  const at =
+function createConsole(log: Log): Record<string, (...values: unknown[]) => void> {
+  const logAt =
     (level: Parameters<Log>[0]) =>
     (...values: unknown[]): void =>
       log(level, values.map(text).join(' '));
-  const info = at('info');
-  return { log: info, info, debug: at('debug'), trace: at('debug'), warn: at('warn'), error: at('error'), dir: info };
+  const info = logAt('info');
+  const debug = logAt('debug');
+  return { log: info, info, debug, trace: debug, warn: logAt('warn'), error: logAt('error'), dir: info };
 }
 
-/** Globals that every plugin has. `log` writes its log lines, `report` is told what its callbacks throw. */
-export function endowments(log: Log, report: (error: unknown) => void): Readonly<Record<string, unknown>> {
+/** Creates the globals of a plugin. `log` writes its log lines; `report` receives the errors of its callbacks. */
+export function createEndowments(log: Log, report: (error: unknown) => void): Readonly<Record<string, unknown>> {
   return {
-    // Compartments have no clock and no chance of their own; plugins are no covert-channel risk to each other by them.
+    // ses leaves clock and randomness out of compartments against covert channels. Here each plugin has its own process.
     Date,
     Math,
-    console: consoleEndowment(log),
-    ...timerEndowments(report),
-    ...plainUrl(),
+    console: createConsole(log),
+    ...createTimers(report),
+    ...restrictUrl(),
     TextEncoder: PluginTextEncoder,
     TextDecoder: PluginTextDecoder,
     AbortController,
-    crypto: cryptoEndowment(),
-    webhooks: webhooksEndowment(),
+    crypto: createCrypto(),
+    webhooks: createWebhooks(),
     atob: (data: string) => atob(data),
     btoa: (data: string) => btoa(data),
-    // Without its options: what could be transferred is not here.
+    // Without options: plugins have no transferable objects.
     structuredClone: (value: unknown) => structuredClone(value),
     queueMicrotask: (callback: () => void) => {
-      if (typeof callback !== 'function') throw new TypeError('queueMicrotask takes a function');
+      if (typeof callback !== 'function') throw new TypeError('the callback of queueMicrotask must be a function');
       queueMicrotask(callback);
     },
   };

@@ -1,24 +1,24 @@
-/** Frames of a pipe, on both sides of the jail: the length of the content as u32, little endian, then the content. */
+/** Frames of the pipes between supervisor and child: the length of the content as little-endian u32, then the content. */
 
 /** Bytes before the content. */
 export const HEADER_BYTES = 4;
-/** Longest content that a child sends: `limits.frameBytes`, repeated because the child takes no values from the SDK. */
+/** Longest content that a child sends: `limits.frameBytes`, repeated because the child imports only types from the SDK. */
 export const FRAME_MAX_BYTES = 4_194_304;
 /**
- * Longest content that a child is sent, bytes. The limit above protects the supervisor from its children; a webhook
- * request of 5 MiB has to fit the other way, with its headers.
+ * Longest content sent to a child, bytes. Larger than the limit above, which protects the supervisor: a webhook request of
+ * 5 MiB with its headers must fit.
  */
 export const FRAME_TO_CHILD_MAX_BYTES = 8_388_608;
 
-/** A frame or message that no honest peer sends. */
+/** A frame or message that violates the protocol. */
 export class FrameError extends Error {
   override readonly name = 'FrameError';
 }
 
-/** Length of the frame at the start of a buffer. */
+/** Returns the length of the frame at the start of a buffer. */
 export const frameBytes = (buffer: Buffer): number => HEADER_BYTES + buffer.readUInt32LE(0);
 
-/** One text as a frame, for a pipe that carries only texts. */
+/** Encodes a text as a frame, for the inspector's pipe. */
 export function encodeText(text: string): Buffer {
   const bytes = Buffer.byteLength(text);
   const frame = Buffer.allocUnsafe(HEADER_BYTES + bytes);
@@ -29,24 +29,24 @@ export function encodeText(text: string): Buffer {
 
 export const decodeText = (buffer: Buffer, start: number, end: number): string => buffer.toString('utf8', start, end);
 
-/** Collects what a pipe delivers and takes whole frames out of it. */
+/** Buffers the chunks of a pipe and splits them into frames. */
 export class FrameBuffer {
   readonly #maxBytes: number;
-  /** Not yet taken: from `#start` to `#end` of this chunk, and then all of `#later`. */
+  /** Buffered data: from `#start` to `#end` of this chunk, followed by all of `#later`. */
   #chunk: Buffer = Buffer.alloc(0);
   #start = 0;
   #end = 0;
   #later: Buffer[] = [];
   #laterBytes = 0;
-  /** Bytes until there is something to do: a header, or the rest of a frame. */
+  /** Bytes needed before a frame can be decoded: a header, or a whole frame. */
   #wantedBytes = HEADER_BYTES;
 
-  /** `maxBytes`: of one frame's content. */
+  /** `maxBytes`: longest content of a frame. */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** Bytes collected and not yet taken. */
+  /** Buffered bytes. */
   get bytes(): number {
     return this.#end - this.#start + this.#laterBytes;
   }
@@ -64,10 +64,9 @@ export class FrameBuffer {
   }
 
   /**
-   * Takes the next frame and decodes its content; null until all of it has arrived.
+   * Removes the next frame and decodes its content. Returns null until the whole frame has arrived.
    *
-   * @throws FrameError as soon as a header announces too long a content, and what `decode` throws; the buffer is then of no
-   *   more use
+   * @throws FrameError if a header announces too long a content, and what `decode` throws. The buffer is unusable afterwards
    */
   take<T>(decode: (buffer: Buffer, start: number, end: number) => T): T | null {
     if (this.bytes < this.#wantedBytes) return null;
@@ -84,14 +83,14 @@ export class FrameBuffer {
     return decode(this.#chunk, start, start + length);
   }
 
-  /** Copies what is left of the last chunk, for a caller that uses the chunk's memory again. */
+  /** Copies the rest of the last chunk, for a caller that reuses the chunk's memory. */
   copyRest(): void {
     const last = this.#later.pop();
     if (last) this.#later.push(Buffer.from(last));
     else if (this.#start < this.#end) this.#replaceChunk(Buffer.from(this.#chunk.subarray(this.#start, this.#end)));
   }
 
-  /** A large frame is joined once, not at every chunk of it. */
+  /** Joins the chunks. Called once per frame, not per chunk, so that a large frame is copied once. */
   #join(): void {
     this.#replaceChunk(Buffer.concat([this.#chunk.subarray(this.#start, this.#end), ...this.#later]));
     this.#later = [];

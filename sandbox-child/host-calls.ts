@@ -1,14 +1,16 @@
-/** Host calls on their way: in order, a bounded number at once, each with the invocation it was made in. */
+/** Sends host calls in order, a bounded number at once, each with the invocation that made it. */
 import type { ResponseError } from 'vscode-jsonrpc';
 import type { SupervisorConnection } from './supervisor-connection.ts';
 
-/** Calls on their way, and behind them waiting here. More are refused at once: nobody reads 100,000 answers. */
+/** Host calls sent at once, and calls queued behind them. Further calls are refused. */
 const CALLS_IN_FLIGHT = 16;
 const CALLS_WAITING = 64;
 
-/** One for all: whoever makes 100,000 calls at once would fill the heap with their stacks. */
+/** A single error, because the stacks of 100,000 refused calls would fill the heap. */
 const TOO_MANY = Object.freeze(
-  new Error(`${CALLS_IN_FLIGHT + CALLS_WAITING} host calls are on their way, wait for some`),
+  new Error(
+    `Too many host calls: ${CALLS_IN_FLIGHT + CALLS_WAITING} are in progress. Await some of them before you make more.`,
+  ),
 );
 
 interface HostCall {
@@ -26,7 +28,7 @@ export class HostCalls {
     this.#supervisor = supervisor;
   }
 
-  /** Sends one call and answers what the supervisor answers. Rejects with its refusal, which has its `code`. */
+  /** Sends a call and resolves with its result. Rejects with the supervisor's refusal, which has a `code`. */
   send(call: HostCall): Promise<unknown> {
     if (this.#inFlight < CALLS_IN_FLIGHT) return this.#send(call);
     if (this.#queue.length >= CALLS_WAITING) return Promise.reject(TOO_MANY);
@@ -41,7 +43,7 @@ export class HostCalls {
       const { value } = (await this.#supervisor.request('hostCall', call)) as { value?: unknown };
       return value;
     } catch (error) {
-      throw pluginError(error as ResponseError<{ readonly code: string } | undefined>);
+      throw toPluginError(error as ResponseError<{ readonly code: string } | undefined>);
     } finally {
       this.#inFlight -= 1;
       this.#queue.shift()?.();
@@ -49,8 +51,8 @@ export class HostCalls {
   }
 }
 
-/** A plugin gets a plain error: the library's leads to the library. */
-function pluginError({ message, data }: ResponseError<{ readonly code: string } | undefined>): Error {
+/** Copies the error, because a plugin could reach the library through the library's own error object. */
+function toPluginError({ message, data }: ResponseError<{ readonly code: string } | undefined>): Error {
   const error = new Error(message);
   return data ? Object.assign(error, { code: data.code }) : error;
 }

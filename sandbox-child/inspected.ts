@@ -1,22 +1,22 @@
-/** What a jailed child starts as whose owner debugs it: the same as `main.ts`, and the inspector's thread beside it. */
+/** Entry of an inspectable child: the same as `main.ts`, with the inspector's thread. */
 import { Worker } from 'node:worker_threads';
 import { serve } from './program.ts';
 import { lockRealm } from './realm.ts';
 
-/** The thread's program, bundled; put in by `build-child.ts`. */
+/** The bundled program of the thread, inserted by `build-child.ts`. */
 declare const INSPECTOR_RELAY: string;
-/** Heap of the thread, megabytes: a snapshot passes through it in pieces. */
+/** Heap of the thread: heap snapshots pass through it in pieces. */
 const THREAD_HEAP_MEGABYTES = 48;
 
-// Before the realm is locked, so that Node makes it out of its own parts.
+// Before lockdown, because Node needs unmodified intrinsics to create a worker.
 const relay = new Worker(INSPECTOR_RELAY, {
   eval: true,
   resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MEGABYTES },
 });
 relay.unref();
-// A debugger's console reaches Node's own, which prints to descriptor 1: that one belongs to the connection.
+// A debugger's console prints through Node's console to stdout, whose descriptor carries the connection.
 Object.defineProperty(process, 'stdout', { get: () => process.stderr });
 const realm = lockRealm();
-// One thread was all that the grant is for.
+// The worker grant was only needed for this one thread.
 for (const grant of ['worker', 'fs.read']) process.permission?.drop?.(grant);
 serve(realm);

@@ -1,14 +1,14 @@
 /**
- * A thread beside an inspected plugin: hands the inspector's messages in and out, also while the plugin's own thread
- * stands at a breakpoint. It speaks over a descriptor of its own; what comes is the supervisor's, and needs no suspicion.
+ * A thread in an inspectable child that relays the inspector's messages, also while the plugin's thread is paused at a
+ * breakpoint. It uses a separate descriptor. Input comes from the supervisor and is trusted.
  */
 import { Session } from 'node:inspector';
 import { Socket } from 'node:net';
 import { decodeText, encodeText, FrameBuffer } from './frame.ts';
 
-/** The jail's descriptor for it: after the two files and the description of itself that bubblewrap reads and closes. */
+/** The inspector's descriptor, after the two files and the info descriptor that bubblewrap closes. */
 const DESCRIPTOR = 6;
-/** What may wait for a client that does not read, bytes. Over it the client is let go. */
+/** Largest backlog of a client that does not read, bytes. Beyond it the session is reset. */
 const BACKLOG_MAX_BYTES = 33_554_432;
 
 interface Request {
@@ -19,11 +19,11 @@ interface Request {
 
 const socket = new Socket({ fd: DESCRIPTOR, readable: true, writable: true });
 let session: Session | null = null;
-/** The supervisor's own, so of any length. */
+/** Unbounded, because the supervisor is trusted. */
 const frames = new FrameBuffer(Number.POSITIVE_INFINITY);
 
-/** Breakpoints and pauses end with the session that made them. */
-function begin(): void {
+/** Starts a new session, which removes the breakpoints and pauses of the previous one. */
+function resetSession(): void {
   session?.disconnect();
   const fresh = new Session();
   fresh.connectToMainThread();
@@ -35,35 +35,35 @@ function begin(): void {
 
 function send(message: object): void {
   if (socket.writableLength > BACKLOG_MAX_BYTES) {
-    begin();
+    resetSession();
     return;
   }
   socket.write(encodeText(JSON.stringify(message)));
 }
 
-function ask(text: string): void {
-  const asked = session;
+function postCommand(text: string): void {
+  const current = session;
   const { id, method, params } = JSON.parse(text) as Request;
-  const answer = (error: Error | null, result?: object): void => {
-    if (session !== asked) return;
+  const respond = (error: Error | null, result?: object): void => {
+    if (session !== current) return;
     send(error ? { id, error: { code: -32_000, message: error.message } } : { id, result: result ?? {} });
   };
   try {
-    asked?.post(method, params, answer as never);
+    current?.post(method, params, respond as never);
   } catch (error) {
-    answer(error as Error);
+    respond(error as Error);
   }
 }
 
-/** An empty text from the supervisor: another client begins, or none is there. */
-function read(chunk: Buffer): void {
+/** Handles frames of the supervisor. An empty text means that the client has changed or is gone. */
+function readChunk(chunk: Buffer): void {
   frames.push(chunk);
   for (let text = frames.take(decodeText); text !== null; text = frames.take(decodeText)) {
-    if (text === '') begin();
-    else ask(text);
+    if (text === '') resetSession();
+    else postCommand(text);
   }
 }
 
-socket.on('data', read);
-// The supervisor has gone, and the whole child goes by its other pipe.
+socket.on('data', readChunk);
+// The supervisor has ended. The child exits when its stdin ends.
 socket.on('error', () => undefined);

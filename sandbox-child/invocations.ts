@@ -1,54 +1,52 @@
-/** Handlers that are running, and which of them an awaited continuation belongs to. */
+/** Runs handlers and tracks which invocation the current code belongs to, also after an await. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
-import { AbortController, type AbortSignalLike, abortReason } from './abort.ts';
+import { AbortController, type AbortSignalLike, createAbortReason } from './abort.ts';
 import type { Cancellation } from './supervisor-connection.ts';
-import { explain, text } from './text.ts';
+import { describeError, text } from './text.ts';
 
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
 type Call = z.infer<(typeof control)['invoke']['params']>;
 
-/** A veto's reason is shown to people. Characters; the protocol's own bound. */
+/** Longest reason of a veto, characters: the protocol's limit. */
 const REASON_MAX_CHARS = 500;
 
 export interface Invocations {
-  /** The id of the invocation whose code is running, also after an await; null outside of any. */
-  current(): string | null;
+  /** Id of the invocation whose code is running, also after an await; null outside of invocations. */
+  getCurrentId(): string | null;
   /**
-   * Runs a handler and answers its outcome, without a promise where the handler is not asynchronous. A cancellation
-   * aborts the handler's signal and ends the invocation as failed. Neither throws nor rejects.
+   * Runs a handler and returns its outcome, without a promise if the handler is synchronous. A cancellation aborts the
+   * handler's signal and ends the invocation as failed. Neither throws nor rejects.
    */
   run(call: Call, handler: (context: unknown) => unknown, cancellation: Cancellation): Outcome | Promise<Outcome>;
 }
 
-/** What `cancel` throws, so that the handler ends there. A handler that catches it has cancelled all the same. */
+/** Thrown by `cancel` to end the handler. A handler that catches it has still cancelled. */
 const VETO = Object.freeze(new Error('this operation was cancelled'));
 
-const failed = (error: unknown): Outcome => ({ outcome: 'failed', ...explain(error) });
+const toFailedOutcome = (error: unknown): Outcome => ({ outcome: 'failed', ...describeError(error) });
 
-/** No invocation yet. */
 export function trackInvocations(): Invocations {
-  const scope = new AsyncLocalStorage<Running>();
+  const scope = new AsyncLocalStorage<RunningInvocation>();
   return {
-    current: () => scope.getStore()?.id ?? null,
+    getCurrentId: () => scope.getStore()?.id ?? null,
     run(call, handler, cancellation) {
-      const running = new Running(call.invocationId, cancellation);
+      const running = new RunningInvocation(call.invocationId, cancellation);
       try {
         const context = isVetoable(call)
           ? new VetoableContext(call.context, running)
           : new Context(call.context, running);
         const answer = scope.run(running, handler, context);
-        return isPromised(answer) ? running.follow(answer) : running.outcomeOf({ outcome: 'answered', answer });
+        return isThenable(answer) ? running.awaitAnswer(answer) : running.applyVeto({ outcome: 'answered', answer });
       } catch (error) {
-        return running.outcomeOf(failed(error));
+        return running.applyVeto(toFailedOutcome(error));
       }
     },
   };
 }
 
-/** One invocation. */
-class Running {
+class RunningInvocation {
   readonly id: string;
   vetoReason: string | null = null;
   readonly #cancellation: Cancellation;
@@ -59,47 +57,47 @@ class Running {
     this.#cancellation = cancellation;
   }
 
-  /** Made when the handler first asks: most never do. */
+  /** Created on first use, because most handlers never use it. */
   get signal(): AbortSignalLike {
     if (this.#controller === null) {
       this.#controller = new AbortController();
       const { reason } = this.#cancellation;
-      if (reason !== null) this.#controller.abort(abortReason(reason));
+      if (reason !== null) this.#controller.abort(createAbortReason(reason));
     }
     return this.#controller.signal;
   }
 
-  outcomeOf(outcome: Outcome): Outcome {
+  applyVeto(outcome: Outcome): Outcome {
     return this.vetoReason === null ? outcome : { outcome: 'cancelled', reason: this.vetoReason };
   }
 
-  /** What comes of a handler that answered a promise: its answer, or its cancellation where that comes first. */
-  follow(answer: unknown): Promise<Outcome> {
+  /** Resolves with the outcome of an asynchronous handler, or with its cancellation if that comes first. */
+  awaitAnswer(answer: unknown): Promise<Outcome> {
     return new Promise((resolve) => {
-      const end = (outcome: Outcome): void => resolve(this.outcomeOf(outcome));
+      const end = (outcome: Outcome): void => resolve(this.applyVeto(outcome));
       this.#cancellation.onCancellationRequested((reason) => {
-        const error = abortReason(reason);
+        const error = createAbortReason(reason);
         this.#controller?.abort(error);
-        end(failed(error));
+        end(toFailedOutcome(error));
       });
       Promise.resolve(answer).then(
         (value) => end({ outcome: 'answered', answer: value }),
-        (error) => end(failed(error)),
+        (error) => end(toFailedOutcome(error)),
       );
     });
   }
 }
 
-const isPromised = (answer: unknown): boolean => typeof answer === 'object' && answer !== null && 'then' in answer;
+const isThenable = (answer: unknown): boolean => typeof answer === 'object' && answer !== null && 'then' in answer;
 
-/** What happened has happened: an event cannot be refused, nor can a vendor's request. */
+/** Events and webhook requests have already happened and cannot be cancelled. */
 const isVetoable = ({ target: { kind } }: Call): boolean => kind !== 'event' && kind !== 'channel';
 
-/** The context as the handler sees it: fresh from the wire and the handler's own. */
+/** The context passed to a handler. Each invocation has its own copy. */
 class Context {
-  readonly #running: Running;
+  readonly #running: RunningInvocation;
 
-  constructor(fields: object, running: Running) {
+  constructor(fields: object, running: RunningInvocation) {
     this.#running = running;
     Object.assign(this, fields);
   }
@@ -110,10 +108,10 @@ class Context {
 }
 
 class VetoableContext extends Context {
-  /** An own property, so that `({ cancel }) => …` works. */
+  /** An own, bound property, so that `({ cancel }) => …` works. */
   readonly cancel: (reason: unknown) => never;
 
-  constructor(fields: object, running: Running) {
+  constructor(fields: object, running: RunningInvocation) {
     super(fields, running);
     this.cancel = (reason) => {
       running.vetoReason ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';

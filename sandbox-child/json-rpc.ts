@@ -1,4 +1,4 @@
-/** The JSON-RPC connection of both sides of the jail: vscode-jsonrpc over readers and writers of our own. */
+/** Opens a JSON-RPC connection for supervisor and child: vscode-jsonrpc over this project's readers and writers. */
 import {
   type CancellationStrategy,
   createMessageConnection,
@@ -10,9 +10,9 @@ import {
   RAL,
 } from 'vscode-jsonrpc';
 
-/** Why a call is cancelled: its deadline has passed, or its caller does not want the answer any more. */
+/** Why a call is cancelled: its deadline has passed, or its caller has cancelled it. */
 export type CancelReason = 'deadline' | 'caller';
-/** The library's own cancellation, with one more field: the reason. */
+/** The library's cancellation method. The project adds a reason to its params. */
 export const CANCEL_METHOD = '$/cancelRequest';
 export interface CancelParams {
   readonly id: number;
@@ -21,9 +21,9 @@ export interface CancelParams {
 
 const ignore = (): void => undefined;
 
-// What else the library asks of its runtime is for its stock reader and writer.
+// The library uses the other members of its runtime only for its own reader and writer.
 RAL.install({
-  // It prints what the other side sent.
+  // Silent, because the library would print messages of the other side.
   console: { error: ignore, info: ignore, log: ignore, warn: ignore },
   timer: {
     setTimeout(callback, ms, ...args): Disposable {
@@ -34,8 +34,8 @@ RAL.install({
       const timer = setInterval(callback, ms, ...args);
       return { dispose: () => clearInterval(timer) };
     },
-    // Called at once, so that the connection never queues: our readers hand over one message at a time and count what
-    // each costs. The connection takes the missing handle for "nothing is scheduled".
+    // Called synchronously, so that the connection never queues: the readers pass on one message at a time and charge for
+    // each. The connection interprets the missing handle as "nothing is scheduled".
     setImmediate(callback): Disposable {
       callback();
       return undefined as unknown as Disposable;
@@ -43,7 +43,7 @@ RAL.install({
   },
 } as RAL);
 
-/** Opens a connection. Requests run as they arrive; the handlers bound how many. */
+/** Opens a connection. Requests run as they arrive; the handlers bound their number. */
 export function openConnection(
   reader: MessageReader,
   writer: MessageWriter,
@@ -51,10 +51,10 @@ export function openConnection(
 ): MessageConnection {
   return createMessageConnection(reader, writer, NullLogger, {
     cancellationStrategy,
-    // With a bound, even an infinite one, the library settles responses without queueing them.
+    // With any bound set, even an infinite one, the library handles responses without queueing them.
     maxParallelism: Number.POSITIVE_INFINITY,
     messageStrategy: {
-      // Nothing is returned: the library would wait for it, in three promises a message, to count what is in flight.
+      // Returns nothing: the library would await a result with three promises per message.
       handleMessage(message, next): void {
         next(message);
       },

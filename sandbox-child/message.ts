@@ -1,29 +1,29 @@
 /**
- * A JSON-RPC message as a frame, on both sides of the jail:
+ * Encodes and decodes JSON-RPC messages as frames, for supervisor and child:
  *
  *     u32 length of the rest │ u32 length of the head │ head, JSON │ parts, raw
  *
- * Long strings and byte arrays leave the JSON and follow it as raw parts. As plain JSON, with byte arrays as base64, a whole
- * hook with a 4 KB prompt takes an eighth more processor time.
+ * Long strings and byte arrays are moved out of the JSON into raw parts. As plain JSON, with byte arrays as base64, a hook
+ * with a 4 KB prompt takes an eighth more CPU time.
  */
 import { FRAME_MAX_BYTES, FrameError, HEADER_BYTES } from './frame.ts';
 
-/** Of the length of the head. */
+/** Size of the head's length field. */
 const LENGTH_BYTES = 4;
-/** Writers encode messages up to this in memory of their own, again and again. Bytes. */
+/** Size of the memory that writers reuse for encoding, bytes. */
 export const SCRATCH_BYTES = 65_536;
 /** Shorter strings are cheaper inside the JSON. Characters. */
 const PART_MIN_CHARS = 512;
-/** Deeper values stay in the JSON: the protocol's own bytes and long texts sit higher. */
+/** Deeper values stay in the JSON: the protocol's own byte arrays and long texts are not nested deeper. */
 const PART_DEPTH_MAX = 7;
-/** Longer arrays (a transcript's messages) are left whole to `JSON.stringify`, which walks them faster. */
+/** Longer arrays, such as a transcript's messages, stay in the JSON, because `JSON.stringify` walks them faster. */
 const PART_ARRAY_MAX = 32;
 const PARTS_MAX = 256;
-/** Deeper JSON is built to overflow the stack of whoever walks it. */
+/** Deeper JSON can overflow the stack of code that walks it. */
 const NESTING_MAX = 128;
 /** JSON this short cannot be nested too deeply. */
 const SHALLOW_BYTES = 2 * NESTING_MAX;
-/** A head of more characters has its bytes counted before there is memory for it. */
+/** The bytes of a longer head are counted before memory is allocated, instead of assuming three per character. */
 const HEAD_COUNTED_CHARS = 4_096;
 
 type Key = string | number;
@@ -36,18 +36,18 @@ const BYTES = 1;
 const PART_EXTRAS = 3;
 
 /**
- * Encodes a message as a frame at the start of a buffer; `frameBytes` says where it ends. A view of each frame would take
- * 1 % of a hook.
+ * Encodes a message as a frame at the start of a buffer; `frameBytes` returns its end. A view of the frame would cost 1 % of a
+ * hook.
  *
  * @param maxBytes longest content of the frame
- * @param scratch memory for it, used where it fits
+ * @param scratch memory that is used if the frame fits
  * @throws RangeError over `maxBytes`,
- *   what a getter or `toJSON` of a plugin's value throws, and TypeError for cycles and BigInts
+ *   TypeError for cycles and BigInts, and what a getter or `toJSON` of a plugin's value throws
  */
 export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTES, scratch?: Buffer): Buffer {
   const parts = new Parts();
   const head = JSON.stringify(detachParts(message, parts));
-  // Where even the most bytes it can have are few, counting them first would be a walk too many.
+  // For a short head an upper bound is enough and saves counting its bytes.
   const headMaxBytes = head.length <= HEAD_COUNTED_CHARS ? 3 * head.length : Buffer.byteLength(head);
   let frameMaxBytes = HEADER_BYTES + LENGTH_BYTES + headMaxBytes + parts.bytes;
   if (frameMaxBytes - HEADER_BYTES > maxBytes) {
@@ -70,7 +70,7 @@ export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTE
   return frame;
 }
 
-/** Where the walk is. */
+/** Path from the message's root to a value. */
 interface Path {
   readonly key: Key;
   readonly parent: Path | null;
@@ -78,14 +78,14 @@ interface Path {
 }
 const ROOT: Path = { key: '', parent: null, depth: 0 };
 
-/** What is taken out of a message. */
+/** The parts moved out of a message. */
 class Parts {
-  /** All parts in one list, which JSON reads and writes in half the time of nested ones. */
+  /** A flat list, which JSON encodes and decodes in half the time of nested ones. */
   readonly table: Key[] = [];
   readonly contents: (string | Uint8Array)[] = [];
   bytes = 0;
 
-  /** Adds what is found at a path. Returns what stands in its place. */
+  /** Adds the value at a path. Returns the null that replaces it. */
   add(content: string | Uint8Array, path: Path): null {
     const isText = typeof content === 'string';
     const bytes = isText ? Buffer.byteLength(content) : content.byteLength;
@@ -98,7 +98,7 @@ class Parts {
   }
 }
 
-/** The message with the long parts of its params or result replaced by null, and the list of parts. */
+/** Replaces the long parts of a message's params or result by null and adds the list of parts. */
 function detachParts(message: object, parts: Parts): object {
   const { params, result } = message as { readonly params?: unknown; readonly result?: unknown };
   if (result === undefined) {
@@ -109,13 +109,13 @@ function detachParts(message: object, parts: Parts): object {
   return slim === result ? message : { ...message, result: slim, parts: parts.table };
 }
 
-/** A text or bytes that are all of it have no path. */
+/** A root that is itself a text or a byte array has no path and stays in the JSON. */
 const detachRoot = (value: unknown, parts: Parts): unknown =>
   typeof value === 'object' && !(value instanceof Uint8Array) ? detach(value, ROOT, parts) : value;
 
 const PLAIN: unknown = Object.prototype;
 
-/** The value with its long parts replaced by null, copied only along the way to them. */
+/** Replaces the long parts of a value by null. Copies only the objects on the path to them. */
 function detach(value: unknown, path: Path, parts: Parts): unknown {
   if (typeof value === 'string') return isPart(value, parts) ? parts.add(value, path) : value;
   if (typeof value !== 'object' || value === null) return value;
@@ -124,13 +124,13 @@ function detach(value: unknown, path: Path, parts: Parts): unknown {
     if (parts.contents.length >= PARTS_MAX) throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays`);
     return parts.add(value, path);
   }
-  // A value with `toJSON` decides for itself what its JSON is.
+  // `toJSON` determines the JSON of such a value.
   if (path.depth >= PART_DEPTH_MAX || 'toJSON' in value) return value;
   if (isPlain) return detachFields(value, path, parts);
   return Array.isArray(value) && value.length <= PART_ARRAY_MAX ? detachItems(value, path, parts) : value;
 }
 
-/** A lone surrogate has no UTF-8: such a string stays in the JSON, which escapes it. */
+/** A lone surrogate has no UTF-8 encoding. Such a string stays in the JSON, which escapes it. */
 const isPart = (text: string, parts: Parts): boolean =>
   text.length >= PART_MIN_CHARS && parts.contents.length < PARTS_MAX && text.isWellFormed();
 
@@ -161,7 +161,7 @@ function detachFields(fields: object, path: Path, parts: Parts): object {
   return copy ?? fields;
 }
 
-/** May stand for half a character, which neither UTF-8 nor the database can hold. */
+/** Possibly a lone surrogate, which neither UTF-8 nor the database can store. */
 const SURROGATE_ESCAPE = /\\u[dD]/;
 const toWellFormed = (_key: string, value: unknown): unknown =>
   typeof value === 'string' ? value.toWellFormed() : value;
@@ -169,19 +169,19 @@ const toWellFormed = (_key: string, value: unknown): unknown =>
 /**
  * Decodes the content of a frame.
  *
- * @throws FrameError for anything but one object with parts that fit it exactly
+ * @throws FrameError unless the content is one object whose parts fill the frame exactly
  */
 export function decodeMessage(buffer: Buffer, start: number, end: number): Record<string, unknown> {
   const headStart = start + LENGTH_BYTES;
   const headEnd = end < headStart ? Number.POSITIVE_INFINITY : headStart + buffer.readUInt32LE(start);
   if (headEnd > end) throw new FrameError('a frame shorter than its head');
   const message = parseHead(buffer.toString('utf8', headStart, headEnd));
-  const partsEnd = Object.hasOwn(message, 'parts') ? attach(message, buffer, headEnd, end) : headEnd;
+  const partsEnd = Object.hasOwn(message, 'parts') ? attachParts(message, buffer, headEnd, end) : headEnd;
   if (partsEnd !== end) throw new FrameError('the parts of a message do not fill its frame');
   return message;
 }
 
-/** `decodeMessage` for what plugins write. @throws FrameError for JSON that nests too deeply, too, before it is parsed */
+/** `decodeMessage` for messages of plugins. @throws FrameError also for JSON that nests too deeply, before it is parsed */
 export function decodeUntrusted(buffer: Buffer, start: number, end: number): Record<string, unknown> {
   refuseDeepNesting(buffer, start, end);
   return decodeMessage(buffer, start, end);
@@ -190,23 +190,23 @@ export function decodeUntrusted(buffer: Buffer, start: number, end: number): Rec
 function parseHead(head: string): Record<string, unknown> {
   let message: unknown;
   try {
-    // Most heads escape nothing, which is quicker to see than what they escape.
-    const mayBeHalved = head.includes('\\') && SURROGATE_ESCAPE.test(head);
-    message = mayBeHalved ? JSON.parse(head, toWellFormed) : JSON.parse(head);
+    // Most heads contain no escapes, which `includes` finds out faster than the pattern.
+    const hasSurrogates = head.includes('\\') && SURROGATE_ESCAPE.test(head);
+    message = hasSurrogates ? JSON.parse(head, toWellFormed) : JSON.parse(head);
   } catch {
     throw new FrameError('a message that is not JSON');
   }
   if (typeof message !== 'object' || message === null || Array.isArray(message))
-    throw new FrameError('a message that is no JSON object');
+    throw new FrameError('a message that is not a JSON object');
   return message as Record<string, unknown>;
 }
 
-/** Puts the parts back where they were. Returns where the last one ends. */
-function attach(message: Record<string, unknown>, buffer: Buffer, start: number, end: number): number {
+/** Puts the parts back into the message. @returns the end of the last part */
+function attachParts(message: Record<string, unknown>, buffer: Buffer, start: number, end: number): number {
   const { params, result, parts: table } = message;
   const root = result === undefined ? params : result;
   if (!Array.isArray(table) || table.length > PARTS_MAX * (PART_DEPTH_MAX + PART_EXTRAS))
-    throw new FrameError('the parts of a message are no list');
+    throw new FrameError('the parts of a message are not a list');
   let at = start;
   for (let entry = 0; entry < table.length; ) {
     const depth: unknown = table[entry];
@@ -217,7 +217,7 @@ function attach(message: Record<string, unknown>, buffer: Buffer, start: number,
     if ((kind !== TEXT && kind !== BYTES) || !isCount(length) || at + length > end)
       throw new FrameError('a malformed part');
     const content = kind === TEXT ? buffer.toString('utf8', at, at + length) : copyBytes(buffer, at, length);
-    place(root, table, firstKey, depth, content);
+    placePart(root, table, firstKey, depth, content);
     at += length;
     entry = firstKey + depth + 2;
   }
@@ -232,8 +232,8 @@ function copyBytes(buffer: Buffer, at: number, length: number): Uint8Array {
   return bytes;
 }
 
-/** Follows own keys to a null: a path can neither climb a prototype nor replace what the JSON says. */
-function place(root: unknown, table: readonly unknown[], start: number, depth: number, content: unknown): void {
+/** Follows own keys to a null, so that a path can neither reach a prototype nor overwrite a value of the JSON. */
+function placePart(root: unknown, table: readonly unknown[], start: number, depth: number, content: unknown): void {
   let node = root;
   for (let at = start + depth - 1; at >= start; at -= 1) {
     const key = table[at];
@@ -242,7 +242,7 @@ function place(root: unknown, table: readonly unknown[], start: number, depth: n
     const fields = node as Record<Key, unknown>;
     if (at > start) node = fields[key];
     else if (fields[key] === null) {
-      // The key is its own, `__proto__` included, so this sets it and calls nobody's setter.
+      // An own key, even `__proto__`, so the assignment calls no setter.
       fields[key] = content;
       return;
     }
@@ -253,10 +253,10 @@ function place(root: unknown, table: readonly unknown[], start: number, depth: n
 const [QUOTE, BACKSLASH, OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = Buffer.from('"\\[]{}');
 
 /**
- * Refuses a message whose JSON nests too deeply. For what plugins write: the child calls it before it sends, and the
+ * Refuses a message whose JSON nests too deeply. Used for messages of plugins: the child calls it before it sends, and the
  * supervisor before it parses.
  *
- * @param start of the frame's content
+ * @param start start of the frame's content
  * @throws FrameError
  */
 export function refuseDeepNesting(buffer: Buffer, start: number, end: number): void {

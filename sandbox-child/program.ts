@@ -1,8 +1,8 @@
-/** The program of a child: waits for a bundle, loads it once, and runs its handlers. */
+/** The child program: waits for a bundle, loads it once, and runs its handlers. */
 import { setFlagsFromString } from 'node:v8';
 import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
-import { endowments } from './endowments.ts';
+import { createEndowments } from './endowments.ts';
 import { makeHost, type SendCall } from './host.ts';
 import { HostCalls } from './host-calls.ts';
 import { type Invocations, type Outcome, trackInvocations } from './invocations.ts';
@@ -10,18 +10,18 @@ import { makeLog } from './log-lines.ts';
 import type { Realm } from './realm.ts';
 import { openRegistry } from './registry.ts';
 import { type Cancellation, connectToSupervisor, type SupervisorConnection } from './supervisor-connection.ts';
-import { explain } from './text.ts';
+import { describeError } from './text.ts';
 
 type Params<Name extends keyof typeof control> = z.infer<(typeof control)[Name]['params']>;
 type LoadResult = z.infer<(typeof control)['load']['result']>;
 
 /**
- * V8 optimizes a function after 1,000 calls instead of 3,000, which makes a hook a tenth faster. The flag is set once the
- * bundle is loaded: optimizing what runs only at the start would make the start 20 ms longer.
+ * Makes V8 optimize a function after 1,000 calls instead of 3,000, which makes a hook a tenth faster. Set after the bundle is
+ * loaded, because optimizing start-up code would make the start 20 ms slower.
  */
 const OPTIMIZE_SOONER = '--invocation-count-for-turbofan=1000';
 
-/** Says `ready` and serves until the supervisor closes the wire. */
+/** Sends `ready` and serves until the supervisor closes the connection. */
 export function serve(realm: Realm): void {
   const program = new Program(realm);
   program.start();
@@ -42,24 +42,24 @@ class Program {
         method === 'load'
           ? this.#load(params as Params<'load'>)
           : this.#invoke(params as Params<'invoke'>, cancellation),
-      // There is one notification: `configure`.
+      // `configure` is the only notification.
       onNotification: (_method, params) => this.#configure(params as Params<'configure'>),
     });
-    this.#log = makeLog(this.#supervisor, () => this.#invocations.current());
+    this.#log = makeLog(this.#supervisor, () => this.#invocations.getCurrentId());
     const calls = new HostCalls(this.#supervisor);
-    // The invocation is the one that asks, not the one that happens to free a place in the queue.
-    this.#call = (member, args) => calls.send({ member, args, invocationId: this.#invocations.current() });
+    // Read here, not when the queued call is sent: another invocation may be running then.
+    this.#call = (member, args) => calls.send({ member, args, invocationId: this.#invocations.getCurrentId() });
   }
 
   start(): void {
-    const report = (error: unknown): void => this.#report(error);
+    const report = (error: unknown): void => this.#logUncaught(error);
     process.on('uncaughtException', report);
     process.on('unhandledRejection', report);
     this.#supervisor.notify('ready', { node: process.version });
   }
 
-  #report(error: unknown): void {
-    const { message, stack } = explain(error);
+  #logUncaught(error: unknown): void {
+    const { message, stack } = describeError(error);
     this.#log('error', `uncaught: ${stack || message}`);
   }
 
@@ -69,15 +69,15 @@ class Program {
 
   async #load(params: Params<'load'>): Promise<LoadResult> {
     const host = makeHost(params, this.#call, this.#log);
-    const own = this.#realm.harden(endowments(this.#log, (error) => this.#report(error)));
+    const endowments = this.#realm.harden(createEndowments(this.#log, (error) => this.#logUncaught(error)));
     try {
-      this.#realm.evaluate(params.bundle, params.sourceName, { ...this.#registry.globals, ...own, host });
-      // "Before the first turn ends": promises that were settled already may still register.
+      this.#realm.evaluate(params.bundle, params.sourceName, { ...this.#registry.globals, ...endowments, host });
+      // Registration is open until the first turn ends, so microtasks may still register.
       await new Promise<void>((resolve) => setImmediate(resolve));
       setFlagsFromString(OPTIMIZE_SOONER);
       return { outcome: 'loaded', ...this.#registry.seal(params.expected) };
     } catch (error) {
-      return { outcome: 'failed', ...explain(error) };
+      return { outcome: 'failed', ...describeError(error) };
     }
   }
 
@@ -90,7 +90,7 @@ class Program {
   }
 }
 
-/** A webhook's body travels once, as its exact bytes; its text is made of them here. */
+/** Decodes a webhook's body to text here, so that the body is sent only once, as bytes. */
 function addBodyText({ request }: Readonly<Record<string, unknown>>): void {
   if (typeof request !== 'object' || request === null) return;
   const fields = request as { bodyBytes?: unknown; bodyText?: unknown };

@@ -1,24 +1,25 @@
-/** Wall L1: the locked realm that a bundle is evaluated in. */
+/** Wall L1: the locked realm in which a bundle is evaluated. */
 import 'ses';
 
-/** Runs a bundle with exactly these globals besides the language's own. */
 export interface Realm {
   /**
+   * Runs a bundle with these globals besides the language's own.
+   *
    * @param source a strict-mode script
-   * @param sourceName how stack traces name it
+   * @param sourceName its name in stack traces
    * @throws what the script throws
    */
   evaluate(source: string, sourceName: string, globals: Readonly<Record<string, unknown>>): void;
-  /** Freezes a value and everything that can be reached from it. */
+  /** Freezes a value and everything reachable from it. */
   harden<T>(value: T): T;
   /** Replaces globals of the evaluated bundle. */
   replace(globals: Readonly<Record<string, unknown>>): void;
 }
 
-/** Freezes every intrinsic of this process and answers a realm that reaches nothing else. Irreversible. */
+/** Freezes every intrinsic of this process and returns a realm that can reach nothing else. Irreversible. */
 export function lockRealm(): Realm {
   lockdown({
-    // Stack traces stay readable: they are mapped to the author's files, and show this bundle's frames at worst.
+    // Stack traces stay readable, because they are mapped to the author's files. At worst they show this program's frames.
     errorTaming: 'unsafe',
     stackFiltering: 'verbose',
     consoleTaming: 'unsafe',
@@ -27,7 +28,7 @@ export function lockRealm(): Realm {
     overrideTaming: 'moderate',
     regExpTaming: 'safe',
     evalTaming: 'safe-eval',
-    // Language features that ses does not know yet are removed without a word.
+    // ses removes language features that it does not know without reporting them.
     reporting: 'none',
     errorTrapping: 'none',
     unhandledRejectionTrapping: 'none',
@@ -37,9 +38,9 @@ export function lockRealm(): Realm {
     harden,
     evaluate(source, sourceName, globals) {
       compartment = new Compartment({ __options__: true, globals: { ...globals } });
-      // ses gives every compartment its own tools; authors are promised the language's globals and ours.
+      // ses adds its own tools to every compartment, but plugins get only the documented globals.
       for (const name of ['lockdown', 'harden', 'Compartment']) Reflect.deleteProperty(compartment.globalThis, name);
-      // ses evaluates in sloppy scope chains but strict code; the name ends up in stack traces.
+      // The name appears in stack traces.
       compartment.evaluate(`${source}\n//# sourceURL=${sourceName.replace(/[^\w./@-]/g, '_')}`);
     },
     replace(globals) {

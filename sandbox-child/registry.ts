@@ -1,27 +1,26 @@
-/** What a bundle registers by assignment: `tools.forecast = {…}`. Open until the first turn has ended, then frozen. */
+/** Collects what a bundle registers by assignment, such as `tools.forecast = {…}`, until the first turn has ended. */
 import type { Registrations, Target } from '../sdk/contract/protocol.ts';
 import { type Assigned, type Handler, withSignature } from './signatures.ts';
 
 export interface Registry {
   /** The globals that plugins assign to. */
   readonly globals: Readonly<Record<string, object>>;
-  /** Ends registration and answers what was found. @throws with one sentence for a registration that is malformed */
+  /** Ends registration and returns the registrations. @throws with one sentence if one is malformed */
   seal(expected: Registrations | null): { registrations: Registrations; places: Record<string, string> };
-  /** The handler of a target; null where the bundle registered none. */
+  /** Finds the handler of a target; null if the bundle registered none. */
   find(target: Target): Handler | null;
 }
 
-/** By kind, then by name: a key made of both would be put together and hashed at every call. */
+/** By kind, then by name: building and hashing a combined key would cost time in every call. */
 type Handlers = Map<Target['kind'], Map<string, Handler>>;
 
 const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
 type Group = (typeof GROUPS)[number];
-/** One bundle's assignments, all groups together: more is an attack on who reads the list. */
+/** Largest number of assignments in one bundle, all groups together. */
 const ASSIGNMENTS_MAX = 1_000;
-/** The stack of an assignment names the author's line; deeper frames are the realm's. */
+/** Length of an assignment's stack. Its first frames name the author's line; deeper ones belong to the realm. */
 const PLACE_MAX_CHARS = 2_000;
 
-/** An empty registry. */
 export function openRegistry(): Registry {
   const assigned = new Map<Group, Map<string, unknown>>(GROUPS.map((group) => [group, new Map()]));
   const places: Record<string, string> = Object.create(null);
@@ -31,17 +30,17 @@ export function openRegistry(): Registry {
     if (!open) throw new TypeError(`${group} is closed: assign while the file runs, before the first await`);
     if (typeof key !== 'string') throw new TypeError(`${group} takes names only`);
     count += 1;
-    if (count > ASSIGNMENTS_MAX) throw new RangeError(`a plugin may register ${ASSIGNMENTS_MAX} things at most`);
+    if (count > ASSIGNMENTS_MAX) throw new RangeError(`a plugin may register at most ${ASSIGNMENTS_MAX} items`);
     assigned.get(group)?.set(key, value);
     places[`${group}.${key}`] = (new Error('assigned').stack ?? '').slice(0, PLACE_MAX_CHARS);
     return true;
   };
   const handlers: Handlers = new Map();
   return {
-    globals: Object.fromEntries(GROUPS.map((group) => [group, assignable(group, assigned, record)])),
+    globals: Object.fromEntries(GROUPS.map((group) => [group, createAssignable(group, assigned, record)])),
     seal(expected) {
       open = false;
-      const registrations = placed(places, () => read(assigned, handlers));
+      const registrations = runWithPlaces(places, () => readRegistrations(assigned, handlers));
       if (expected) refuseUnexpected(registrations, expected);
       return { registrations, places: { ...places } };
     },
@@ -49,7 +48,7 @@ export function openRegistry(): Registry {
   };
 }
 
-function assignable(
+function createAssignable(
   group: Group,
   assigned: ReadonlyMap<Group, ReadonlyMap<string, unknown>>,
   record: (group: Group, key: string | symbol, value: unknown) => boolean,
@@ -64,48 +63,54 @@ function assignable(
   });
 }
 
-function read(assigned: ReadonlyMap<Group, ReadonlyMap<string, unknown>>, handlers: Handlers): Registrations {
+function readRegistrations(
+  assigned: ReadonlyMap<Group, ReadonlyMap<string, unknown>>,
+  handlers: Handlers,
+): Registrations {
   const entries = (group: Group): [string, unknown][] => [...(assigned.get(group) ?? [])];
-  const take = (kind: Target['kind'], name: string, label: string, value: unknown, owner?: unknown): void => {
+  const addHandler = (kind: Target['kind'], name: string, label: string, value: unknown, owner?: unknown): void => {
     if (typeof value !== 'function') throw new TypeError(`${label} must be a function`);
     if (!handlers.has(kind)) handlers.set(kind, new Map());
     handlers.get(kind)?.set(name, withSignature({ kind, name }, value as Assigned, owner));
   };
-  const surfaces = (group: 'tools' | 'commands' | 'providers', handler: string, fields: readonly string[]) =>
+  const readSurfaces = (group: 'tools' | 'commands' | 'providers', handler: string, fields: readonly string[]) =>
     Object.fromEntries(
       entries(group).map(([name, value]) => {
         const label = `${group}.${name}`;
         if (typeof value !== 'object' || value === null) throw new TypeError(`${label} must be an object`);
         const own = value as Record<string, unknown>;
-        take(group, name, `${label}.${handler}`, own[handler], own);
-        return [name, Object.fromEntries(fields.map((field) => [field, plain(own[field], `${label}.${field}`)]))];
+        addHandler(group, name, `${label}.${handler}`, own[handler], own);
+        return [name, Object.fromEntries(fields.map((field) => [field, copyJson(own[field], `${label}.${field}`)]))];
       }),
     );
-  const hooks = [...entries('middleware').map(named('middleware')), ...entries('compaction').map(named('compaction'))];
-  for (const [label, value] of hooks) take('hook', label, label, value);
-  for (const [name, value] of entries('events')) take('event', name, `events.${name}`, value);
+  const hooks = [
+    ...entries('middleware').map(prefixName('middleware')),
+    ...entries('compaction').map(prefixName('compaction')),
+  ];
+  for (const [label, value] of hooks) addHandler('hook', label, label, value);
+  for (const [name, value] of entries('events')) addHandler('event', name, `events.${name}`, value);
   const channel = new Map(entries('channel'));
   const handshakeOn = channel.get('handshakeOn');
   channel.delete('handshakeOn');
-  for (const [name, value] of channel) take('channel', name, `channel.${name}`, value);
+  for (const [name, value] of channel) addHandler('channel', name, `channel.${name}`, value);
   return {
     hooks: hooks.map(([label]) => label),
     events: entries('events').map(([name]) => name),
-    tools: surfaces('tools', 'handler', ['description', 'parameters']) as Registrations['tools'],
-    commands: surfaces('commands', 'handler', ['description']) as Registrations['commands'],
-    providers: surfaces('providers', 'chat', ['models']) as Registrations['providers'],
+    tools: readSurfaces('tools', 'handler', ['description', 'parameters']) as Registrations['tools'],
+    commands: readSurfaces('commands', 'handler', ['description']) as Registrations['commands'],
+    providers: readSurfaces('providers', 'chat', ['models']) as Registrations['providers'],
     channel: {
       receive: channel.has('receive'),
       send: channel.has('send'),
       handshake: channel.has('handshake'),
       handshakeOn:
-        handshakeOn === undefined ? null : (plain(handshakeOn, 'channel.handshakeOn') as { jsonType: string }),
+        handshakeOn === undefined ? null : (copyJson(handshakeOn, 'channel.handshakeOn') as { jsonType: string }),
     },
   };
 }
 
-/** Gives a complaint about `tools.x.handler` the place where `tools.x` was assigned. */
-function placed<T>(places: Readonly<Record<string, string>>, work: () => T): T {
+/** Gives an error about `tools.x.handler` the stack of the assignment of `tools.x`. */
+function runWithPlaces<T>(places: Readonly<Record<string, string>>, work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -116,12 +121,12 @@ function placed<T>(places: Readonly<Record<string, string>>, work: () => T): T {
   }
 }
 
-const named =
+const prefixName =
   (group: string) =>
   ([name, value]: [string, unknown]): [string, unknown] => [`${group}.${name}`, value];
 
-/** A copy that is JSON through and through, so that no getter answers twice. */
-function plain(value: unknown, label: string): unknown {
+/** Copies a value through JSON, so that a getter cannot return different values later. */
+function copyJson(value: unknown, label: string): unknown {
   if (value === undefined) throw new TypeError(`${label} is missing`);
   try {
     return JSON.parse(JSON.stringify(value));
@@ -130,9 +135,9 @@ function plain(value: unknown, label: string): unknown {
   }
 }
 
-/** The supervisor says what this version registered when it was published; a child that registers more is refused. */
+/** Refuses a bundle that registers more than it did when the version was published. */
 function refuseUnexpected(found: Registrations, expected: Registrations): void {
-  const names = (from: Registrations): string[] => [
+  const listNames = (from: Registrations): string[] => [
     ...from.hooks,
     ...from.events.map((name) => `events.${name}`),
     ...(['tools', 'commands', 'providers'] as const).flatMap((kind) =>
@@ -142,7 +147,7 @@ function refuseUnexpected(found: Registrations, expected: Registrations): void {
       .filter((name) => from.channel[name])
       .map((name) => `channel.${name}`),
   ];
-  const known = new Set(names(expected));
-  const fresh = names(found).find((name) => !known.has(name));
+  const known = new Set(listNames(expected));
+  const fresh = listNames(found).find((name) => !known.has(name));
   if (fresh !== undefined) throw new Error(`${fresh} was not registered when this version was published`);
 }

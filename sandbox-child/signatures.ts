@@ -1,12 +1,12 @@
-/** With what each kind of handler is called: the ambient types that authors compile against promise it. */
+/** Defines the arguments of each kind of handler, as the ambient types for authors declare them. */
 import type { SurfaceName, surfaces, Target } from '../sdk/contract/protocol.ts';
 
 /** Runs a handler with the whole context of its invocation. */
 export type Handler = (context: unknown) => unknown;
-/** What an author assigned, of whatever arity. */
+/** A function that an author assigned. */
 export type Assigned = (...given: unknown[]) => unknown;
 
-/** `first` of the surfaces' rows, said again because the child takes no values from the SDK; the compiler compares. */
+/** `first` of the surfaces' rows, repeated because the child imports only types from the SDK. The type keeps them equal. */
 const FIRST: { readonly [Name in SurfaceName]: (typeof surfaces)[Name]['first'] } = {
   tools: 'arguments',
   commands: 'input',
@@ -17,10 +17,10 @@ const FIRST: { readonly [Name in SurfaceName]: (typeof surfaces)[Name]['first'] 
 };
 
 /**
- * A handler as invocations run it. Hooks and events get the context; everything that is called with something gets that
- * first, and then the context without it.
+ * Adapts a handler to invocations. Hooks and events get the context. Other handlers get their main argument first, and then
+ * the context without it.
  *
- * @param owner what the handler was found on, its `this`
+ * @param owner the handler's `this`
  */
 export function withSignature({ kind, name }: Target, handler: Assigned, owner: unknown): Handler {
   const surface = kind === 'channel' ? `channel.${name}` : kind;
@@ -29,7 +29,7 @@ export function withSignature({ kind, name }: Target, handler: Assigned, owner: 
   return (context) => {
     const fields = context as Record<string, unknown>;
     const given = fields[first];
-    // The context is this invocation's own.
+    // Deleting is safe, because each invocation has its own context.
     delete fields[first];
     return Reflect.apply(handler, owner, [given, fields]);
   };

@@ -13,25 +13,25 @@ import {
 import { FRAME_MAX_BYTES, FrameBuffer, frameBytes, HEADER_BYTES } from './frame.ts';
 import { CANCEL_METHOD, type CancelParams, type CancelReason, openConnection } from './json-rpc.ts';
 import { decodeMessage, encodeMessage, refuseDeepNesting, SCRATCH_BYTES } from './message.ts';
-import { explain } from './text.ts';
+import { describeError } from './text.ts';
 
-/** What the supervisor sends needs no check: it is our own. */
+/** Messages of the supervisor are trusted and not checked. */
 export interface SupervisorHandlers {
-  /** Answers a request with an outcome or a promise of one. Must neither throw nor reject. */
+  /** Returns an outcome or a promise of one. Must neither throw nor reject. */
   onRequest(method: string, params: unknown, cancellation: Cancellation): unknown;
   onNotification(method: string, params: unknown): void;
 }
 export interface SupervisorConnection {
-  /** Rejects where the arguments are no JSON, and with the supervisor's `ResponseError`. */
+  /** Rejects if the params are not JSON, and with the supervisor's `ResponseError`. */
   request(method: string, params: object): Promise<unknown>;
   /**
-   * Waits where the pipe is full: a plugin that floods its supervisor holds up itself alone. Rejects where the arguments are
-   * no JSON.
+   * Blocks while the pipe is full, so that a plugin that writes too much delays only itself. Rejects if the params are not
+   * JSON.
    */
   notify(method: string, params: object): Promise<void>;
 }
 
-/** Starts reading. At the end of the input the process ends. */
+/** Starts reading. The process exits when its input ends. */
 export function connectToSupervisor(handlers: SupervisorHandlers): SupervisorConnection {
   const reader = new StdinReader();
   const connection = openConnection(reader, new StdoutWriter(), receiveCancellations(reader));
@@ -44,11 +44,11 @@ export function connectToSupervisor(handlers: SupervisorHandlers): SupervisorCon
   };
 }
 
-/** Tells one request's handler that its answer is not wanted any more, and why. */
+/** Cancels one request's handler, with the reason. */
 export class Cancellation implements AbstractCancellationTokenSource {
   readonly #reader: StdinReader;
   #listener: ((reason: CancelReason) => void) | null = null;
-  /** Null until it is cancelled. */
+  /** Null until the request is cancelled. */
   reason: CancelReason | null = null;
 
   constructor(reader: StdinReader) {
@@ -63,7 +63,7 @@ export class Cancellation implements AbstractCancellationTokenSource {
     return this.reason !== null;
   }
 
-  /** Has one listener. */
+  /** Supports one listener. */
   onCancellationRequested(listener: (reason: CancelReason) => void): Disposable {
     this.#listener = listener;
     return this;
@@ -85,17 +85,17 @@ const receiveCancellations = (reader: StdinReader): CancellationStrategy => ({
   sender: { sendCancellation: () => Promise.resolve(), cleanup: () => undefined },
 });
 
-/** What is read at once; a larger frame is joined from several reads. Bytes. */
+/** Size of the read buffer, bytes. A larger frame takes several reads. */
 const READ_BYTES = 65_536;
 
 export class StdinReader extends AbstractMessageReader {
-  /** Of the cancellation that the connection handles right now: it drops what it does not know of the message. */
+  /** Reason of the cancellation being handled. Kept here, because the library passes on only the fields that it knows. */
   cancelReason: CancelReason = 'caller';
 
   listen(callback: DataCallback): Disposable {
-    // The supervisor's frames have its own bound.
+    // Unbounded, because the supervisor is trusted.
     const frames = new FrameBuffer(Number.POSITIVE_INFINITY);
-    // One buffer for every read, instead of a stream's 64 KB for each.
+    // One reused buffer, where a stream would allocate 64 KB for each read.
     const buffer = Buffer.alloc(READ_BYTES);
     const takeMessage = (): Message | null => frames.take(decodeMessage) as unknown as Message | null;
     const onRead = (bytes: number): boolean => {
@@ -121,7 +121,7 @@ export class StdinReader extends AbstractMessageReader {
 
 const DONE = Promise.resolve();
 
-/** Writes without a stream, which would cost 10 µs and a copy: descriptor 1 blocks. */
+/** Writes synchronously to descriptor 1, which blocks. A stream would cost 10 µs and a copy. */
 export class StdoutWriter extends AbstractMessageWriter {
   readonly #scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 
@@ -129,15 +129,15 @@ export class StdoutWriter extends AbstractMessageWriter {
     try {
       this.#send(message);
     } catch (error) {
-      // The library needs an error, and a plugin's `toJSON` may throw anything.
-      if (!Message.isResponse(message)) return Promise.reject(new Error(explain(error).message));
-      // The result is a plugin's and cannot be sent: that is what came of the call.
-      this.#send({ ...message, result: { outcome: 'failed', ...explain(error) } });
+      // The library requires an Error, but a plugin's `toJSON` may throw anything.
+      if (!Message.isResponse(message)) return Promise.reject(new Error(describeError(error).message));
+      // A result of the plugin that cannot be encoded is a failure of the call.
+      this.#send({ ...message, result: { outcome: 'failed', ...describeError(error) } });
     }
     return DONE;
   }
 
-  /** Nothing waits in here. */
+  /** Nothing is buffered. */
   end(): void {}
 
   #send(message: object): void {
@@ -147,7 +147,7 @@ export class StdoutWriter extends AbstractMessageWriter {
     try {
       for (let at = 0; at < bytes; ) at += writeSync(1, frame, at, bytes - at);
     } catch {
-      // The supervisor has gone.
+      // The supervisor has ended.
       process.exit(0);
     }
   }

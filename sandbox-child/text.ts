@@ -1,13 +1,13 @@
-/** Words for values that a plugin throws or logs. They are the plugin's: every look at them may run its code. */
+/** Converts values that a plugin throws or logs to text. Reading their properties may run the plugin's code. */
 
-/** Longest text kept of one value; the supervisor truncates further. Characters. */
+/** Longest text of one value, characters. The supervisor truncates further. */
 const TEXT_MAX = 16_384;
 
-/** One value as text, and never an exception. */
+/** Converts a value to text. Never throws. */
 export function text(value: unknown): string {
   try {
     if (typeof value === 'string') return value;
-    if (value instanceof Error) return ownFrames(String(value.stack || value).slice(0, TEXT_MAX));
+    if (value instanceof Error) return removeForeignFrames(String(value.stack || value).slice(0, TEXT_MAX));
     if (typeof value === 'object' && value !== null) return (JSON.stringify(value) ?? '').slice(0, TEXT_MAX);
     return String(value).slice(0, TEXT_MAX);
   } catch {
@@ -15,28 +15,28 @@ export function text(value: unknown): string {
   }
 }
 
-/** Frames of this program and of Node say nothing to an author. */
+/** Stack frames of this program and of Node, which do not help an author. */
 const FOREIGN_FRAME = /\n +at (?:[^\n]*?[ (])?(?:\/child\.cjs|node:[\w/]+):\d+:\d+\)?(?=\n|$)/g;
-const ownFrames = (stack: string): string => stack.replace(FOREIGN_FRAME, '');
+const removeForeignFrames = (stack: string): string => stack.replace(FOREIGN_FRAME, '');
 
-/** An error as data that is kept as JSON, which would hold none of it. */
-export function errorData(error: Error): Record<string, unknown> {
-  const { message, stack } = explain(error);
+/** Converts an error to data, because JSON would contain none of its properties. */
+export function toErrorData(error: Error): Record<string, unknown> {
+  const { message, stack } = describeError(error);
   return { ...error, name: String(error.name), message, stack };
 }
 
-/** The message and stack of anything thrown. */
-export function explain(thrown: unknown): { message: string; stack: string } {
+/** Returns the message and stack of any thrown value. */
+export function describeError(thrown: unknown): { message: string; stack: string } {
   try {
     if (thrown instanceof Error) {
       const message = String(thrown.message).slice(0, TEXT_MAX);
       return {
         message: message || String(thrown.name),
-        stack: ownFrames(String(thrown.stack ?? '').slice(0, TEXT_MAX)),
+        stack: removeForeignFrames(String(thrown.stack ?? '').slice(0, TEXT_MAX)),
       };
     }
   } catch {
-    // A hostile error: as any other value.
+    // A hostile error is treated as any other value.
   }
   return { message: text(thrown), stack: '' };
 }

@@ -1,21 +1,21 @@
-/** setTimeout and its kin for plugins: numbers instead of Node's Timeout objects, and bounded. */
+/** Timer functions for plugins. They return numbers instead of Node's Timeout objects and are bounded. */
 
-/** Pending timers of one plugin. Polite code has a handful; each holds about 200 bytes. */
+/** Largest number of pending timers of one plugin. Each takes about 200 bytes. */
 const TIMERS_MAX = 1_000;
-/** Node runs a longer one at once. Milliseconds, about 24 days. */
+/** Longest delay, about 24 days: Node runs a longer one immediately. */
 const DELAY_MAX_MS = 2 ** 31 - 1;
 
 type Callback = (...values: unknown[]) => void;
 
-/** The five timer globals. `report` is told what a callback throws. */
-export function timerEndowments(report: (error: unknown) => void): Record<string, unknown> {
+/** Creates the timer globals. `report` receives the errors of callbacks. */
+export function createTimers(report: (error: unknown) => void): Record<string, unknown> {
   const pending = new Map<number, NodeJS.Timeout>();
   let serial = 0;
-  const arm =
+  const createSetter =
     (repeat: boolean) =>
     (callback: Callback, delay: unknown = 0, ...values: unknown[]): number => {
-      if (typeof callback !== 'function') throw new TypeError('a timer takes a function');
-      if (pending.size >= TIMERS_MAX) throw new RangeError(`a plugin may have ${TIMERS_MAX} timers at once`);
+      if (typeof callback !== 'function') throw new TypeError('the callback of a timer must be a function');
+      if (pending.size >= TIMERS_MAX) throw new RangeError(`a plugin may have at most ${TIMERS_MAX} pending timers`);
       serial += 1;
       const id = serial;
       const run = (): void => {
@@ -30,10 +30,15 @@ export function timerEndowments(report: (error: unknown) => void): Record<string
       pending.set(id, repeat ? setInterval(run, ms) : setTimeout(run, ms));
       return id;
     };
-  const disarm = (id: unknown): void => {
+  const clear = (id: unknown): void => {
     const timer = pending.get(Number(id));
     pending.delete(Number(id));
     clearTimeout(timer);
   };
-  return { setTimeout: arm(false), setInterval: arm(true), clearTimeout: disarm, clearInterval: disarm };
+  return {
+    setTimeout: createSetter(false),
+    setInterval: createSetter(true),
+    clearTimeout: clear,
+    clearInterval: clear,
+  };
 }

@@ -1,7 +1,7 @@
-/** `webhooks` for plugins: the signature schemes vendors use. Comparison in constant time is Web Crypto's `verify`. */
+/** `webhooks` for plugins: verifies the vendors' signature schemes. Web Crypto's `verify` compares in constant time. */
 import type { webcrypto } from 'node:crypto';
 
-/** What is signed: a request as `channel.receive` and `channel.handshake` get it. */
+/** A request as `channel.receive` and `channel.handshake` get it. */
 interface SignedRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyBytes: Uint8Array;
@@ -11,15 +11,15 @@ interface Tolerance {
 }
 type Check = (request: SignedRequest, secret: string, options?: Tolerance) => Promise<boolean>;
 
-/** Seconds a timestamp may be away from now, either way: what Standard Webhooks, Stripe and Slack all advise. */
+/** Largest difference between a timestamp and now, as recommended by Standard Webhooks, Stripe and Slack. */
 const TOLERANCE_SECONDS = 300;
-/** Signatures looked at in one header. More than one is sent only while a secret is being changed. */
+/** Signatures checked in one header. Vendors send more than one only while a secret is rotated. */
 const SIGNATURES_MAX = 16;
 
 const encoder = new TextEncoder();
 
-/** The methods of the global `webhooks`. Each answers false for whatever is not signed, and throws for a bad secret. */
-export function webhooksEndowment(): Readonly<Record<string, Check>> {
+/** Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects for a bad secret. */
+export function createWebhooks(): Readonly<Record<string, Check>> {
   return { verifyStandard, verifyStripe, verifyGitHub, verifySlack };
 }
 
@@ -70,7 +70,7 @@ function header(request: SignedRequest, name: string): string | null {
 function isFresh(at: string | null, options?: Tolerance): at is string {
   if (at === null || !/^\d{1,12}$/.test(at)) return false;
   const tolerance = options?.toleranceSeconds ?? TOLERANCE_SECONDS;
-  // Written so that a tolerance that is no number lets nothing through.
+  // A NaN tolerance fails the comparison, so the check rejects.
   return Math.abs(Date.now() / 1000 - Number(at)) <= tolerance;
 }
 

@@ -49,7 +49,7 @@ const mistakes: Readonly<Record<string, readonly [code: string, message: RegExp]
     'tools.x = { get description() { throw new Error("trap"); }, parameters: {}, handler() {} };',
     /trap/,
   ],
-  'a thousand and one tools': ['for (let i = 0; i < 1001; i += 1) tools["t" + i] = {};', /1000 things at most/],
+  'a thousand and one tools': ['for (let i = 0; i < 1001; i += 1) tools["t" + i] = {};', /at most 1000 items/],
   'too large a schema': [
     'tools.x = { description: "d", parameters: { a: "x".repeat(5e6) }, handler() {} };',
     /the limit is 4194304/,
