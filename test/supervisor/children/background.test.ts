@@ -1,4 +1,4 @@
-/** Work that goes on after the answer: it keeps the installation's scope and loses the session's. */
+/** Work that continues after a handler's answer keeps the installation's scope and loses the session's. */
 import t from 'tap';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 

@@ -1,4 +1,4 @@
-/** An operator blocks a plugin while it runs: its child ends at once, everybody is told why, and unblocking revives it. */
+/** An operator blocks a running plugin: its child is killed, logs and chains say why, and unblocking starts it again. */
 import t from 'tap';
 import { blockPlugin, unblockPlugin } from '../../../db/accounts/moderation.ts';
 import { listHookLinks } from '../../../supervisor/children/account-plugins-cache.ts';
@@ -91,7 +91,7 @@ t.test('the next summarizer takes the place of a blocked one', async (t) => {
 });
 
 t.test('a call that was on its way with old news does not leave a child behind', async (t) => {
-  // Counts all children, so no other test's may be among them.
+  // This test counts all children, so the other tests' children must be gone.
   const fixture = await startSupervisorFixture(t);
   const spy = await fixture.install({ slug: 'late', code: suffix(' late') });
   const [stale] = listHookLinks(await fixture.supervisor.pluginsCache.get(spy.accountId), 'middleware.systemPrompt');

@@ -1,4 +1,4 @@
-/** The supervisor's end of a child's connection against a peer that keeps no rule. */
+/** The supervisor's end of a child's connection against a peer that violates the protocol. */
 import { PassThrough, Writable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
@@ -18,7 +18,7 @@ interface Peer {
   readonly connection: ChildConnection;
   /** What the supervisor reads. */
   readonly input: PassThrough;
-  /** What it has sent since `sentTo` was last called. */
+  /** What the supervisor has sent since `sentTo` was last called. */
   readonly sent: Buffer[];
   readonly violations: string[];
   /** Params of the log lines. */
@@ -33,7 +33,7 @@ function connect(
   const peer = { input, sent: [] as Buffer[], violations: [] as string[], lines: [] as unknown[] };
   const output = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
-      // Copied: the writer uses the memory of a frame that was taken at once again.
+      // Copied, because the writer reuses the memory of a frame that was written synchronously.
       peer.sent.push(Buffer.from(chunk));
       if (reads) done();
     },
@@ -46,7 +46,7 @@ function connect(
   return Object.assign(peer, { connection });
 }
 
-/** What the child has been sent. */
+/** Returns the messages sent to the child. */
 function sentTo({ sent }: Peer): Record<string, unknown>[] {
   const frames = new FrameBuffer(FRAME_TO_CHILD_MAX_BYTES);
   const messages: Record<string, unknown>[] = [];

@@ -1,4 +1,4 @@
-/** Limits of one child that an operator may set, and the watch on memory where no control group can be written. */
+/** Limits of one child that an operator can set, and the memory check without control groups. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -66,7 +66,7 @@ t.test('a spare starts behind everybody, and whoever takes it says where it goes
   while (isIdle() !== '0') await new Promise((resolve) => setTimeout(resolve, 5));
 });
 
-/** What a control group's file says. `controller`: empty in version 2, where one group has them all. */
+/** Reads a control group's file. `controller`: empty in version 2, where one group has all controllers. */
 function groupFile(pid: number, controller: string, file: string): string {
   const lines = readFileSync(`/proc/${pid}/cgroup`, 'latin1').split('\n');
   const rows = lines.map((line) => line.split(':'));
@@ -87,7 +87,7 @@ t.test('calls beyond those at work and those waiting are refused', async (t) => 
   t.same(await Promise.all(calls), ['answered', 'answered', 'answered', 'busy']);
 });
 
-/** Off the heap, as much as the data segment may hold, and kept. */
+/** Allocates memory off the heap until the data segment is full, and keeps it. */
 const HOARD =
   'globalThis.all = []; try { for (let i = 0; i < 32; i += 1) all.push(new Uint8Array(8e6).fill(1)); } catch {} await new Promise((ok) => setTimeout(ok, 20_000));';
 

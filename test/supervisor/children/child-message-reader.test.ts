@@ -1,4 +1,4 @@
-/** A plugin that writes much at once is read in turns, and no faster than its output bucket allows. */
+/** A plugin that writes a lot is read in turns with the others, and no faster than its output bucket allows. */
 import { PassThrough } from 'node:stream';
 import t, { type Test } from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';

@@ -1,4 +1,4 @@
-/** A child over its life: what it answers, what it may not do, and how it ends. Real children in real jails. */
+/** A child's life cycle, calls, refusals and end, with real children in real jails. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
@@ -6,7 +6,7 @@ import type { HostCall } from '../../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
-/** A deadline, and what a busy machine may add to the 100 ms within which a child must be gone. Milliseconds. */
+/** A deadline plus the 100 ms within which the child must end, with a margin for a busy machine. Milliseconds. */
 const DEADLINE_MS = 200;
 const GONE_WITHIN_MS = 100 + 400;
 

@@ -1,4 +1,4 @@
-/** Who lets whom go first. */
+/** Which children the CPU scheduler moves to the idle class. */
 import t from 'tap';
 import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from '../../../supervisor/children/cpu-scheduler.ts';
 
@@ -6,7 +6,7 @@ interface Actor extends ScheduledChild {
   running: number;
   hadMs: number;
   waitedMs: number;
-  /** What it was told, without repetitions. */
+  /** Values passed to `yieldProcessor`, without repetitions. */
   readonly said: boolean[];
 }
 function actor(installationId: string): Actor {
@@ -23,15 +23,15 @@ function actor(installationId: string): Actor {
   return self;
 }
 
-/** Shares of a processor: had, and waited for. */
+/** Shares of a processor, used and waited for. */
 type Need = readonly [one: Actor, had: number, waited: number];
 
-/** Looks at children as time passes. */
+/** Updates the scheduler as time passes. */
 class Stage {
   readonly scheduler = new CpuScheduler();
   now = 0;
 
-  /** For `ms`, in which each of them needs this much. */
+  /** Advances the time by `ms`, in which each child needs its shares. */
   pass(ms: number, ...needs: readonly Need[]): void {
     for (const until = this.now + ms; this.now < until; ) {
       this.now += UPDATE_EVERY_MS;

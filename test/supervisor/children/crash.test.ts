@@ -1,4 +1,4 @@
-/** `kill -9` of a supervisor: nothing answered is lost, no process is left, events come again with the same id. */
+/** SIGKILL of a supervisor: no answered message is lost, no process is left, and events are redelivered with the same id. */
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
@@ -9,7 +9,7 @@ import { startProcess } from '../supervisor-process.ts';
 
 t.setTimeout(120_000);
 const storage = await openStorageFixture(t);
-/** By the look at start-up, not by the next one. Milliseconds. */
+/** Within the first check after start-up, before the next one. Milliseconds. */
 const AT_ONCE_MS = 10_000;
 
 const RECORDER = `
@@ -89,7 +89,7 @@ t.test('an uninstall begun before a kill is finished after it', async (t) => {
   await first.kill();
   const second = await startProcess(t, storage);
   await eventually(async () => (await state()).state === 'dead', 60_000);
-  // The one that was cut short is made up for.
+  // The interrupted attempt is repeated.
   t.match(await state(), { attempts: 4, interruptions: 1, last_error: /never done/ });
   await eventually(async () => {
     const { rows } = await storage.pool.query('SELECT 1 FROM installations WHERE id = $1', [made.installationId]);

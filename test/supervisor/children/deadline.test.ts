@@ -4,7 +4,7 @@ import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
 import { Deadline } from '../../../supervisor/children/deadline.ts';
 
-/** What a timer may be late on a busy machine, milliseconds. */
+/** How late a timer may be on a busy machine, milliseconds. */
 const LATE_MS = 200;
 
 const expire = (ms: number): Promise<number> => {
@@ -13,7 +13,7 @@ const expire = (ms: number): Promise<number> => {
 };
 
 t.test('each ends on its own time, whatever the order', async (t) => {
-  // The timer does not keep a process alive: its child does.
+  // The deadline's timer does not keep the process alive; in production the child does.
   const alive = setInterval(() => undefined, 10);
   const ended = await Promise.all([expire(90), expire(30), expire(60), expire(0)]);
   clearInterval(alive);

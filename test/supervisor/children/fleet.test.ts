@@ -1,4 +1,4 @@
-/** The fleet: changes reach running children, updates move traffic, idle ones stop, failing ones rest. */
+/** The fleet: changes reach running children, updates move traffic, idle children stop, and failing ones back off. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
@@ -114,7 +114,7 @@ t.test('idle children stop and wake; over the cap the longest unused gives way',
   t.equal(await prompt(fixture, session), 'a one two three', 'and wake again');
 });
 
-// A child that crashes at work again and again is in test/api/installations/crash-loop.test.ts.
+// test/api/installations/crash-loop.test.ts tests a child that crashes repeatedly while it runs.
 t.test(
   'a plugin that fails to start again and again is failed, with the reason, until something changes',
   async (t) => {
@@ -158,7 +158,7 @@ t.test(
       (await fixture.pool.query(told, [made.installationId, '^It failed too often and is stopped: '])).rowCount,
       1,
     );
-    // As configure and resume do it.
+    // The same statement as in configure and resume.
     await fixture.pool.query('UPDATE installations SET updated_at = clock_timestamp() WHERE id = $1', [
       made.installationId,
     ]);

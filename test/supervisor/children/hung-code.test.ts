@@ -1,4 +1,4 @@
-/** An endless loop ends at its deadline wherever it is; its process is gone; everybody else goes on. */
+/** An endless loop anywhere is killed at its deadline with its process, and other plugins keep running. */
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
@@ -6,7 +6,7 @@ import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixtu
 
 const shared = await startSupervisorFixture(t);
 
-/** What a deadline may be overrun by on a busy machine, milliseconds. */
+/** By how much a deadline may be exceeded on a busy machine, milliseconds. */
 const SLACK_MS = 1_500;
 const SPIN = 'for (;;) {}';
 const context = { systemPrompt: 'a', model: 'm' };
@@ -68,7 +68,7 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
   t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
   const pid = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
   const [plugin] = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins;
-  // The row gives a tool 60 s; what happens at a deadline does not depend on how far off it was.
+  // A shorter deadline than a tool's 60 s tests the same behaviour.
   const started = performance.now();
   const result = await fixture.supervisor.fleet.invoke(plugin as InstalledPlugin, {
     target: { kind: 'tools', name: 'spin' },

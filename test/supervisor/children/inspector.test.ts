@@ -1,4 +1,4 @@
-/** The inspector of an author's own draft, asked by a real debugger's client; and everybody whom it refuses. */
+/** The inspector of an author's own draft, with a real debugger client, and the callers that it refuses. */
 import type { AddressInfo } from 'node:net';
 import CDP from 'chrome-remote-interface';
 import t, { type Test } from 'tap';
@@ -73,7 +73,7 @@ interface Paused {
 const call = async (session: string, { slug }: Installed, args: object) =>
   fixture.call('POST', `/sessions/${session}/tools/${slug}__add`, { arguments: args });
 
-/** What happens first: an answer without a pause says why there is none. */
+/** Resolves with whichever comes first, so that an answer without a pause shows why there was none. */
 async function orRefused<T>(paused: Promise<T>, answer: Promise<Reply>): Promise<T> {
   const early = answer.then(({ status, body }) => {
     throw new Error(`it was not paused: ${status} ${JSON.stringify(body)}`);
@@ -130,7 +130,7 @@ t.test('a budget that would be used up is not, until the debugger goes', async (
   await orRefused(paused, answer);
   // Longer than the 3 seconds a prompt hook has.
   await new Promise((resolve) => setTimeout(resolve, 3_300));
-  // Whoever just goes away leaves a running plugin behind.
+  // A client that disconnects without resuming must not leave the plugin paused.
   await client.close();
   t.match((await answer).body, { context: { systemPrompt: 'Hi!' }, trace: [{ outcome: 'changed' }] });
 });
@@ -167,7 +167,7 @@ t.test('a saved draft moves it to the new child', async (t) => {
   const { path, next } = await open(t, draft.installationId);
   const client = await debug(t, path);
   const left = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
-  // What a saved draft is to the supervisor: another version with the number that no version has.
+  // For the supervisor a saved draft is another version with the draft's version number.
   await fixture.update(draft, { code: code.replace('a + 2', 'a + 3'), semVer: DRAFT_SEM_VER });
   await next('moved');
   await left;

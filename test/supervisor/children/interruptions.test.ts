@@ -1,4 +1,4 @@
-/** Attempts cut short by no fault of the plugin's: made again at once, and counted apart, within bounds. */
+/** Attempts that were interrupted from outside are repeated at once and counted separately, up to a limit. */
 import t from 'tap';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
@@ -10,7 +10,7 @@ import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 const shared = await startSupervisorFixture(t);
-/** More than the failures that end a child for ten minutes, and a delivery for good. */
+/** More than the failures after which a child is not restarted for ten minutes and a delivery fails for good. */
 const KILLS = 7;
 const READY = { status: 'ready' } as const;
 
@@ -24,7 +24,7 @@ t.test('a plugin whose process is killed from outside gets its delivery again at
   for (let kill = 1; kill <= KILLS; kill += 1) {
     await eventually(async () => (await seen()) === kill, 30_000);
     const pid = fixture.supervisor.fleet.getPid(made.installationId);
-    // None, and the signal would go to ourselves.
+    // With process id 0 the signal would go to this process.
     if (!pid) throw new Error('there is no process to kill');
     process.kill(pid, 'SIGKILL');
   }

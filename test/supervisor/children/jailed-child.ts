@@ -1,4 +1,4 @@
-/** Children for tests: made in a temporary folder, ended and waited for with the test. */
+/** Starts children for tests in a temporary folder and kills them when the test ends. */
 
 import {
   type Bundle,
@@ -22,7 +22,7 @@ export interface TestChild extends Child {
   readonly lines: ChildLogLine[];
 }
 
-/** A child that is killed, and certainly gone, before the test's folder goes. */
+/** Starts a child that is killed, and has ended, before the test's folder is removed. */
 export function testChild(test: Teardown, jail: Jail, handlers: Partial<ChildHandlers> = {}): TestChild {
   const lines: ChildLogLine[] = [];
   const child = startChild(jail, {

@@ -1,4 +1,4 @@
-/** What happens while a bundle is loaded and read: registration, its mistakes, and code that misbehaves at once. */
+/** Loading a bundle: registration, invalid registrations, and code that misbehaves while it loads. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { introspect } from '../../../supervisor/children/introspect.ts';

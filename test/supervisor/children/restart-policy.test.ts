@@ -1,4 +1,4 @@
-/** The restart policy over time: backoff, breaker, trial. */
+/** The restart policy over time: backoff, circuit breaker, trial. */
 import fc from 'fast-check';
 import t from 'tap';
 import {

@@ -1,6 +1,6 @@
 /**
- * Children are spawned and killed, at every stage of their lives. Nothing of them is left: no process, zombie, file,
- * control group or descriptor, and no memory of the supervisor.
+ * Children are spawned and killed at every stage of their lives. They leave no process, zombie, file, control group or
+ * descriptor behind, and leak no memory of the supervisor.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,16 +19,16 @@ import { bundleOf, callTool, toolOf } from './jailed-child.ts';
 
 const CYCLES = amount({ quick: 50, soak: 10_000 });
 const random = seededRandom();
-/** Until then everything that is made once has been made. */
+/** Cycles before the first measurement, in which everything that is created only once is created. */
 const WARM_UP = Math.min(200, CYCLES / 2.5);
-/** Two cores are busy with this many. */
+/** Enough to keep two cores busy. */
 const AT_ONCE = 4;
 /** A thousand cycles take half a minute on two free cores. */
 const MS_PER_CYCLE = 300;
-/** What the collector may hold back or not; a leak of one child's pipes alone would be 40 times as much. Bytes. */
+/** Noise of the garbage collector, bytes. Leaking one child’s pipes per cycle would be 40 times as much. */
 const HEAP_SLACK = 3_000_000;
 const RESIDENT_SLACK = 30_000_000;
-/** No other jail on this machine has this heap, so its processes are found wherever they hang. */
+/** No other jail on this machine has this heap size, which identifies the processes of this test. */
 const HEAP_MEGABYTES = 100 + (process.pid % 10_000);
 
 t.setTimeout(60_000 + CYCLES * MS_PER_CYCLE);
@@ -42,7 +42,7 @@ const stages: readonly ((child: Child) => unknown)[] = [
   (child) => child.load(bundleOf(toolOf('for (;;);'))),
   async (child) => {
     await child.load(bundleOf(toolOf('await host.storage.get("x"); for (;;);'), { members: ['storage.get'] }));
-    // Killed while it is at work.
+    // Killed while a handler runs.
     callTool(child, 'run').catch(() => undefined);
   },
 ];
@@ -61,7 +61,7 @@ t.test(`${CYCLES} children later nothing is left`, async (t) => {
     try {
       await reach?.(child);
     } catch {
-      // A machine that needs ten seconds for a start: it is killed at an earlier stage than was meant.
+      // If the machine needs ten seconds for a start, the child is killed at an earlier stage than intended.
       late += 1;
     }
     const end = await child.kill('next');
@@ -93,7 +93,7 @@ t.test(`${CYCLES} children later nothing is left`, async (t) => {
 
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 
-/** Descriptors and memory, when what the last child held has been let go. */
+/** Measures descriptors and memory after the last child's resources are released. */
 async function settled(): Promise<{ open: number; heap: number; rss: number }> {
   await eventually(async () => ownProcesses().length === 0);
   setFlagsFromString('--expose-gc');
@@ -106,7 +106,7 @@ async function settled(): Promise<{ open: number; heap: number; rss: number }> {
   return { open: readdirSync('/proc/self/fd').length, heap: heapUsed, rss };
 }
 
-/** Of this test's jail: children of this process, zombies among them, and whoever lost its parent. */
+/** Lists the processes of this test's jail: children of this process, including zombies, and orphans. */
 function ownProcesses(): string[] {
   const mark = `--max-old-space-size=${HEAP_MEGABYTES}\0`;
   return readdirSync('/proc').flatMap((pid) => {
@@ -125,7 +125,7 @@ function read(pid: string, file: string): string {
   }
 }
 
-/** Control groups that this process has made, of either version. */
+/** Lists the control groups of either version that this process has created. */
 function ownGroups(): string[] {
   if (findLimiter().kind === 'rlimit') return [];
   const lines = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { type Places, StartQueue } from '../../../supervisor/children/start-queue.ts';
 
-/** Processes as the queue sees them: each start makes one, busy until the test says otherwise. */
+/** The queue's view of the processes: each start adds one, which is busy until the test changes that. */
 function makePlaces(max: number) {
   const processes: { accountId: string; isBusy: boolean }[] = [];
   const places: Places = {

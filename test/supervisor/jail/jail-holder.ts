@@ -1,4 +1,4 @@
-/** A supervisor to be killed: starts three children, one of them in an endless loop, and tells their process ids. */
+/** A supervisor that a test kills: starts three children, one of them in an endless loop, and prints their process ids. */
 
 import { startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';

@@ -1,4 +1,4 @@
-/** The jail around programs that have nothing to lose: how they end, what they cost, and that nothing of them is left. */
+/** The jail with misbehaving programs: how they end, what they cost, and that they leave nothing behind. */
 import { fork } from 'node:child_process';
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -93,7 +93,7 @@ for (const [name, code] of Object.entries({
     const child = testChild(t, jail);
     await child.load(bundleOf(toolOf(code)));
     const result = await callTool(child, 'run', {}, 20_000).catch((thrown) => thrown);
-    // A resource limit makes the allocation fail, which code can survive; a control group ends the process.
+    // With a resource limit the allocation fails, which code can survive. A control group kills the process.
     if (jail.limiter === 'rlimit' && result.outcome === 'failed') t.match(result.message, /allocation failed/);
     else t.match(await child.ended, { outOfMemory: true, reason: 'it exceeded its memory limit', requested: false });
   });
@@ -179,7 +179,7 @@ t.test('killing the supervisor leaves no orphan', async (t) => {
   t.notOk(pids.some(isRunning));
 });
 
-/** Alive and no zombie: whose parent is gone is reaped by a first process that is none of ours. */
+/** Whether a process exists and is not a zombie: process 1, which reaps orphans, may be slow. */
 function isRunning(pid: number): boolean {
   return isAlive(pid) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
 }

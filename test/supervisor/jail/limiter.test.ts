@@ -1,6 +1,6 @@
 /**
- * Control groups of both versions as data: a folder in their place, whose files are looked at. Where the machine's own
- * can be written, `child-limits.test.ts` sees them hold.
+ * Control groups of both versions, simulated by a folder whose files are checked. `child-limits.test.ts` tests real ones if
+ * the machine's can be written.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ const bounds = { residentBytes: 268_435_456, threads: 48, cpuWeight: 50 };
 const said = (folder: string, file: string): string => readFileSync(join(folder, file), 'utf8');
 const groupsIn = (folder: string): string[] => readdirSync(folder).filter((name) => name.startsWith('bulkhead-'));
 
-/** A folder like a hierarchy of version 2 in which a service has its group. */
+/** Creates a folder like a hierarchy of version 2 in which a service has its group. */
 async function version2(t: Test, handedDown: string): Promise<{ root: string; slice: string }> {
   const root = await temporaryFolder(t);
   const slice = join(root, 'system.slice');
@@ -52,7 +52,7 @@ t.test('version 2: a service that owns its own group alone makes them below it',
   const root = await temporaryFolder(t);
   const own = join(root, 'system.slice/bulkhead.service');
   mkdirSync(own, { recursive: true });
-  // Whoever runs the test may write any file; a folder in its place nobody.
+  // Root can write any file, but not a folder in its place.
   for (const above of [root, join(root, 'system.slice')]) mkdirSync(join(above, 'cgroup.subtree_control'));
   writeFileSync(join(own, 'cgroup.subtree_control'), 'cpu memory pids\n');
   t.equal(findLimiter({ root, memberships }).kind, 'cgroup2');
@@ -61,7 +61,7 @@ t.test('version 2: a service that owns its own group alone makes them below it',
 
 t.test('version 2: controllers are asked for, and none is claimed that the kernel does not confirm', async (t) => {
   const { root, slice } = await version2(t, '');
-  // The kernel would add what is written to what is there; a file says the last word written.
+  // The kernel would add each controller to the list; a file contains only the last write.
   t.equal(findLimiter({ root, memberships }).kind, 'rlimit');
   t.equal(said(slice, 'cgroup.subtree_control'), '+cpu', 'asked for one by one, memory first');
   t.same(groupsIn(slice), []);
@@ -101,7 +101,7 @@ t.test('version 1: a group in each hierarchy, and its own words', async (t) => {
 
 t.test('what a killed supervisor left is swept; a living one’s stays', async (t) => {
   const { root, slice } = await version2(t, 'cpu memory pids');
-  // No process has an id over the kernel's largest.
+  // Larger than the kernel's largest process id.
   mkdirSync(join(slice, 'bulkhead-4194305-7'));
   mkdirSync(join(slice, 'bulkhead-1-7'));
   findLimiter({ root, memberships });
@@ -109,7 +109,7 @@ t.test('what a killed supervisor left is swept; a living one’s stays', async (
   t.ok(statSync(join(slice, 'bulkhead-1-7')).isDirectory());
 });
 
-/** Polled: the write is not waited for. */
+/** Polls, because the limiter does not await the write. */
 async function written(path: string, text: string): Promise<void> {
   const until = Date.now() + 10_000;
   while (!existsSync(path) || readFileSync(path, 'utf8') !== text) {

@@ -4,7 +4,7 @@ import { mounts, sharedLibraries } from '../../../supervisor/jail/mounts.ts';
 
 t.test('a library has the place where the Node inside looks for it', async (t) => {
   const [library = ''] = sharedLibraries();
-  // Files that exist, since links are resolved: this one stands for a library beside Node.
+  // Existing files, because links are resolved. This one stands for a library next to Node.
   const beside = '/proc/self/../self/exe';
   const words = mounts(execPath, [library, beside], '/proc/self');
   t.same(words.slice(1, 3), [words[1], library], 'of the system: the same');

@@ -1,4 +1,4 @@
-/** The jail alone against machine code: a static C program in the place of Node reaches nothing. */
+/** Wall L3 alone against machine code: a static C program instead of Node can reach nothing. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,26 +11,26 @@ import { temporaryFolder } from '../../runner/harness.ts';
 import { testJail } from '../children/jailed-child.ts';
 
 const SOURCE = fileURLToPath(new URL('../../plugins/native/native-probe.c', import.meta.url));
-/** Attempts that are answered with death run this many at once. */
+/** Concurrent attempts that end with the death of the process. */
 const AT_ONCE = 4;
 t.setTimeout(120_000);
 
 const folder = await temporaryFolder(t);
-// Root's children are strangers, who must find it.
+// As root, children run as another user, who must be able to read the program.
 chmodSync(folder, 0o755);
 const binary = join(folder, 'native-probe');
 const built = spawnSync('gcc', ['-static', '-O1', '-o', binary, SOURCE], { encoding: 'utf8' });
 const why = built.error ? 'there is no gcc' : built.stderr.split('\n')[0];
 const skip = built.status !== 0 && `not run: the native probe needs gcc and a static libc (${why})`;
 
-/** Runs the program once, with a request. Answers what it said and how it ended. */
+/** Runs the program once, with a request. Returns its output and its end. */
 async function attempt(jail: Jail, request: string): Promise<{ said: string; end: ExitInfo }> {
   const boxed = jail.spawn();
   const { stdin, stdout, stderr } = await boxed.pipes;
   const said = text(stdout);
   stderr.resume();
   await boxed.confined;
-  // One that died of its limits has closed its pipe.
+  // A program killed by its limits has closed its pipe.
   stdin.on('error', () => undefined);
   stdin.end(request);
   const end = await boxed.exited;

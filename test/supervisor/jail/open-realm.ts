@@ -1,4 +1,4 @@
-/** The child program with wall L1 down: plugin code runs in Node's own realm and is handed `process` and `require`. */
+/** The child program with wall L1 down: plugin code runs in Node's own realm with `process` and `require`. */
 import { serve } from '../../../sandbox-child/program.ts';
 
 serve({
@@ -8,6 +8,6 @@ serve({
     new Function(...Object.keys(given), source)(...Object.values(given));
   },
   replace() {
-    // Nobody reconfigures these children.
+    // Tests do not reconfigure these children.
   },
 });

@@ -1,4 +1,4 @@
-/** What the sandbox says of itself, on machines that have everything, something, or nothing of it. */
+/** The state of the sandbox on machines with and without bubblewrap and user namespaces. */
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -11,7 +11,7 @@ async function open(t: Test, mode: SandboxMode, bubblewrap: string | null = null
   return openSandbox({ directory: await temporaryFolder(t), program: await childProgram(), mode, bubblewrap });
 }
 
-/** A bubblewrap that fails the way a machine without user namespaces makes it fail. */
+/** A bubblewrap that fails as on a machine without user namespaces. */
 async function brokenBubblewrap(t: Test, words: string): Promise<string> {
   const path = join(await temporaryFolder(t), 'bwrap');
   writeFileSync(path, `#!/bin/sh\necho "${words}" >&2\nexit 1\n`);

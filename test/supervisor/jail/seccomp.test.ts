@@ -1,4 +1,4 @@
-/** The filter as data: read back by a small interpreter of BPF, so that arm64 is tested where only x64 runs. */
+/** Runs the filter in a small BPF interpreter, so that arm64 is tested on x64 machines too. */
 import t from 'tap';
 import { absent, allowed, fatal, guarded, seccompFilter } from '../../../supervisor/jail/seccomp.ts';
 import { type Architecture, auditArchitecture, type CallName, calls } from '../../../supervisor/jail/syscalls.ts';
@@ -9,7 +9,7 @@ const EPERM = 0x00050001;
 const ENOSYS = 0x00050026;
 const architectures: readonly Architecture[] = ['x64', 'arm64'];
 
-/** What the kernel would answer to a call. */
+/** The filter's return value for a call. */
 function verdict(program: Uint8Array, architecture: number, number: number, args: readonly number[] = []): number {
   const view = new DataView(program.buffer);
   const data = new DataView(new ArrayBuffer(64));

@@ -1,4 +1,4 @@
-/** The small process that starts the jails: it is one, passes everything on, and its end is everybody's, but not for long. */
+/** The spawner process: there is one, it passes on all output, and if it dies its children die and another one is started. */
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { endings } from '../../plugins/hostile-programs.ts';
@@ -11,7 +11,7 @@ const AT_ONCE = 8;
 const FLOODS = 5;
 t.setTimeout(90_000);
 
-/** Of this process. */
+/** Lists the spawner processes of this process. */
 function spawners(): number[] {
   return readdirSync('/proc')
     .filter((pid) => /^\d+$/.test(pid))

@@ -1,4 +1,4 @@
-/** What a killed supervisor leaves half built is ended at the next start, and nothing of anybody else's. */
+/** Jails that a killed supervisor left half built are killed at the next start, and no other processes. */
 import { execFileSync, fork, spawn } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ const lines = (pid: string, file: string): string => {
     return '';
   }
 };
-/** Processes that carry a directory's mark and are no zombies. */
+/** Lists the processes with a directory's mark that are not zombies. */
 const marked = (directory: string): string[] => {
   const mark = jailMark(directory).slice(1, 3).join('\0');
   return readdirSync('/proc').filter((pid) => lines(pid, 'cmdline').includes(mark));

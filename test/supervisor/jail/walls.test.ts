@@ -1,6 +1,6 @@
 /**
- * The walls, each taken down in turn: from inside the child, with what attackers try, nothing of the host is reached.
- * `fetch`, files and signals of the host are real and watched. A new probe is a row in `test/plugins/probes/`.
+ * Runs the probes of an attacker inside a child, with each wall taken down in turn. They must reach nothing of the host, whose
+ * servers, files and signals are real and monitored. A new probe is a row in `test/plugins/probes/`.
  *
  * The soak run and `UPDATE_ESCAPES=1`, which writes the table of escapes in docs/security-model.md, run every probe in every
  * combination of walls. The quick run tries every way to reach something once with all walls, and of the rest a sample that
@@ -27,11 +27,11 @@ import { amount } from '../../runner/soak.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 
 const openRealmProgram = await buildChild(fileURLToPath(new URL('open-realm.ts', import.meta.url)));
-// The bundler's own process would be counted as left behind.
+// The bundler's process would be counted as left behind.
 await stopEsbuild();
-/** Five combinations of walls, four hundred probes each; a busy machine takes its time. */
+/** Enough for five combinations of walls with four hundred probes each on a busy machine. */
 const ALL_MS = 600_000;
-/** Children at once: as many as two cores bear, and more where a probe mostly waits for an answer that never comes. */
+/** Concurrent children: enough for two cores, and more for probes that mostly wait for a response that never comes. */
 const ATTACKERS: Readonly<Record<Goal, number>> = {
   reach: amount({ quick: 3, soak: 6 }),
   exhaust: amount({ quick: 3, soak: 6 }),
@@ -41,7 +41,7 @@ const ATTACKERS: Readonly<Record<Goal, number>> = {
 const isUpdate = process.env.UPDATE_ESCAPES === '1';
 /** One probe of this many is in the sample; five combinations with five different samples try each probe once. */
 const SAMPLE_STEP = isUpdate ? 1 : amount({ quick: 5, soak: 1 });
-/** What the supervisor may have grown by when a combination is over. */
+/** Largest growth of the supervisor's memory after a combination. */
 const GROWTH_MAX_BYTES = 200 * MIB;
 t.setTimeout(ALL_MS);
 const SECRET = 'canary-4d1f5a2e';
@@ -90,7 +90,7 @@ async function makeHost(test: Test): Promise<Host> {
   const sibling = spawn('/bin/sleep', ['600'], { stdio: 'ignore' });
   test.teardown(() => new Promise((resolve) => sibling.once('exit', resolve) && sibling.kill('SIGKILL')));
   const values: Record<string, string> = {
-    // Backwards: a probe that looks for it in its own memory must not find its own text.
+    // Reversed, so that a probe that searches its own memory for the secret does not find its own text.
     ...{ secretFile, socket: join(folder, 's.sock'), hostname: hostname(), yranac: [...SECRET].reverse().join('') },
     ...{ uid: String(process.getuid?.() ?? 0), foreign: 'invocation-of-another' },
   };
@@ -106,14 +106,14 @@ async function makeHost(test: Test): Promise<Host> {
 
 const measured: Record<string, Record<string, Escapes>> = {};
 
-/** The probes of a group that this run tries in a combination. */
+/** Lists the probes of a group that this run tries in a combination. */
 function sampleProbes({ goal, probes }: ProbeGroup, combination: Combination): readonly Probe[] {
   if (combination.unsampled?.includes(goal)) return probes;
   const offset = combinations.indexOf(combination);
   return probes.filter((_, index) => (index + offset) % SAMPLE_STEP === 0);
 }
 
-/** Some children work through these probes. @returns what escaped, `name: what it reached` */
+/** Runs these probes in several children. @returns what escaped, as `name: what it reached` */
 async function attackAll(attackers: readonly Attacker[], goal: Goal, probes: readonly Probe[]): Promise<string[]> {
   const escaped: string[] = [];
   const queue = [...probes];
@@ -135,7 +135,7 @@ async function attackersOf(t: Test, combination: Combination, host: Host): Promi
   return Array.from({ length: Math.max(...Object.values(ATTACKERS)) }, () => new Attacker(t, jail, values));
 }
 
-/** What has to succeed may take this long on a busy machine, milliseconds. */
+/** Longest duration of a probe that must succeed, on a busy machine. Milliseconds. */
 const CONTROL_MS = 10_000;
 
 for (const combination of combinations) {
