@@ -22,9 +22,17 @@ const CHECKS_MAX = 2_000;
 /** Keywords whose cost can grow faster than the size of the arguments. */
 const COSTLY = /"(pattern|patternProperties|\$ref|\$dynamicRef|uniqueItems)"/;
 
+/**
+ * A check of arguments that looks at every part of the schema for every value costs about a nanosecond for each pair of a
+ * schema's byte and a value; beyond this many pairs it runs under the time limit, too.
+ */
+const PAIRS_MAX = 10_000_000;
+
 interface CompiledSchema {
   readonly validate: ValidateFunction;
   readonly isCostly: boolean;
+  /** Arguments with more values are checked under the time limit. */
+  readonly valuesMax: number;
   strikes: number;
 }
 
@@ -43,7 +51,8 @@ export class ArgumentChecker {
     const check = this.#getCheck(key, schema);
     if (check instanceof Problem) throw check;
     if (check.strikes >= STRIKES_MAX) throw tooCostlyProblem();
-    const valid = check.isCostly ? this.#validateInTime(check, args) : check.validate(args);
+    const isCostly = check.isCostly || countValues(args, check.valuesMax) > check.valuesMax;
+    const valid = isCostly ? this.#validateInTime(check, args) : check.validate(args);
     if (valid) return;
     throw new Problem('invalid_arguments', describeError(check.validate.errors?.[0]), {
       errors: (check.validate.errors ?? []).map((error) => ({
@@ -94,7 +103,18 @@ function compile(schema: unknown): CompiledSchema | Problem | 'late' {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false, addUsedSchema: false });
   const result = runWithTimeout(() => ajv.compile(schema as object), COMPILE_BUDGET_MS);
   if (!result.ok) return result.late ? 'late' : unusableProblem(result.message);
-  return { validate: result.value, isCostly: COSTLY.test(text), strikes: 0 };
+  return { validate: result.value, isCostly: COSTLY.test(text), valuesMax: PAIRS_MAX / text.length, strikes: 0 };
+}
+
+/** How many values JSON holds, itself included; counts no further than one over `max`. */
+function countValues(value: unknown, max: number): number {
+  let count = 1;
+  if (typeof value !== 'object' || value === null) return count;
+  for (const part of Object.values(value)) {
+    if (count > max) break;
+    count += countValues(part, max - count);
+  }
+  return count;
 }
 
 const context = createContext({ work: null as (() => unknown) | null });

@@ -75,7 +75,7 @@ export interface Fold {
 /** A chain before its first link. */
 export const startChain = (context: Fields): ChainState => ({ context, trace: [], cancelled: null });
 
-/** Deadline of a link that starts now, milliseconds since the epoch. */
+/** Deadline of a link that starts now. All times are on the clock of `now`, milliseconds. */
 export const linkDeadline = (hook: HookName, chainDeadline: number, now: number): number =>
   Math.min(now + hooks[hook].budgetMs, chainDeadline);
 
