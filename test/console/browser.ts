@@ -89,6 +89,8 @@ export interface OpenConsole {
 export async function look(page: Page, { scheme, size }: Look): Promise<void> {
   await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
   await page.setViewportSize(size === 'phone' ? SMALL : WIDE);
+  // What the page does about its new size it does in the frame after: the observers of sizes are called there.
+  await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))');
 }
 
 /** What axe-core finds, one line each. The page's policy forbids scripts put into it; the driver's own evaluation is none. */
