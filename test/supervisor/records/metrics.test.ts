@@ -65,14 +65,18 @@ t.test('after traffic every metric is there, with the figures of that traffic', 
 
 t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
   const fixture = await startSupervisorFixture(t);
-  const { installationId, accountId, pluginId } = await fixture.install({ code: BUSY, slug: 'busy' });
-  await fixture.pool.query(
-    `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, next_attempt_at, occurred_at)
-     VALUES ('d', $1, $2, $3, 'pluginUpdated', '{}', 'dead', now(), now()),
-            ('w', $1, $2, $3, 'pluginUpdated', '{}', 'pending', now() + interval '1 h', now() - interval '90 s'),
-            ('h', $1, $2, $3, 'pluginUpdated', '{}', 'pending', 'infinity', now() - interval '9 h')`,
-    [installationId, accountId, pluginId],
-  );
+  const running = await fixture.install({ code: BUSY, slug: 'busy' });
+  const paused = await fixture.install({ code: BUSY, slug: 'paused', status: 'paused' });
+  const insertEvent = (id: string, { installationId, accountId, pluginId }: typeof running, times: string) =>
+    fixture.pool.query(
+      `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, next_attempt_at, occurred_at)
+       VALUES ($1, $2, $3, $4, 'pluginUpdated', '{}', ${times})`,
+      [id, installationId, accountId, pluginId],
+    );
+  await insertEvent('dead', running, "'dead', now(), now()");
+  await insertEvent('waiting', running, "'pending', now() + interval '1 h', now() - interval '90 s'");
+  // Of a paused installation: the supervisor would queue it for a running one at once.
+  await insertEvent('held', paused, "'pending', 'infinity', now() - interval '9 h'");
   const text = await scrape(fixture);
   t.match(text, 'bulkhead_queue_depth{queue="events"} 1', 'not the one that waits for its user');
   t.match(text, 'bulkhead_dead_letters{queue="events"} 1');
