@@ -57,7 +57,10 @@ export async function serveApi(config: ApiConfig, faultPoint: (step: string) => 
   const app = await buildApp({
     webhooks: ingress.serve,
     services: {
-      ...{ pool, listener, queues, blobs },
+      pool,
+      listener,
+      queues,
+      blobs,
       onDeleted: () => upkeep.request(),
       keys: await openSecretKeys(config.DATA_DIR),
       bundler,
@@ -65,10 +68,14 @@ export async function serveApi(config: ApiConfig, faultPoint: (step: string) => 
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn: openSignIn(pool, await openVerifier(config)),
-    ...{ metrics, logger, faultPoint, trustProxy: config.TRUST_PROXY },
+    metrics,
+    logger,
+    faultPoint,
+    trustProxy: config.TRUST_PROXY,
     limits: limitsOf(config),
     publicUrl: publicUrl(config),
-    ...{ signInFacts: signInFactsOf(config), issuerOrigins: issuerOriginsOf(config, onError) },
+    signInFacts: signInFactsOf(config),
+    issuerOrigins: issuerOriginsOf(config, onError),
   });
   stopWithParent(async () => {
     stopping = true;

@@ -47,13 +47,11 @@ function call(ground: Ground, plugin: InstalledPlugin, budgetMs: number): Promis
   const invocationId = `i${serial}`;
   const base = { hook: HOOK, invocationId, settings: {}, agent: { id: 'a', name: 'Ada' }, trigger: 'user' };
   const context = {
-    ...{
-      ...base,
-      session: { id: 's', channelId: null },
-      systemPrompt: 'Be brief.',
-      model: 'any',
-      at: at.toISOString(),
-    },
+    ...base,
+    session: { id: 's', channelId: null },
+    systemPrompt: 'Be brief.',
+    model: 'any',
+    at: at.toISOString(),
     deadlineAt: new Date(at.getTime() + budgetMs).toISOString(),
   };
   const deadlineAt = at.getTime() + budgetMs;

@@ -38,14 +38,12 @@ async function buildInto(outDir: string): Promise<void> {
     worker: { format: 'es' },
     resolve: { dedupe: ['react', 'react-dom'] },
     build: {
-      ...{
-        outDir,
-        emptyOutDir: true,
-        target: 'es2022',
-        cssTarget: CSS_TARGET,
-        assetsInlineLimit: 0,
-        chunkSizeWarningLimit: 10_000,
-      },
+      outDir,
+      emptyOutDir: true,
+      target: 'es2022',
+      cssTarget: CSS_TARGET,
+      assetsInlineLimit: 0,
+      chunkSizeWarningLimit: 10_000,
       modulePreload: { polyfill: false },
     },
   });

@@ -49,7 +49,11 @@ export async function serveSupervisor(
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is known');
   if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
   const supervisor = await startSupervisor({
-    ...{ pool: database.pool, sandbox, logger, models, faultPoint },
+    pool: database.pool,
+    sandbox,
+    logger,
+    models,
+    faultPoint,
     ...(await openFiles(config)),
     modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
     childrenMax: config.CHILDREN || countFittingChildren(availableMemory()),

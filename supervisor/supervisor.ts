@@ -132,7 +132,15 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   });
   const sessions = new SessionCache(pool);
   const services: SessionServices = {
-    ...{ pool, queues, blobs, pluginsCache, logs, metrics, sessions, faultPoint, invoker: fleet },
+    pool,
+    queues,
+    blobs,
+    pluginsCache,
+    logs,
+    metrics,
+    sessions,
+    faultPoint,
+    invoker: fleet,
     signIn: openSignIn(pool, options.verifier),
     argumentChecker: new ArgumentChecker(),
     streams: openSessionStreams(listener),
@@ -142,8 +150,19 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   };
   const app = await buildSessionApi(services, logger, options.sessionApi);
   const jobs = await startJobs({
-    ...{ pool, queues, blobs, logs, metrics, lease, fleet, onError, invoker: fleet, jail: sandbox.jail },
-    ...{ services, faultPoint, deliveryDays: options.deliveryDays ?? limits.deliveryDays },
+    pool,
+    queues,
+    blobs,
+    logs,
+    metrics,
+    lease,
+    fleet,
+    onError,
+    invoker: fleet,
+    jail: sandbox.jail,
+    services,
+    faultPoint,
+    deliveryDays: options.deliveryDays ?? limits.deliveryDays,
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
   await follow({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });
@@ -180,8 +199,11 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
-    ...{ children: () => fleet.countByState(), memory: () => fleet.measureMemory(), sandbox: () => sandbox },
-    ...{ logQueue: () => logs.waiting, auditQueue: () => audit.waiting },
+    children: () => fleet.countByState(),
+    memory: () => fleet.measureMemory(),
+    sandbox: () => sandbox,
+    logQueue: () => logs.waiting,
+    auditQueue: () => audit.waiting,
   };
   const metrics = createMetrics({ pool, gauges, rollups, slugs: options.metricSlugs ?? limits.metricSlugs });
   const { logLines: onLines, lineTaken: onLine } = metrics;
@@ -195,14 +217,29 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
     callSurface: (request) => callSurface({ logs, metrics, invoker: fleet }, request),
   };
   const llm = openLlm({
-    ...{ models: options.models ?? [], tokensPerDay: options.modelTokensPerDay ?? 0 },
-    ...{ pool, metrics, invocations, otherPlugins, onError },
+    models: options.models ?? [],
+    tokensPerDay: options.modelTokensPerDay ?? 0,
+    pool,
+    metrics,
+    invocations,
+    otherPlugins,
+    onError,
   });
   const ssh = new SshConnections(options.sshBounds);
   const guards = new SshGuards({ invocations, otherPlugins });
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({
-    ...{ pool, keys, audit, logs, metrics, invocations, llm, workspaces, blobs, queues, otherPlugins },
+    pool,
+    keys,
+    audit,
+    logs,
+    metrics,
+    invocations,
+    llm,
+    workspaces,
+    blobs,
+    queues,
+    otherPlugins,
     ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     callsPerMinute: options.hostCallsPerMinute,
@@ -210,9 +247,19 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
     http: options.http,
   });
   const fleet: Fleet = new Fleet({
-    ...{ pool, blobs, hostCallRouter, invocations, logs, metrics, lease, onError },
-    ...{ start: starter(sandbox.jail, options), outputBytesPerSecond: options.childBounds?.outputBytesPerSecond },
-    ...{ childrenMax: options.childrenMax, idleStopMs: options.idleStopMs, now: options.now ?? Date.now },
+    pool,
+    blobs,
+    hostCallRouter,
+    invocations,
+    logs,
+    metrics,
+    lease,
+    onError,
+    start: starter(sandbox.jail, options),
+    outputBytesPerSecond: options.childBounds?.outputBytesPerSecond,
+    childrenMax: options.childrenMax,
+    idleStopMs: options.idleStopMs,
+    now: options.now ?? Date.now,
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     degraded: refusal(sandbox, { ownAccount: false }),
     onServing: (accountId) => pluginsCache.drop(accountId),

@@ -19,7 +19,9 @@ export const signInRoutes = (facts: SignInFacts): FastifyPluginAsyncZod => {
       '/sign-in',
       {
         schema: {
-          ...{ group: 'Account', summary: 'How to sign in, and where the session API is', open: true },
+          group: 'Account',
+          summary: 'How to sign in, and where the session API is',
+          open: true,
           response: { 200: signInFacts },
         },
       },

@@ -35,9 +35,12 @@ export const catalogEntry = summary
     versions: z
       .array(
         z.strictObject({
-          ...{ versionId: z.string(), semVer: z.string(), publishedAt: timestamp },
+          versionId: z.string(),
+          semVer: z.string(),
+          publishedAt: timestamp,
           /** The capabilities and fields of this version, for users who pin it. */
-          ...{ reach: z.array(reachRow), configuration: configurationFields },
+          reach: z.array(reachRow),
+          configuration: configurationFields,
         }),
       )
       .describe('Those that can be pinned, the last published first, 100 at most.'),
@@ -94,8 +97,11 @@ export function showEntry(
     discovered: found,
     configuration: showFields(facts.latest?.manifest ?? null),
     versions: versions.map(({ id, semVer, createdAt, capabilities, manifest }) => ({
-      ...{ versionId: id, semVer, publishedAt: createdAt.toISOString() },
-      ...{ reach: showReach(capabilities), configuration: showFields(manifest) },
+      versionId: id,
+      semVer,
+      publishedAt: createdAt.toISOString(),
+      reach: showReach(capabilities),
+      configuration: showFields(manifest),
     })),
   };
 }

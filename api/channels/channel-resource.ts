@@ -64,7 +64,15 @@ export const deliveryDetail = z
 export function showDelivery(row: Delivery): z.output<typeof deliveryResource> {
   const { id, channelId, direction, state, attempts, lastError, method, query, bodyBytes } = row;
   return {
-    ...{ id, channelId, direction, state, attempts, lastError, method, query, bodyBytes },
+    id,
+    channelId,
+    direction,
+    state,
+    attempts,
+    lastError,
+    method,
+    query,
+    bodyBytes,
     receivedAt: row.receivedAt.toISOString(),
     nextAttemptAt: row.nextAttemptAt?.toISOString() ?? null,
     finishedAt: row.finishedAt?.toISOString() ?? null,

@@ -41,6 +41,17 @@ export async function readInstallationMetrics(
 
 const neverCalled = { calls: 0, errors: 0, timeouts: 0, cancels: 0, p50Ms: null, p95Ms: null };
 const nothingAt = (at: number): Point => ({
-  ...{ at: new Date(at).toISOString(), calls: 0, errors: 0, timeouts: 0, p50Ms: null, p95Ms: null },
-  ...{ hostCalls: 0, denials: 0, logLines: 0, droppedLines: 0, restarts: 0, processorMs: 0, memoryMaxBytes: 0 },
+  at: new Date(at).toISOString(),
+  calls: 0,
+  errors: 0,
+  timeouts: 0,
+  p50Ms: null,
+  p95Ms: null,
+  hostCalls: 0,
+  denials: 0,
+  logLines: 0,
+  droppedLines: 0,
+  restarts: 0,
+  processorMs: 0,
+  memoryMaxBytes: 0,
 });

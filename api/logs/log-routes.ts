@@ -25,7 +25,9 @@ const shapes = {
     response: { 200: page(logLineResource) },
   },
   stream: {
-    ...{ group: 'Logs', summary: 'Log lines as they are written', details: STREAM_DETAILS },
+    group: 'Logs',
+    summary: 'Log lines as they are written',
+    details: STREAM_DETAILS,
     problems: ['not_found'],
     querystring: logStreamQuery,
     headers: logStreamHeaders,
@@ -56,7 +58,9 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         const { installationId } = request.query;
         await requireInstallation(services, caller, installationId, 'read');
         const stream = await streams.open({
-          ...{ accountId: caller.id, filter: request.query, after: request.headers['last-event-id'] ?? null },
+          accountId: caller.id,
+          filter: request.query,
+          after: request.headers['last-event-id'] ?? null,
           isThere: async () => (await findReadableInstallation(services, caller, installationId)) !== null,
         });
         return reply.headers(eventStreamHeaders).send(stream as never);

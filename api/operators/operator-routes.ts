@@ -70,7 +70,9 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
     app.get('/operator/fleet', { schema: shapes.fleet }, async () => {
       const rows = await listFleet(pool, null, ROWS_MAX);
       const children = rows.map((row) => ({
-        ...{ ...row, startedAt: row.startedAt?.toISOString() ?? null, lastExit: row.lastExit?.reason ?? null },
+        ...row,
+        startedAt: row.startedAt?.toISOString() ?? null,
+        lastExit: row.lastExit?.reason ?? null,
       }));
       return { children };
     });

@@ -56,7 +56,10 @@ export function packAgentPlugin(
 function manifestOf({ slug, description, author }: Named, semVer: string | null): object {
   return {
     $schema: `${SCHEMAS}/plugin.schema.json`,
-    ...{ name: slug, ...(semVer === null ? {} : { version: semVer }), description, author: { name: author } },
+    name: slug,
+    ...(semVer === null ? {} : { version: semVer }),
+    description,
+    author: { name: author },
   };
 }
 

@@ -19,7 +19,10 @@ export async function consoleFiles(app: FastifyInstance, reaches: () => readonly
     root: join(DIST, 'assets'),
     prefix: '/assets/',
     // File names contain hashes.
-    ...{ immutable: true, maxAge: YEAR_MS, index: false, preCompressed: true },
+    immutable: true,
+    maxAge: YEAR_MS,
+    index: false,
+    preCompressed: true,
   });
   app.get('/icon.svg', { schema: { hide: true } }, (_request, reply) => reply.sendFile('icon.svg', DIST));
   const page = (request: FastifyRequest, reply: FastifyReply) => {

@@ -24,7 +24,10 @@ export async function docsFiles(app: FastifyInstance): Promise<void> {
     root: join(DIST, 'assets'),
     prefix: '/docs/assets/',
     // File names contain hashes.
-    ...{ immutable: true, maxAge: YEAR_MS, index: false, preCompressed: true },
+    immutable: true,
+    maxAge: YEAR_MS,
+    index: false,
+    preCompressed: true,
   });
   const answer = (reply: FastifyReply, file: string) => {
     reply.headers({ 'content-security-policy': POLICY, 'cache-control': 'no-cache' });

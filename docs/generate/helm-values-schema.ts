@@ -19,7 +19,9 @@ const list: Schema = { type: 'array' };
 const labels: Schema = { type: 'object', additionalProperties: text };
 const oneOf = (...words: string[]): Schema => ({ enum: words });
 const closed = (properties: Readonly<Record<string, Schema>>, ...required: string[]): Schema => ({
-  ...{ type: 'object', additionalProperties: false, properties },
+  type: 'object',
+  additionalProperties: false,
+  properties,
   ...(required.length > 0 ? { required } : {}),
 });
 
@@ -33,8 +35,13 @@ function settingsOf(shape: object): Schema {
 
 const processOf = (shape: object, more: Readonly<Record<string, Schema>> = {}): Schema =>
   closed({
-    ...{ replicas: { type: 'integer', minimum: 1 }, settings: settingsOf(shape), resources: anything },
-    ...{ nodeSelector: labels, tolerations: list, podAnnotations: labels, ...more },
+    replicas: { type: 'integer', minimum: 1 },
+    settings: settingsOf(shape),
+    resources: anything,
+    nodeSelector: labels,
+    tolerations: list,
+    podAnnotations: labels,
+    ...more,
   });
 
 /** JSON Schema draft 7, the version that Helm supports. */
@@ -43,7 +50,9 @@ export function valuesSchema(): Schema {
   const properties = {
     image: closed({ repository: { type: 'string', minLength: 1 }, tag: text, pullPolicy: text }, 'repository'),
     imagePullSecrets: list,
-    ...{ publicUrl: address, webhookUrl: addressOrNone, supervisorUrl: address },
+    publicUrl: address,
+    webhookUrl: addressOrNone,
+    supervisorUrl: address,
     trustProxy: text,
     database: closed({
       url: { type: 'string', pattern: '^(postgres(ql)?://.+)?$' },
@@ -52,19 +61,24 @@ export function valuesSchema(): Schema {
     }),
     settings: settingsOf(sharedSettings),
     storage: closed({
-      ...{ size: text, className: text, existingClaim: text },
+      size: text,
+      className: text,
+      existingClaim: text,
       accessMode: oneOf('ReadWriteMany', 'ReadWriteOnce'),
     }),
     keys: closed({ existingSecret: text }),
     api: processOf(apiSettings),
     supervisor: processOf(supervisorSettings, {
-      ...{ sandbox: oneOf('userNamespaces', 'gvisor'), runtimeClassName: text, filesSecret: text },
+      sandbox: oneOf('userNamespaces', 'gvisor'),
+      runtimeClassName: text,
+      filesSecret: text,
     }),
     migration: closed({ resources: anything }),
     ingress: closed({ enabled: flag, className: text, annotations: labels, host: text, sessionHost: text, tls: list }),
     monitoring: closed({
       serviceMonitor: closed({ ...switched, interval: text }),
-      ...{ prometheusRule: closed(switched), dashboard: closed(switched) },
+      prometheusRule: closed(switched),
+      dashboard: closed(switched),
     }),
     // Helm's own.
     global: anything,

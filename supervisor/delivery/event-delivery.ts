@@ -91,7 +91,13 @@ async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: strin
 async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPlugin): Promise<void> {
   const { id, type, occurredAt, installationId, pluginId, data } = event;
   const call = eventCall({
-    ...{ id, type, occurredAt, attempt: event.attempt, installationId, pluginId, data },
+    id,
+    type,
+    occurredAt,
+    attempt: event.attempt,
+    installationId,
+    pluginId,
+    data,
     versionId: event.versionId ?? plugin.versionId,
     semVer: event.semVer ?? DRAFT_SEM_VER,
   });

@@ -80,12 +80,10 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await upkeep(deps);
   const writes = openRetryingWriter(deps.onError);
   const scheduler = new ChannelScheduler({
-    ...{
-      concurrency: CHANNEL_QUEUES,
-      perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
-      pollMs: CHANNEL_POLL_MS,
-      onError: deps.onError,
-    },
+    concurrency: CHANNEL_QUEUES,
+    perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
+    pollMs: CHANNEL_POLL_MS,
+    onError: deps.onError,
     find: (channelIds) => findReadyChannelQueues(deps.pool, deps.lease, channelIds),
     work: (queue) => deliverHead({ ...deps, writes }, queue),
   });

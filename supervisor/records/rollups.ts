@@ -154,9 +154,20 @@ export class Rollups {
 
 const USED = ['hostCalls', 'denials', 'logLines', 'droppedLines', 'restarts', 'processorMs'] as const;
 const none = () => ({
-  ...{ calls: 0, errors: 0, timeouts: 0, cancels: 0, durationMs: 0 },
-  ...{ buckets: createEmptyHistogram(), lastAt: '' },
+  calls: 0,
+  errors: 0,
+  timeouts: 0,
+  cancels: 0,
+  durationMs: 0,
+  buckets: createEmptyHistogram(),
+  lastAt: '',
 });
 const nothingUsed = () => ({
-  ...{ hostCalls: 0, denials: 0, logLines: 0, droppedLines: 0, restarts: 0, processorMs: 0, memoryMax: 0 },
+  hostCalls: 0,
+  denials: 0,
+  logLines: 0,
+  droppedLines: 0,
+  restarts: 0,
+  processorMs: 0,
+  memoryMax: 0,
 });

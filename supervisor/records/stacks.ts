@@ -30,7 +30,8 @@ export class Stacks {
   constructor(blobs: Blobs) {
     this.#blobs = blobs;
     this.#pool = singleWorkerPool(new URL('./stack-worker.ts', import.meta.url), {
-      ...{ name: 'mapStacks', heapMegabytes: THREAD_HEAP_MB },
+      name: 'mapStacks',
+      heapMegabytes: THREAD_HEAP_MB,
     });
   }
 

@@ -16,7 +16,9 @@ export class AnswerChecks {
 
   constructor() {
     this.#pool = singleWorkerPool(new URL('./schema-worker.ts', import.meta.url), {
-      ...{ name: 'checkAnswer', maxQueue: WAITING_MAX, heapMegabytes: THREAD_HEAP_MB },
+      name: 'checkAnswer',
+      maxQueue: WAITING_MAX,
+      heapMegabytes: THREAD_HEAP_MB,
     });
   }
 

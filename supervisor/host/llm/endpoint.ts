@@ -104,7 +104,11 @@ function modelOf({ provider, modelId, fetch }: Question): LanguageModel {
   // Without an explicit key, the library would read one from the environment.
   if (kind === 'anthropic') return createAnthropic({ baseURL, apiKey: apiKey ?? 'none', fetch })(modelId);
   return createOpenAICompatible({
-    ...{ name, baseURL, fetch, includeUsage: true, supportsStructuredOutputs: structuredOutputs },
+    name,
+    baseURL,
+    fetch,
+    includeUsage: true,
+    supportsStructuredOutputs: structuredOutputs,
     ...(apiKey === undefined ? {} : { apiKey }),
   })(modelId);
 }

@@ -57,7 +57,11 @@ export function openLlm(deps: LlmDeps): Llm {
     const { provider, model } = found;
     const charge = { plugin: scope.plugin, provider, model };
     const answer = await askEndpoint({
-      ...{ provider, modelId: model.id, request, signal: scope.signal, fetch: endpoints.fetch },
+      provider,
+      modelId: model.id,
+      request,
+      signal: scope.signal,
+      fetch: endpoints.fetch,
       onBrokenOff: (usage) => spending.countBrokenOff(charge, usage),
     });
     await spending.count(charge, answer.usage);

@@ -145,7 +145,10 @@ async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> 
     if (signal.aborted) onAbort();
     else
       client.connect({
-        ...{ host: target.address, port: target.port, username: target.user, privateKey: target.privateKey },
+        host: target.address,
+        port: target.port,
+        username: target.user,
+        privateKey: target.privateKey,
         ...(target.passphrase === undefined ? {} : { passphrase: target.passphrase }),
         authHandler: ['publickey'],
         readyTimeout: CONNECT_MS,
