@@ -97,6 +97,7 @@ t.test('a damaged backup is refused before anything is touched', async (t) => {
     });
   }
   await refused('something else', (path) => writeFileSync(path, 'not a zip'));
-  const said = await operator({ DATA_DIR: join(folder, 'for the command') }, 'restore', path);
+  const place = { DATA_DIR: join(folder, 'for the command'), DATABASE_URL: NO_DATABASE };
+  const said = await operator(place, 'restore', path);
   t.match(said, { code: 1, stdout: '', stderr: /damaged|not a backup/ });
 });

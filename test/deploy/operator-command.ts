@@ -1,7 +1,8 @@
-/** The operator's command as the process it is. */
+/** Runs operator commands, in this process or as the process they are. */
 import { execFile, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { runCommandLine } from '../../deploy/operator/run-command.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../deploy/operator/operator.ts', import.meta.url));
@@ -18,8 +19,24 @@ const environment = (env: Readonly<Record<string, string>>) => ({
   env: { ...bareEnvironment, ...env },
 });
 
-/** Runs a command to its end. */
-export function operator(env: Readonly<Record<string, string>>, ...words: string[]): Promise<Said> {
+/** Runs a command in this process, which spares a start. */
+export async function operator(env: Readonly<Record<string, string>>, ...words: string[]): Promise<Said> {
+  let stdout = '';
+  let stderr = '';
+  const code = await runCommandLine(words, {
+    readEnvironment: () => env,
+    print: (line) => {
+      stdout += `${line}\n`;
+    },
+    printError: (line) => {
+      stderr += `${line}\n`;
+    },
+  });
+  return { code, stdout, stderr };
+}
+
+/** Runs a command as a process. */
+export function operatorProcess(env: Readonly<Record<string, string>>, ...words: string[]): Promise<Said> {
   return new Promise((resolve) => {
     execFile(process.execPath, [SCRIPT, ...words], environment(env), (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr }),

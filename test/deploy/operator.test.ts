@@ -9,25 +9,22 @@ import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { operator, operatorProcess } from './operator-command.ts';
 
 const run = promisify(execFile);
-const SCRIPT = fileURLToPath(new URL('../../deploy/operator/operator.ts', import.meta.url));
 const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-// Each word to an operator's command is a process that starts.
-t.setTimeout(180_000);
-
-function operator(words: string[], env: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
-  return run(process.execPath, [SCRIPT, ...words], { cwd: ROOT, env: { ...bareEnvironment, ...env } });
-}
-
 t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what it did', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
-  const say = async (...words: string[]) => (await operator(words, { DATABASE_URL })).stdout;
+  const say = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
   const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
-  t.match(await say('verify', 'ann'), /“ann” is verified/);
+  t.match(await operatorProcess({ DATABASE_URL }, 'verify', 'ann'), {
+    code: 0,
+    stdout: /^“ann” is verified.*\n$/,
+    stderr: '',
+  });
   const { verifiedAt } = await findOrCreateAccount(pool, 'ann');
   t.ok(verifiedAt);
   t.same(JSON.parse(await say('verify', 'ann', '--json')), { command: 'verify', user: 'ann', verified: true });
@@ -47,19 +44,21 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what
 
 t.test('a record says who did what, when and why', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
-  const say = async (words: string[], env = {}) => (await operator(words, { DATABASE_URL, ...env })).stdout;
-  t.match(await say(['actions']), /^No operator actions yet\.\n$/);
+  const say = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
+  t.match(await say('actions'), /^No operator actions yet\.\n$/);
   const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
-  await say(['verify', 'ann']);
-  await t.rejects(operator(['verify', 'nobody'], { DATABASE_URL }), { code: 1, stderr: /No account/ });
-  await t.rejects(operator(['block', 'nothing', '--reason', 'x'], { DATABASE_URL }), { code: 1, stderr: /No plugin/ });
-  await say(['block', 'spy', '--reason', 'it phones\nhome\u001b[31m'], { SUDO_USER: 'olga' });
-  await say(['unblock', 'spy']);
+  await say('verify', 'ann');
+  const failed = await operatorProcess({ DATABASE_URL }, 'verify', 'nobody');
+  t.match(failed, { code: 1, stdout: '', stderr: /No account/ });
+  t.match(await operator({ DATABASE_URL }, 'block', 'nothing', '--reason', 'x'), { code: 1, stderr: /No plugin/ });
+  const reason = ['--reason', 'it phones\nhome\u001b[31m'];
+  await operatorProcess({ DATABASE_URL, SUDO_USER: 'olga' }, 'block', 'spy', ...reason);
+  await say('unblock', 'spy');
   await run(process.execPath, [TOKEN, 'olga', '--operator'], {
     ...{ cwd: ROOT, env: { ...bareEnvironment, DATABASE_URL, DATA_DIR: await temporaryFolder(t) } },
   });
-  const { command, actions } = JSON.parse(await say(['actions', '--json']));
+  const { command, actions } = JSON.parse(await say('actions', '--json'));
   t.equal(command, 'actions');
   const me = `${userInfo().username}@${hostname()}`;
   t.match(actions, [
@@ -71,7 +70,7 @@ t.test('a record says who did what, when and why', async (t) => {
   t.equal(actions.length, 4, 'what could not be done is not there');
   const now = Date.now();
   for (const { at } of actions) t.ok(Math.abs(now - Date.parse(at)) < 60_000, at);
-  const lines = (await say(['actions'])).trimEnd().split('\n');
+  const lines = (await say('actions')).trimEnd().split('\n');
   t.equal(lines.length, 4, 'a line each');
   t.match(lines[2], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
 });
@@ -99,10 +98,11 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
     [['check-backup', '/nowhere/x'], /^\/nowhere\/x does not exist/, 1],
   ];
   for (const [words, sentence, code] of wrong) {
-    const failed = await operator(words, { DATABASE_URL }).catch((error: unknown) => error);
-    t.match(failed, { code, stdout: '', stderr: sentence }, words.join(' '));
+    t.match(await operator({ DATABASE_URL }, ...words), { code, stdout: '', stderr: sentence }, words.join(' '));
   }
-  t.match((await operator(['--help'], { DATABASE_URL })).stdout, /^Usage: npm run -s operator/);
+  const wrongProcess = await operatorProcess({ DATABASE_URL }, 'verify');
+  t.match(wrongProcess, { code: 2, stdout: '', stderr: /^Usage: verify <user>/ });
+  t.match(await operator({ DATABASE_URL }, '--help'), { code: 0, stdout: /^Usage: npm run -s operator/ });
 });
 
 t.test('a role that may not make pg_trgm is told what to do', async (t) => {

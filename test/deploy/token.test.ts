@@ -6,6 +6,7 @@ import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { issueToken } from '../../deploy/issue-token.ts';
 import { openVerifier } from '../../service/identity/tokens.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -58,8 +59,12 @@ t.test('an error is one sentence, and no token is printed', async (t) => {
     [['ann'], { OIDC_ISSUER: 'https://i.example', OIDC_AUDIENCE: 'us' }, /tokens come from https:\/\/i.example/],
   ];
   for (const [words, env, sentence] of wrong) {
-    const failed = await token(words, { DATA_DIR, ...env }).catch((error: unknown) => error);
-    t.match(failed, { code: 1, stdout: '', stderr: sentence });
+    await t.rejects(
+      issueToken(words, () => ({ DATA_DIR, ...env })),
+      { message: sentence },
+    );
   }
-  t.match((await token(['--help'], { DATA_DIR })).stdout, /^Usage: npm run -s token/);
+  const failed = await token([], { DATA_DIR }).catch((error: unknown) => error);
+  t.match(failed, { code: 1, stdout: '', stderr: /^Give one user name/ });
+  t.match(await issueToken(['--help'], () => ({})), /^Usage: npm run -s token/);
 });

@@ -1,0 +1,58 @@
+/** Issues the bearer token of the token command. */
+import { parseArgs } from 'node:util';
+import { findOrCreateAccount } from '../db/accounts/accounts.ts';
+import { appointOperator } from '../db/accounts/moderation.ts';
+import { migrate } from '../db/postgres/migrate.ts';
+import { openPool } from '../db/postgres/pool.ts';
+import { openIssuer, userName } from '../service/identity/tokens.ts';
+import { parseSettings, type readEnvironment, sharedSettings } from '../service/settings/settings.ts';
+import { locateDatabase } from './command-database.ts';
+
+const USAGE = `Usage: npm run -s token -- <user> [--operator]
+
+Prints only a bearer token for that user. Creates the account if it is new. Works whether or not the
+service runs.
+
+  --operator   the account becomes an operator's
+  --help       this text`;
+
+/**
+ * @param args the arguments of the command
+ * @returns the token, or the usage if that is asked for
+ * @throws with the sentence for the user
+ */
+export async function issueToken(args: readonly string[], readSettings: typeof readEnvironment): Promise<string> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { operator: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } },
+  });
+  if (values.help) return USAGE;
+  const [user] = positionals;
+  if (positionals.length !== 1 || !userName.safeParse(user).success || user === undefined) {
+    throw new Error(`Give one user name of 1 to 200 characters.\n\n${USAGE}`);
+  }
+  const settings = parseSettings(sharedSettings, readSettings());
+  if (settings.OIDC_ISSUER !== undefined) {
+    throw new Error(`OIDC_ISSUER is set: tokens come from ${settings.OIDC_ISSUER}.`);
+  }
+  const database = await locateDatabase(settings);
+  try {
+    await makeAccount(database.url, user, values.operator);
+  } finally {
+    await database.release();
+  }
+  const issuer = await openIssuer(settings.DATA_DIR);
+  return issuer.issue(user);
+}
+
+async function makeAccount(url: string, user: string, operator: boolean): Promise<void> {
+  await migrate(url);
+  const database = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
+  try {
+    const account = await findOrCreateAccount(database.pool, user);
+    if (operator) await appointOperator(database.pool, account);
+  } finally {
+    await database.close();
+  }
+}

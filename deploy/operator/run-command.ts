@@ -1,0 +1,162 @@
+/** Parses an operator's command line, runs the command and prints its result. */
+import { parseArgs } from 'node:util';
+import type { Pool } from 'pg';
+import { migrate } from '../../db/postgres/migrate.ts';
+import { openPool } from '../../db/postgres/pool.ts';
+import { isStorable } from '../../db/postgres/storable-text.ts';
+import {
+  parseSettings,
+  type readEnvironment,
+  type SharedSettings,
+  sharedSettings,
+} from '../../service/settings/settings.ts';
+import { locateDatabase } from '../command-database.ts';
+import { backup, checkBackupFile, restore } from './backups.ts';
+import { type Given, type OperatorCommand, type Outcome, type Place, UsageError } from './command.ts';
+import { deadLetters, replay } from './dead-letters.ts';
+import { fleet, installations, restart } from './fleet.ts';
+import { rotateKey } from './keys.ts';
+import { actions, block, unblock, unverify, verify } from './moderation.ts';
+import { prune } from './prune.ts';
+
+const commands: ReadonlyMap<string, OperatorCommand> = new Map([
+  ['fleet', fleet],
+  ['installations', installations],
+  ['restart', restart],
+  ['verify', verify],
+  ['unverify', unverify],
+  ['block', block],
+  ['unblock', unblock],
+  ['dead-letters', deadLetters],
+  ['replay', replay],
+  ['rotate-key', rotateKey],
+  ['backup', backup],
+  ['check-backup', checkBackupFile],
+  ['restore', restore],
+  ['prune', prune],
+  ['actions', actions],
+]);
+const COMMON = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
+/** Column in which descriptions start. */
+const INDENT = 33;
+
+/** Where a command line comes from and where its output goes. */
+export interface Terminal {
+  /** The settings of the service. */
+  readonly readEnvironment: typeof readEnvironment;
+  /** Prints a line to standard output. */
+  print(line: string): void;
+  /** Prints a line to standard error. */
+  printError(line: string): void;
+}
+
+/**
+ * @param args the command and its arguments
+ * @returns the exit code
+ */
+export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
+  const asJson = args.includes('--json');
+  try {
+    terminal.print(await run(args, asJson, terminal));
+    return 0;
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const isUsage = error instanceof UsageError;
+    const hint = isUsage && !asJson ? '\n\nSee npm run -s operator -- --help' : '';
+    terminal.printError(asJson ? JSON.stringify({ error: message }) : `${message}${hint}`);
+    return isUsage ? 2 : 1;
+  }
+}
+
+/** @returns what to print */
+async function run(args: readonly string[], asJson: boolean, terminal: Terminal): Promise<string> {
+  const [name = '', ...words] = args.filter((word) => word !== '--json');
+  const command = commands.get(name);
+  if (!command) {
+    if (name === '--help' || words.includes('--help')) return usage();
+    throw new UsageError(name === '' ? 'Give a command.' : `Unknown command “${name}”.`);
+  }
+  if (words.includes('--help')) return usageOf(name, command);
+  const given = readGiven(name, command, words);
+  const { sentence, fields } = await inPlace(terminal, asJson, (place) => command.run(given, place));
+  return asJson ? JSON.stringify({ command: name, ...fields }) : sentence;
+}
+
+/** @throws UsageError */
+function readGiven(name: string, { subjects, options = {} }: OperatorCommand, words: string[]): Given {
+  const known = Object.entries(options).map(([option, { type }]) => [option, { type }] as const);
+  const parsed = parse(words, Object.fromEntries(known));
+  const isMany = subjects.at(-1)?.endsWith('…') === true;
+  const count = parsed.positionals.length;
+  if (!isMany && count !== subjects.length) throw new UsageError(`Usage: ${lineOf(name, subjects)}`);
+  if (parsed.positionals.some((subject) => !isStorable(subject) || subject === '')) {
+    throw new Error('The name contains characters that are not allowed.');
+  }
+  return { subjects: parsed.positionals, options: parsed.values };
+}
+
+function parse(args: string[], options: Record<string, { type: 'string' | 'boolean' }>) {
+  try {
+    const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { ...options, ...COMMON } });
+    return { values: values as Given['options'], positionals };
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Opens the resources of the command, and closes them afterwards. */
+async function inPlace(
+  { readEnvironment, printError }: Terminal,
+  asJson: boolean,
+  work: (place: Place) => Promise<Outcome>,
+): Promise<Outcome> {
+  const settings = parseSettings(sharedSettings, readEnvironment());
+  const closers: (() => Promise<void>)[] = [];
+  let opened: Promise<{ pool: Pool; url: string }> | undefined;
+  const database = () => {
+    opened ??= openDatabase(settings, closers);
+    return opened;
+  };
+  const say = (line: string) => {
+    if (!asJson) printError(line);
+  };
+  try {
+    return await work({ settings, database, say });
+  } finally {
+    for (const close of closers.reverse()) await close();
+  }
+}
+
+async function openDatabase(settings: SharedSettings, closers: (() => Promise<void>)[]) {
+  const located = await locateDatabase(settings);
+  closers.push(located.release);
+  await migrate(located.url);
+  const database = openPool(located.url, { name: 'bulkhead-operator', connections: 2, onError: () => undefined });
+  closers.push(database.close);
+  return { pool: database.pool, url: located.url };
+}
+
+const lineOf = (name: string, subjects: readonly string[]): string =>
+  [name, ...subjects.map((subject) => (subject.endsWith('…') ? `[${subject}]` : `<${subject}>`))].join(' ');
+
+const explained = (what: string, doc: string): string => `  ${what.padEnd(INDENT - 2)} ${doc}`;
+
+function usage(): string {
+  const lines = [...commands].map(([name, { subjects, doc }]) => explained(lineOf(name, subjects), doc));
+  return `Usage: npm run -s operator -- <command>
+
+${lines.join('\n')}
+
+${explained('--json', 'print the result or error as one line of JSON, without progress')}
+${explained('--help', 'print this text, or the options of a command')}
+
+All commands except restore work whether or not the service runs. Exit code 0: done; 1: failed, and
+standard error has the reason; 2: wrong command line.`;
+}
+
+function usageOf(name: string, { subjects, doc, options = {} }: OperatorCommand): string {
+  const lines = Object.entries(options).map(([option, { value, doc }]) =>
+    explained(`--${option}${value === undefined ? '' : ` <${value}>`}`, doc),
+  );
+  return [`Usage: npm run -s operator -- ${lineOf(name, subjects)}`, '', `  ${doc}`, '', ...lines].join('\n').trimEnd();
+}
