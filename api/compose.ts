@@ -72,10 +72,10 @@ export async function serveApi(config: ApiConfig, faultPoint: (step: string) => 
     logger,
     faultPoint,
     trustProxy: config.TRUST_PROXY,
-    limits: limitsOf(config),
+    limits: readLimits(config),
     publicUrl: publicUrl(config),
-    signInFacts: signInFactsOf(config),
-    issuerOrigins: issuerOriginsOf(config, onError),
+    signInFacts: readSignInFacts(config),
+    issuerOrigins: followIssuerOrigins(config, onError),
   });
   stopWithParent(async () => {
     stopping = true;
@@ -96,17 +96,17 @@ async function openSweptBlobs({ DATA_DIR }: ApiConfig): Promise<Blobs> {
   return blobs;
 }
 
-function signInFactsOf(config: ApiConfig): AppDeps['signInFacts'] & {} {
+function readSignInFacts(config: ApiConfig): AppDeps['signInFacts'] & {} {
   const { OIDC_ISSUER: issuer, OIDC_AUDIENCE: audience, OIDC_CLIENT_ID } = config;
   const hasIssuer = issuer !== undefined && audience !== undefined;
   const oidc = hasIssuer ? { issuer, clientId: OIDC_CLIENT_ID ?? audience, audience } : null;
   return { sessionApiUrl: supervisorUrl(config), oidc };
 }
 
-const issuerOriginsOf = ({ OIDC_ISSUER }: ApiConfig, onError: (error: Error) => void): (() => readonly string[]) =>
+const followIssuerOrigins = ({ OIDC_ISSUER }: ApiConfig, onError: (error: Error) => void): (() => readonly string[]) =>
   OIDC_ISSUER === undefined ? () => [] : watchIssuer(OIDC_ISSUER, onError);
 
-function limitsOf(config: ApiConfig): AppDeps['limits'] {
+function readLimits(config: ApiConfig): AppDeps['limits'] {
   return {
     reads: config.READS_PER_MINUTE,
     writes: config.WRITES_PER_MINUTE,

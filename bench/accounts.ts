@@ -88,21 +88,21 @@ interface Answer {
 }
 
 async function post(account: string, path: string, body: string, dispatcher: Agent): Promise<Answer> {
-  const authorization = `Bearer ${await tokenOf(account)}`;
+  const authorization = `Bearer ${await createToken(account)}`;
   const headers = { authorization, 'content-type': 'application/json' };
   const response = await request(`${url}${path}`, { method: 'POST', headers, body, dispatcher });
   return { status: response.statusCode, text: await response.body.text() };
 }
 
 const tokens = new Map<string, Promise<string>>();
-function tokenOf(account: string): Promise<string> {
+function createToken(account: string): Promise<string> {
   const token = tokens.get(account) ?? storage.issuer.issue(account);
   tokens.set(account, token);
   return token;
 }
 
 const sessions = new Map<string, Promise<string>>();
-function sessionOf(account: string): Promise<string> {
+function openSession(account: string): Promise<string> {
   const session =
     sessions.get(account) ??
     post(account, '/sessions', '{"agentId":"a"}', goodConnections).then(({ text }) => JSON.parse(text).id as string);
@@ -139,23 +139,23 @@ const message = (text: string) =>
 
 const attacks: Readonly<Record<string, Attack>> = {
   'bodies of 8 MB and 600,000 keys': flood(8, async (account) => [
-    `/sessions/${await sessionOf(account)}/tools/${account}-hangs-0__run`,
+    `/sessions/${await openSession(account)}/tools/${account}-hangs-0__run`,
     manyKeys,
   ]),
   'the costliest bodies that are accepted': flood(8, async (account) => [
-    `/sessions/${await sessionOf(account)}/tools/${account}-chooses__run`,
+    `/sessions/${await openSession(account)}/tools/${account}-chooses__run`,
     fittingKeys,
   ]),
   'tools that never end, 100 plugins': flood(HANGING, async (account, count) => [
-    `/sessions/${await sessionOf(account)}/tools/${account}-hangs-${count % HANGING}__run`,
+    `/sessions/${await openSession(account)}/tools/${account}-hangs-${count % HANGING}__run`,
     '{"arguments":{}}',
   ]),
   'a schema of 1,800 choices, 19,000 items': flood(4, async (account) => [
-    `/sessions/${await sessionOf(account)}/tools/${account}-chooses__run`,
+    `/sessions/${await openSession(account)}/tools/${account}-chooses__run`,
     manyItems,
   ]),
   'hooks of 100 cold plugins': flood(8, async (account) => [
-    `/sessions/${await sessionOf(`${account}-cold`)}/hooks/inboundMessage`,
+    `/sessions/${await openSession(`${account}-cold`)}/hooks/inboundMessage`,
     message('x'),
   ]),
 };
@@ -170,7 +170,7 @@ interface Row {
 /** Sends good calls at a fixed rate, whether or not the earlier ones were answered. */
 async function measure(seconds: number): Promise<Row> {
   const row: Row = { passed: 0, failed: 0, ms: [], memory: 0 };
-  const path = `/sessions/${await sessionOf('good')}/hooks/inboundMessage`;
+  const path = `/sessions/${await openSession('good')}/hooks/inboundMessage`;
   const calls: Promise<void>[] = [];
   for (let count = 0; count < (seconds * 1_000) / GOOD_EVERY_MS; count += 1) {
     calls.push(sendGood(path, count % 2 === 0, row));

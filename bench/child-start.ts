@@ -57,7 +57,7 @@ function weigh(pid: number): { pss: number; own: number } {
 }
 
 /** Node and the bubblewrap that waits for it. Without a jail, the parent is the spawner, which all children share. */
-function processesOf(child: Child): number[] {
+function listProcesses(child: Child): number[] {
   const parent = /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))?.[1];
   const isJail = readFileSync(`/proc/${parent}/comm`, 'latin1').trim() === 'bwrap';
   return isJail ? [child.pid, Number(parent)] : [child.pid];
@@ -70,7 +70,7 @@ async function weighChildren(jail: Jail, name: string, count: number): Promise<n
   await Promise.all(children.map((child) => child.load(bundle)));
   await sleep(SETTLE_MS);
   const weights = children.map((child) => {
-    const all = processesOf(child).map(weigh);
+    const all = listProcesses(child).map(weigh);
     const sum = (pick: (weight: { pss: number; own: number }) => number) =>
       all.reduce((total, each) => total + pick(each), 0);
     return { pss: sum((each) => each.pss) / 1024, own: sum((each) => each.own) / 1024 };

@@ -88,7 +88,8 @@ async function start(): Promise<void> {
   await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
   const link = await signInLink(settings, url);
-  if (stopping === undefined) say(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
+  if (stopping === undefined)
+    printLine(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
 }
 
 /** After an interrupted restore, rows may refer to missing files. */
@@ -103,19 +104,19 @@ async function buildSite(name: string, builder: string): Promise<void> {
     await promisify(execFile)(process.execPath, [script(builder)]);
   } catch (error) {
     const said = (error as { stderr?: string }).stderr?.trim() || String(error);
-    say(`${name} could not be built and is not served until the next start: ${said.slice(-500)}`);
+    printLine(`${name} could not be built and is not served until the next start: ${said.slice(-500)}`);
   }
 }
 
 /** The supervisor's PATH; if bubblewrap is not installed, with the folder of the unpacked one at the end. */
 async function completeSearchPath({ DATA_DIR }: SharedSettings): Promise<string | undefined> {
-  const folder = await fetchBubblewrap(DATA_DIR, { onNotice: say, signal: starting.signal });
+  const folder = await fetchBubblewrap(DATA_DIR, { onNotice: printLine, signal: starting.signal });
   return folder === null ? process.env.PATH : [process.env.PATH, folder].join(delimiter);
 }
 
 async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
-  say('starting PostgreSQL');
-  const database = await keepDatabase(DATA_DIR, say);
+  printLine('starting PostgreSQL');
+  const database = await keepDatabase(DATA_DIR, printLine);
   running.push({ name: 'PostgreSQL', stop: () => database.stop() });
   // Stop was requested meanwhile and did not see this part.
   if (stopping !== undefined) await stopRunning();
@@ -125,7 +126,7 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
 async function prepareTables(url: string, { DATABASE_URL }: SharedSettings): Promise<void> {
   try {
     const applied = await migrate(url);
-    if (applied.length > 0) say(`migrations applied: ${applied.join(', ')}`);
+    if (applied.length > 0) printLine(`migrations applied: ${applied.join(', ')}`);
   } catch (error) {
     if (DATABASE_URL === undefined) throw error;
     // A name with several addresses fails with all of their errors and no message.
@@ -142,10 +143,10 @@ async function startChild(
   [port, operationsPort]: readonly [number, number],
 ): Promise<void> {
   if (stopping !== undefined) return;
-  say(`starting the ${name}`);
+  printLine(`starting the ${name}`);
   const sockets = [await holdSocket('service', HOST, port), await holdSocket('operations', OPS_HOST, operationsPort)];
   const onLine = (line: string): boolean => logs.write(`${line}\n`);
-  const service = new ServiceProcess({ name, main, env, sockets, onLine, onNotice: say });
+  const service = new ServiceProcess({ name, main, env, sockets, onLine, onNotice: printLine });
   const stop = async (signal: AbortSignal): Promise<void> => {
     await service.stop(signal);
     for (const socket of sockets) socket.close();
@@ -159,9 +160,9 @@ async function startChild(
 async function replaceAll(): Promise<void> {
   try {
     for (const service of services) await service.replace();
-    say('replaced: API and supervisor run the new code');
+    printLine('replaced: API and supervisor run the new code');
   } catch (error) {
-    say(`not replaced: ${error instanceof Error ? error.message : String(error)}`);
+    printLine(`not replaced: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
@@ -186,7 +187,7 @@ function onSignal(): void {
     return;
   }
   signalledAt = Date.now();
-  say('stopping');
+  printLine('stopping');
   void stopAll();
 }
 
@@ -199,10 +200,10 @@ function stopAll(): Promise<void> {
 async function stopRunning(): Promise<void> {
   for (let next = running.pop(); next !== undefined; next = running.pop()) {
     await next.stop(force.signal);
-    say(`${next.name} stopped`);
+    printLine(`${next.name} stopped`);
   }
 }
 
-function say(line: string): void {
+function printLine(line: string): void {
   process.stdout.write(`${line}\n`);
 }

@@ -9,7 +9,7 @@ import { syncPath } from '../db/files/data-dir.ts';
 import { parseSettings, readEnvironment, sharedSettings } from '../service/settings/settings.ts';
 
 /** The target of a file, by its name; null: not a key. */
-function placeOf(name: string): string | null {
+function findTarget(name: string): string | null {
   if (name === 'identity.jwk.json') return join('keys', name);
   return /^[0-9a-f-]{36}\.key$/.test(name) ? join('keys', 'secrets', name) : null;
 }
@@ -36,7 +36,7 @@ try {
   const [folder] = process.argv.slice(2);
   if (folder === undefined) throw new Error('Pass the folder with the keys.');
   const { DATA_DIR } = parseSettings(sharedSettings, readEnvironment());
-  const keys = (await readdir(folder)).flatMap((name) => placeOf(name) ?? []);
+  const keys = (await readdir(folder)).flatMap((name) => findTarget(name) ?? []);
   if (keys.length === 0)
     throw new Error(`${folder} contains no key: identity.jwk.json or <id>.key, as in DATA_DIR/keys.`);
   for (const key of keys) {

@@ -93,7 +93,7 @@ export class ServiceProcess {
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', ...sockets.map((socket) => socket.fd), 'ipc'],
     });
-    const run = { child, ended: endOf(child) };
+    const run = { child, ended: waitForEnd(child) };
     this.#runs.add(run);
     void run.ended.then(() => this.#runs.delete(run));
     let reason = '';
@@ -145,20 +145,20 @@ export class ServiceProcess {
         () => resolve(`The ${name} did not start within ${READY_TIMEOUT_MS / 1000} seconds.`),
         READY_TIMEOUT_MS,
       );
-      const done = (outcome: string | null): void => {
+      const settleStart = (outcome: string | null): void => {
         clearTimeout(timer);
         resolve(outcome);
       };
       child.on('message', (raw) => {
         const message = parentMessage.safeParse(raw).data;
         if (message === undefined) return;
-        if ('failed' in message) return done(message.failed);
+        if ('failed' in message) return settleStart(message.failed);
         if (message.notice !== undefined) onNotice(message.notice);
-        done(null);
+        settleStart(null);
       });
       // 'close' follows the last line of output; 'exit' may precede it.
-      child.once('close', () => done(''));
-      child.once('error', (error) => done(`The ${name} cannot be started: ${error.message}`));
+      child.once('close', () => settleStart(''));
+      child.once('error', (error) => settleStart(`The ${name} cannot be started: ${error.message}`));
     });
   }
 }
@@ -175,7 +175,7 @@ async function end({ child, ended }: Run, force: AbortSignal): Promise<void> {
 }
 
 /** Resolves when the process has exited and its last line was read or the wait is over. */
-function endOf(child: ChildProcess): Promise<void> {
+function waitForEnd(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     child.once('close', () => resolve());
     child.once('exit', () => setTimeout(resolve, LAST_LINES_MS).unref());

@@ -110,8 +110,8 @@ export async function installFresh(api: Service, slug: string): Promise<Installa
 /** Uninstalls, and waits until the plugin got its last event and everything is removed. */
 export async function uninstall(api: Service, { id }: Installation): Promise<void> {
   await api.delete(`/installations/${id}`);
-  const gone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
-  await eventually(() => listInstallations(api), gone, 'the installation to be gone');
+  const isGone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
+  await eventually(() => listInstallations(api), isGone, 'the installation to be gone');
 }
 
 export async function listInstallations(api: Service): Promise<readonly Installation[]> {
@@ -122,13 +122,13 @@ export async function listInstallations(api: Service): Promise<readonly Installa
 /** Formats the registrations of a version: `middleware.systemPrompt`, `tools roll`. */
 export function registered({ discovered }: Version): string {
   const words = Object.entries(discovered).flatMap(([kind, found]) => {
-    const names = Array.isArray(found) ? found.map(nameOf) : [];
+    const names = Array.isArray(found) ? found.map(formatName) : [];
     return names.map((name) => (name.startsWith(kind) ? name : `${kind} ${name}`));
   });
   return words.join(', ') || 'nothing';
 }
 
-function nameOf(item: unknown): string {
+function formatName(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'name' in item) return String(item.name);
   return String(item);
 }

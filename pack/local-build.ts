@@ -31,7 +31,7 @@ export async function buildLocally(
 ): Promise<LocalBuild> {
   const blobs = await openBlobs(scratch);
   await using staging = await blobs.stage();
-  const source = await sourceOf(files, join(scratch, 'package.zip'));
+  const source = await readSource(files, join(scratch, 'package.zip'));
   const bundles: Bundle[] = [];
   const built = await buildPackage(servicesOver(introspector, bundles), staging, source, slug);
   const [bundle] = bundles;
@@ -40,7 +40,7 @@ export async function buildLocally(
 }
 
 /** Converts files for `publish`: text files one by one, anything else as a zip. */
-async function sourceOf(files: readonly FolderFile[], zipPath: string): Promise<PackageSource> {
+async function readSource(files: readonly FolderFile[], zipPath: string): Promise<PackageSource> {
   const texts: { path: string; contentText: string }[] = [];
   for (const { path, at } of files) {
     const text = decodeText(await readFile(at));

@@ -49,7 +49,7 @@ async function open() {
   try {
     const program = await childProgram();
     const sandbox = await openSandbox({ mode: 'auto', directory: join(directory, 'jail'), program });
-    tell(sandbox);
+    warnOnce(sandbox);
     return { sandbox, directory };
   } catch (error) {
     await rm(directory, { recursive: true, force: true });
@@ -57,7 +57,7 @@ async function open() {
   }
 }
 
-function tell({ missing }: Sandbox): void {
+function warnOnce({ missing }: Sandbox): void {
   if (missing === null || isTold) return;
   isTold = true;
   process.emitWarning(

@@ -165,7 +165,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     deliveryDays: options.deliveryDays ?? limits.deliveryDays,
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
-  await follow({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });
+  await subscribeToChanges({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });
   const stop = async () => {
     const closed = app.close();
     await Promise.all([within(closed, DRAIN_MS), jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
@@ -297,7 +297,7 @@ interface Followed {
 }
 
 /** Updates the plugin cache and the children when rows change. */
-async function follow(followed: Followed): Promise<void> {
+async function subscribeToChanges(followed: Followed): Promise<void> {
   const { listener, pluginsCache, fleet, ssh, sessions, pool, queues, jobs, onError } = followed;
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
     pluginsCache.drop(accountId);

@@ -1,7 +1,7 @@
 /** The route of the caller's account. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { accountResource } from './account-resource.ts';
 
 export const accountRoutes: FastifyPluginAsyncZod = async (app) => {
@@ -9,7 +9,7 @@ export const accountRoutes: FastifyPluginAsyncZod = async (app) => {
     '/me',
     { schema: { group: 'Account', summary: 'The caller’s account', response: { 200: accountResource } } },
     async (request) => {
-      const { id, name, operator } = callerOf(request);
+      const { id, name, operator } = requireCaller(request);
       return { id, name, operator };
     },
   );

@@ -4,7 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { deleteAgent, findOwnedAgent, pageAgents } from '../../db/accounts/agents.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { agentResource, showAgent } from './agent-resource.ts';
@@ -32,19 +32,19 @@ const unknownAgent = () => new Problem('not_found', 'You have no agent with this
 export function agentRoutes({ pool, queues }: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.get('/agents', { schema: shapes.list }, async (request) => {
-      const found = await pageAgents(pool, callerOf(request).id, request.query);
+      const found = await pageAgents(pool, requireCaller(request).id, request.query);
       return { items: found.items.map(showAgent), nextCursor: found.nextCursor };
     });
 
     app.get('/agents/:id', { schema: shapes.one }, async (request) => {
-      const { id: accountId, operator } = callerOf(request);
+      const { id: accountId, operator } = requireCaller(request);
       const found = await findOwnedAgent(pool, operator ? null : accountId, request.params.id);
       if (!found) throw unknownAgent();
       return showAgent(found);
     });
 
     app.delete('/agents/:id', { schema: shapes.remove }, async (request, reply) => {
-      const removed = await deleteAgent(pool, queues, { accountId: callerOf(request).id }, request.params.id);
+      const removed = await deleteAgent(pool, queues, { accountId: requireCaller(request).id }, request.params.id);
       if (!removed) throw unknownAgent();
       return reply.code(204).send();
     });

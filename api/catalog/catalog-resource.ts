@@ -5,7 +5,7 @@ import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { PublishedVersion, Version } from '../../db/catalog/versions.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
-import { discovered, tierOf } from '../plugins/plugin-resource.ts';
+import { discovered, getTier } from '../plugins/plugin-resource.ts';
 
 /** An entry of the list: without readme and other long fields. */
 const summary = z.strictObject({
@@ -62,7 +62,7 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
     // The plugin's description may be empty; then use the newest manifest's.
     description: plugin.description || (latest?.manifest.description ?? ''),
     visibility: plugin.visibility,
-    tier: tierOf(plugin),
+    tier: getTier(plugin),
     author: { name: plugin.ownerName, verified: plugin.ownerVerified },
     latest: latest?.semVer
       ? { versionId: latest.id, semVer: latest.semVer, publishedAt: latest.createdAt.toISOString() }

@@ -2,7 +2,7 @@
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { catalogQuery, slugParams } from './catalog-input.ts';
@@ -27,12 +27,16 @@ const shapes = {
 export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.get('/marketplace', { schema: shapes.list }, async (request) => {
-      const { items, nextCursor } = await readCatalog(services, callerOf(request), request.query);
+      const { items, nextCursor } = await readCatalog(services, requireCaller(request), request.query);
       return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };
     });
 
     app.get('/marketplace/:slug', { schema: shapes.one }, async (request) => {
-      const { plugin, facts, ...detail } = await readCatalogEntry(services, callerOf(request), request.params.slug);
+      const { plugin, facts, ...detail } = await readCatalogEntry(
+        services,
+        requireCaller(request),
+        request.params.slug,
+      );
       return showEntry(plugin, facts, detail);
     });
   };

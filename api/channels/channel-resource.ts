@@ -81,7 +81,7 @@ export function showDelivery(row: Delivery): z.output<typeof deliveryResource> {
 
 export function showDeliveryDetail(row: Delivery & { readonly body: Buffer }): z.output<typeof deliveryDetail> {
   const truncated = row.bodyBytes > row.body.byteLength;
-  const text = textOf(row.body, truncated);
+  const text = decodeBody(row.body, truncated);
   return {
     ...showDelivery(row),
     headers: row.headers.map(([name, value]) => [name, value]),
@@ -92,7 +92,7 @@ export function showDeliveryDetail(row: Delivery & { readonly body: Buffer }): z
 }
 
 /** Null: not UTF-8. A truncated body may end inside a character. */
-function textOf(body: Buffer, cut: boolean): string | null {
+function decodeBody(body: Buffer, cut: boolean): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body, { stream: cut });
   } catch {

@@ -4,7 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageDeliveries } from '../../db/channels/delivery-history.ts';
 import { pageEvents } from '../../db/installations/event-history.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { idParams, noContent, page } from '../../service/http/schemas.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
@@ -98,50 +98,50 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
   const { pool, webhookUrl } = services;
   return async (app) => {
     app.post('/installations/:id/channels', { schema: shapes.connect }, async (request, reply) => {
-      const channel = await connectChannel(services, callerOf(request), request.params.id, request.body);
+      const channel = await connectChannel(services, requireCaller(request), request.params.id, request.body);
       return reply.code(201).send(showChannel(channel, webhookUrl));
     });
 
     app.delete('/installations/:id/channels/:channelId', { schema: shapes.disconnect }, async (request, reply) => {
-      await disconnectChannel(services, callerOf(request), request.params.id, request.params.channelId);
+      await disconnectChannel(services, requireCaller(request), request.params.id, request.params.channelId);
       return reply.code(204).send();
     });
 
     const replacePath = '/installations/:id/channels/:channelId/replace-address';
     app.post(replacePath, { schema: shapes.replace }, async (request) => {
       const { id, channelId } = request.params;
-      return showChannel(await replaceChannelAddress(services, callerOf(request), id, channelId), webhookUrl);
+      return showChannel(await replaceChannelAddress(services, requireCaller(request), id, channelId), webhookUrl);
     });
 
     app.get('/installations/:id/deliveries', { schema: shapes.deliveries }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
       const found = await pageDeliveries(pool, { installationId: id, ...request.query });
       return { items: found.items.map(showDelivery), nextCursor: found.nextCursor };
     });
 
     app.get('/installations/:id/deliveries/:deliveryId', { schema: shapes.delivery }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
       return showDeliveryDetail(await requireDelivery(services, id, request.params.deliveryId));
     });
 
     app.post('/installations/:id/deliveries/:deliveryId/replay', { schema: shapes.replay }, async (request) => {
       const { id, deliveryId } = request.params;
-      return showDeliveryDetail(await replayDelivery(services, callerOf(request), id, deliveryId));
+      return showDeliveryDetail(await replayDelivery(services, requireCaller(request), id, deliveryId));
     });
 
     app.post('/installations/:id/deliveries/replay', { schema: shapes.replayManyDeliveries }, async (request) => ({
-      replayed: await replayManyDeliveries(services, callerOf(request), request.params.id, request.body),
+      replayed: await replayManyDeliveries(services, requireCaller(request), request.params.id, request.body),
     }));
 
     app.get('/installations/:id/events', { schema: shapes.events }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
       const found = await pageEvents(pool, { installationId: id, ...request.query });
       return { items: found.items.map(showEvent), nextCursor: found.nextCursor };
     });
 
     app.post('/installations/:id/events/:eventId/replay', { schema: shapes.replayEvent }, async (request) => {
       const { id, eventId } = request.params;
-      return showEvent(await replayInstallationEvent(services, callerOf(request), id, eventId));
+      return showEvent(await replayInstallationEvent(services, requireCaller(request), id, eventId));
     });
   };
 }

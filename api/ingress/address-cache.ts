@@ -58,7 +58,7 @@ export class Addresses {
     const known = this.#known.get(routingId);
     if (known && known.until > performance.now() && this.#listener.isConnected()) return known.found;
     try {
-      return await this.#ask(routingId);
+      return await this.#load(routingId);
     } catch (error) {
       // Use the expired entry. If the address was retired meanwhile, its request is stored without a channel and never
       // delivered.
@@ -67,17 +67,17 @@ export class Addresses {
     }
   }
 
-  #ask(routingId: string): Promise<FoundAddress> {
+  #load(routingId: string): Promise<FoundAddress> {
     const asking = this.#asking.get(routingId);
     if (asking) return asking;
     const asked = findAddress(this.#pool, routingId)
-      .then((found) => this.#keep(routingId, found))
+      .then((found) => this.#store(routingId, found))
       .finally(() => this.#asking.delete(routingId));
     this.#asking.set(routingId, asked);
     return asked;
   }
 
-  #keep(routingId: string, found: FoundAddress): FoundAddress {
+  #store(routingId: string, found: FoundAddress): FoundAddress {
     this.#known.delete(routingId);
     this.#known.set(routingId, { found, until: performance.now() + (found === 'unknown' ? UNKNOWN_MS : KNOWN_MS) });
     const [oldest] = this.#known.keys();

@@ -48,7 +48,7 @@ export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessa
     response.setHeader('x-request-id', requestId);
     response.once('finish', () => deps.answered(response.statusCode, performance.now() - started));
     tracedServe(deps, request, response, requestId).catch((error: unknown) => {
-      refuse(request, response, problemOf(deps, error), requestId);
+      refuse(request, response, toProblem(deps, error), requestId);
     });
   };
 }
@@ -128,7 +128,7 @@ function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boo
   }
 }
 
-function problemOf(deps: IngressDeps, error: unknown): Problem {
+function toProblem(deps: IngressDeps, error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (classifyDatabaseError(error) === null) deps.onError(error as Error);
   return new Problem('unavailable', 'Webhook requests cannot be stored now. Send it again later.', {

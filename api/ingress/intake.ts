@@ -87,7 +87,7 @@ export class Intake {
     while (this.#waiting.length > 0) {
       const group = this.#takeGroup();
       try {
-        await this.#keep(group.map(({ delivery }) => delivery));
+        await this.#store(group.map(({ delivery }) => delivery));
         this.#faultPoint('intake.kept');
         for (const { resolve } of group) resolve();
       } catch (error) {
@@ -110,7 +110,7 @@ export class Intake {
     return group;
   }
 
-  async #keep(group: readonly NewDelivery[]): Promise<void> {
+  async #store(group: readonly NewDelivery[]): Promise<void> {
     if (!this.#spooling) {
       try {
         this.#faultPoint('intake.before-commit');

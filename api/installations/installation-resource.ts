@@ -71,7 +71,7 @@ export function showInstallation(row: Installation, webhookUrl: string): z.outpu
     configuration: showFields(row.currentManifest),
     reach: showReach(new Set([...row.grantedCapabilities, ...(pendingUpdate?.added ?? [])])),
     status: row.status,
-    statusReason: reasonOf(row),
+    statusReason: pickReason(row),
     runtime: {
       state: row.runtimeState ?? 'stopped',
       restarts: row.restarts ?? 0,
@@ -96,7 +96,7 @@ function showPending(row: Installation) {
 }
 
 /** The most important notice for the user: a block by the operator, then the installation's status, then a yank. */
-function reasonOf(row: Installation): string | null {
+function pickReason(row: Installation): string | null {
   if (row.blockedReason !== null) return `The operator blocked this plugin: ${row.blockedReason}`;
   if (row.statusReason !== null) return row.statusReason;
   if (row.currentStatus !== 'yanked') return null;

@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { readUsage } from '../../db/accounts/model-usage.ts';
 import { type Installation, pageInstallations } from '../../db/installations/installations.ts';
 import { pageAudit } from '../../db/records/audit.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { configuration, newInstallation } from './installation-input.ts';
@@ -96,46 +96,46 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
   const show = (row: Installation) => showInstallation(row, services.webhookUrl);
   return async (app) => {
     app.post('/installations', { schema: shapes.install }, async (request, reply) => {
-      const made = await install(services, callerOf(request), request.body, quota);
+      const made = await install(services, requireCaller(request), request.body, quota);
       return reply.code(201).send(show(made));
     });
 
     app.get('/installations', { schema: shapes.list }, async (request) => {
-      const found = await pageInstallations(services.pool, callerOf(request).id, request.query);
+      const found = await pageInstallations(services.pool, requireCaller(request).id, request.query);
       return { items: found.items.map(show), nextCursor: found.nextCursor };
     });
 
     app.get('/installations/:id', { schema: shapes.one }, async (request) =>
-      show(await requireInstallation(services, callerOf(request), request.params.id, 'read')),
+      show(await requireInstallation(services, requireCaller(request), request.params.id, 'read')),
     );
 
     app.get('/installations/:id/audit', { schema: shapes.audit }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
       return pageAudit(services.pool, { installationId: id, ...request.query });
     });
 
     app.get('/installations/:id/usage', { schema: shapes.usage }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
       const { total, today, models, days } = await readUsage(services.pool, id);
       return { total, today, models: [...models], days: [...days] };
     });
 
     app.get('/installations/:id/metrics', { schema: shapes.metrics }, async (request) => {
-      const { id } = await requireInstallation(services, callerOf(request), request.params.id, 'read');
+      const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
       return readInstallationMetrics(services.pool, id, resolveRange(request.query, Date.now()));
     });
 
     app.post('/installations/:id/configure', { schema: shapes.configure }, async (request) =>
-      show(await configure(services, callerOf(request), request.params.id, request.body)),
+      show(await configure(services, requireCaller(request), request.params.id, request.body)),
     );
 
     app.post('/installations/:id/rerun-setup', { schema: shapes.rerunSetup }, async (request, reply) => {
-      const eventId = await rerunSetup(services, callerOf(request), request.params.id);
+      const eventId = await rerunSetup(services, requireCaller(request), request.params.id);
       return reply.code(202).send({ eventId });
     });
 
     app.delete('/installations/:id', { schema: shapes.uninstall }, async (request, reply) => {
-      await uninstall(services, callerOf(request), request.params.id);
+      await uninstall(services, requireCaller(request), request.params.id);
       return reply.code(204).send();
     });
   };

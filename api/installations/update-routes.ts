@@ -3,7 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Installation } from '../../db/installations/installations.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { idParams } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { acceptBody, installationChanges } from './installation-input.ts';
@@ -33,11 +33,11 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
   const show = (row: Installation) => showInstallation(row, services.webhookUrl);
   return async (app) => {
     app.patch('/installations/:id', { schema: shapes.change }, async (request) =>
-      show(await changePolicy(services, callerOf(request), request.params.id, request.body)),
+      show(await changePolicy(services, requireCaller(request), request.params.id, request.body)),
     );
 
     app.post('/installations/:id/accept-update', { schema: shapes.accept }, async (request) =>
-      show(await acceptUpdate(services, callerOf(request), request.params.id, request.body.versionId)),
+      show(await acceptUpdate(services, requireCaller(request), request.params.id, request.body.versionId)),
     );
 
     for (const [name, summary, change] of [
@@ -47,7 +47,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
       app.post(
         `/installations/:id/${name}`,
         { schema: { group: 'Installations', summary, params: idParams, response: { 200: installationResource } } },
-        async (request) => show(await change(services, callerOf(request), request.params.id)),
+        async (request) => show(await change(services, requireCaller(request), request.params.id)),
       );
     }
   };

@@ -4,7 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageLogs } from '../../db/records/logs.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { page } from '../../service/http/schemas.ts';
 import { findReadableInstallation, requireInstallation } from '../installations/installation-lookup.ts';
@@ -42,7 +42,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
     app.addHook('preClose', async () => streams.close());
 
     app.get('/plugin-logs', { schema: shapes.list }, async (request) => {
-      await requireInstallation(services, callerOf(request), request.query.installationId, 'read');
+      await requireInstallation(services, requireCaller(request), request.query.installationId, 'read');
       return pageLogs(pool, request.query);
     });
 
@@ -54,7 +54,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         schema: shapes.stream,
       },
       async (request, reply) => {
-        const caller = callerOf(request);
+        const caller = requireCaller(request);
         const { installationId } = request.query;
         await requireInstallation(services, caller, installationId, 'read');
         const stream = await streams.open({

@@ -25,8 +25,8 @@ export class LogStreams {
 
   constructor(deps: { readonly pool: Pool; readonly listener: Listener }, options: RowStreamOptions = {}) {
     this.#pool = deps.pool;
-    const follow = (wake: (key: string | null) => void) => subscribeToLogs(deps.listener, wake, () => wake(null));
-    this.#streams = new RowStreams({ follow, things: 'logs' }, options);
+    const subscribe = (wake: (key: string | null) => void) => subscribeToLogs(deps.listener, wake, () => wake(null));
+    this.#streams = new RowStreams({ follow: subscribe, things: 'logs' }, options);
   }
 
   get size(): number {

@@ -48,7 +48,7 @@ export class LogTail {
     const position = {
       after: floor,
       without: [...this.#recent],
-      since: Math.max(0, (timeOf(floor) ?? 0) - CLOCK_SLACK_MS),
+      since: Math.max(0, (parseTime(floor) ?? 0) - CLOCK_SLACK_MS),
     };
     const lines = await readLogs(this.#pool, this.#filter, position, limit);
     for (const { id } of lines) {
@@ -59,7 +59,7 @@ export class LogTail {
   }
 
   #floor(): string {
-    const time = timeOf(this.#position);
+    const time = parseTime(this.#position);
     if (time === null || this.#recent.size > REMEMBERED_MAX) return this.#position;
     const earlier = idAt(Math.max(0, time - OVERLAP_MS));
     return earlier > this.#start ? earlier : this.#start;
@@ -69,7 +69,7 @@ export class LogTail {
 /** Whether a text has the format of a line's id. */
 export const isLogId = (text: string): boolean => ID.test(text);
 
-function timeOf(id: string): number | null {
+function parseTime(id: string): number | null {
   const [, high, low] = ID.exec(id) ?? [];
   return high === undefined ? null : Number.parseInt(`${high}${low}`, 16);
 }

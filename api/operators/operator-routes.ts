@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { blockPlugin, type Moderated, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listDeadLetters, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { readBacklogs } from '../../service/telemetry/backlogs.ts';
 import { slugParams } from '../catalog/catalog-input.ts';
 import type { Services } from '../services.ts';
@@ -64,7 +64,7 @@ const shapes = {
 export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
   return async (app) => {
     app.addHook('preValidation', async (request) => {
-      if (!callerOf(request).operator) throw new Problem('operators_only', 'Only operators may do this.');
+      if (!requireCaller(request).operator) throw new Problem('operators_only', 'Only operators may do this.');
     });
 
     app.get('/operator/fleet', { schema: shapes.fleet }, async () => {
@@ -89,11 +89,11 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
 
     app.post('/operator/plugins/:slug/block', { schema: shapes.block }, async (request) => {
       const { params, body } = request;
-      return shown(await blockPlugin(pool, params.slug, body.reason, callerOf(request).name));
+      return shown(await blockPlugin(pool, params.slug, body.reason, requireCaller(request).name));
     });
 
     app.post('/operator/plugins/:slug/unblock', { schema: shapes.unblock }, async (request) =>
-      shown(await unblockPlugin(pool, request.params.slug, callerOf(request).name)),
+      shown(await unblockPlugin(pool, request.params.slug, requireCaller(request).name)),
     );
 
     for (const [word, verified] of [
@@ -102,7 +102,7 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
     ] as const) {
       app.post(`/operator/accounts/:name/${word}`, { schema: shapes[word] }, async (request) => {
         const { name } = request.params;
-        if (await verifyAuthor(pool, name, verified, callerOf(request).name)) return { name, verified };
+        if (await verifyAuthor(pool, name, verified, requireCaller(request).name)) return { name, verified };
         throw new Problem('not_found', 'No account has this name. The first sign-in creates it.');
       });
     }

@@ -40,8 +40,8 @@ export function packAgentPlugin(
   const options = { mtime: version.createdAt };
   const add = (name: string, value: object): void =>
     zip.addBuffer(Buffer.from(`${JSON.stringify(value, null, 2)}\n`), `${plugin.slug}/${name}`, options);
-  add('plugin.json', manifestOf(plugin, version.semVer));
-  add('mcp.json', serversOf(addresses));
+  add('plugin.json', createManifest(plugin, version.semVer));
+  add('mcp.json', createServers(addresses));
   for (const { path, sha256, sizeBytes } of files) {
     if (!SKILL.test(path)) continue;
     zip.addReadStreamLazy(`${plugin.slug}/${path}`, { ...options, size: sizeBytes }, (give) => {
@@ -53,7 +53,7 @@ export function packAgentPlugin(
   return output;
 }
 
-function manifestOf({ slug, description, author }: Named, semVer: string | null): object {
+function createManifest({ slug, description, author }: Named, semVer: string | null): object {
   return {
     $schema: `${SCHEMAS}/plugin.schema.json`,
     name: slug,
@@ -63,7 +63,7 @@ function manifestOf({ slug, description, author }: Named, semVer: string | null)
   };
 }
 
-function serversOf({ publicUrl, sessionMcpUrl }: Addresses): object {
+function createServers({ publicUrl, sessionMcpUrl }: Addresses): object {
   const server =
     sessionMcpUrl !== null && isPortable(sessionMcpUrl)
       ? { type: 'streamable-http', url: sessionMcpUrl }

@@ -6,7 +6,7 @@ import { findPlugin } from '../../db/catalog/plugins.ts';
 import { listFiles } from '../../db/catalog/versions.ts';
 import { findSession } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import type { Services } from '../services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
@@ -44,12 +44,12 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
         },
       },
       async (request, reply) => {
-        const caller = callerOf(request);
+        const caller = requireCaller(request);
         const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller, 'read');
         const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
         if (version?.pluginId !== plugin.id)
           throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
-        const sessionMcpUrl = await mcpUrlOf(services, caller.id, request.query.sessionId, addresses);
+        const sessionMcpUrl = await findMcpUrl(services, caller.id, request.query.sessionId, addresses);
         const named = { slug: plugin.slug, description: plugin.description, author: plugin.ownerName };
         const files = await listFiles(services.pool, version.id);
         const name = `${plugin.slug}-${version.semVer ?? 'draft'}.zip`;
@@ -64,7 +64,7 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
   };
 }
 
-async function mcpUrlOf(
+async function findMcpUrl(
   { pool }: Services,
   accountId: string,
   sessionId: string | undefined,

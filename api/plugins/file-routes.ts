@@ -4,7 +4,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin } from '../../db/catalog/plugins.ts';
 import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { page } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
@@ -29,7 +29,7 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
       async (request) => {
         const plugin = requireOwnedPlugin(
           await findPlugin(services.pool, request.params.id),
-          callerOf(request),
+          requireCaller(request),
           'read',
         );
         const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);

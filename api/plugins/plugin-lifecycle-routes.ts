@@ -2,7 +2,7 @@
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { idParams, noContent } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
@@ -64,27 +64,27 @@ export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod
       },
       async (request) => {
         const source = { kind: 'files', files: request.body.files } as const;
-        const { draft, warnings } = await saveDraft(services, callerOf(request), request.params.id, source);
+        const { draft, warnings } = await saveDraft(services, requireCaller(request), request.params.id, source);
         return { ...showDraft(draft), warnings: [...warnings] };
       },
     );
 
     app.post('/plugins/:id/listing', { schema: shapes.list }, async (request) =>
-      showPlugin(await listPlugin(services, callerOf(request), request.params.id)),
+      showPlugin(await listPlugin(services, requireCaller(request), request.params.id)),
     );
 
     app.delete('/plugins/:id/listing', { schema: shapes.delist }, async (request) => {
       const message = request.body?.deprecationMessage ?? null;
-      return showPlugin(await delistPlugin(services, callerOf(request), request.params.id, message));
+      return showPlugin(await delistPlugin(services, requireCaller(request), request.params.id, message));
     });
 
     app.post('/plugins/:id/versions/:versionId/yank', { schema: shapes.yank }, async (request) => {
       const { id, versionId } = request.params;
-      return showVersion(await yankVersion(services, callerOf(request), id, versionId));
+      return showVersion(await yankVersion(services, requireCaller(request), id, versionId));
     });
 
     app.delete('/plugins/:id', { schema: shapes.remove }, async (request, reply) => {
-      await removePlugin(services, callerOf(request), request.params.id);
+      await removePlugin(services, requireCaller(request), request.params.id);
       return reply.code(204).send();
     });
   };

@@ -77,7 +77,7 @@ export const pluginDetail = plugin
   .meta({ id: 'PluginDetail', description: 'A plugin with all its versions, highest precedence first.' });
 export type FileResource = z.output<typeof fileResource>;
 
-export const tierOf = (plugin: Plugin): 'community' | 'verified' => (plugin.ownerVerified ? 'verified' : 'community');
+export const getTier = (plugin: Plugin): 'community' | 'verified' => (plugin.ownerVerified ? 'verified' : 'community');
 
 export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
   return {
@@ -86,7 +86,7 @@ export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
     displayName: plugin.displayName,
     description: plugin.description,
     visibility: plugin.visibility,
-    tier: tierOf(plugin),
+    tier: getTier(plugin),
     owner: { id: plugin.ownerId, name: plugin.ownerName },
     deprecationMessage: plugin.deprecationMessage,
     blockedReason: plugin.blockedReason,

@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
 import { listFiles, listVersions } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
@@ -70,18 +70,22 @@ const shapes = {
 export function pluginRoutes(services: Services, uploads: UploadLimiter): FastifyPluginAsyncZod {
   return async (app) => {
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
-      const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: callerOf(request).id });
+      const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: requireCaller(request).id });
       if (!plugin) throw slugTaken(request.body.slug);
       return reply.code(201).send(showPlugin(plugin));
     });
 
     app.get('/plugins', { schema: shapes.list }, async (request) => {
-      const found = await pagePlugins(services.pool, callerOf(request).id, request.query);
+      const found = await pagePlugins(services.pool, requireCaller(request).id, request.query);
       return { items: found.items.map(showPlugin), nextCursor: found.nextCursor };
     });
 
     app.get('/plugins/:id', { schema: shapes.one }, async (request) => {
-      const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), callerOf(request), 'read');
+      const plugin = requireOwnedPlugin(
+        await findPlugin(services.pool, request.params.id),
+        requireCaller(request),
+        'read',
+      );
       const versions = await listVersions(services.pool, plugin.id);
       const newest = plugin.latestVersionId ?? versions.find((version) => version.status === 'draft')?.id;
       const files = request.query.includeFiles && newest ? await listFiles(services.pool, newest) : [];
@@ -99,13 +103,13 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
       async (request, reply) => {
         const { semVer, files } = request.body;
         const source = { kind: 'files', files } as const;
-        const version = await publishVersion(services, callerOf(request), request.params.id, semVer, source);
+        const version = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);
         return reply.code(201).send(showVersion(version));
       },
     );
 
     app.post('/plugins/:id/versions/zip', { schema: shapes.publishZip }, async (request, reply) => {
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       // Check before receiving up to 256 MB for another account's plugin.
       requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
       const version = await uploads.pass(async () => {

@@ -29,16 +29,16 @@ export async function docsFiles(app: FastifyInstance): Promise<void> {
     index: false,
     preCompressed: true,
   });
-  const answer = (reply: FastifyReply, file: string) => {
+  const sendPage = (reply: FastifyReply, file: string) => {
     reply.headers({ 'content-security-policy': POLICY, 'cache-control': 'no-cache' });
     return reply.sendFile(file, DIST, { cacheControl: false });
   };
-  app.get('/docs', { schema: { hide: true } }, (_request, reply) => answer(reply, 'index.html'));
+  app.get('/docs', { schema: { hide: true } }, (_request, reply) => sendPage(reply, 'index.html'));
   app.get('/docs/*', { schema: { hide: true } }, (request: FastifyRequest<{ Params: { '*': string } }>, reply) => {
     const name = request.params['*'];
     if (name === '') return reply.redirect('/docs', 301);
     const file = pages.get(name);
-    if (file !== undefined && file !== NOT_FOUND) return answer(reply, file);
-    return request.headers.accept?.includes('text/html') ? answer(reply.code(404), NOT_FOUND) : reply.callNotFound();
+    if (file !== undefined && file !== NOT_FOUND) return sendPage(reply, file);
+    return request.headers.accept?.includes('text/html') ? sendPage(reply.code(404), NOT_FOUND) : reply.callNotFound();
   });
 }

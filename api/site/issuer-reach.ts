@@ -17,7 +17,7 @@ export function watchIssuer(issuer: string, onError: (error: Error) => void): ()
   const own = new URL(issuer).origin;
   let found: readonly string[] | null = null;
   let isAsking = false;
-  const ask = async (): Promise<void> => {
+  const discover = async (): Promise<void> => {
     isAsking = true;
     try {
       const { token_endpoint } = await discoverIssuer(issuer, discovery);
@@ -29,7 +29,7 @@ export function watchIssuer(issuer: string, onError: (error: Error) => void): ()
     }
   };
   const origins = (): readonly string[] => {
-    if (found === null && !isAsking) void ask();
+    if (found === null && !isAsking) void discover();
     return found ?? [own];
   };
   origins();

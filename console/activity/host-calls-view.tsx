@@ -22,12 +22,12 @@ export function HostCallsView({ installationId }: { readonly installationId: str
       every={FOLLOW_MS}
       none="It has called nothing yet. Host calls are listed here for 30 days."
     >
-      {(items) => <DataTable label="Host calls" titles={TITLES} rows={items.map(rowOf)} numeric={['Took']} />}
+      {(items) => <DataTable label="Host calls" titles={TITLES} rows={items.map(renderRow)} numeric={['Took']} />}
     </PagedList>
   );
 }
 
-function rowOf({ id, at, member, outcome, durationMs, sessionId, detail }: HostCall) {
+function renderRow({ id, at, member, outcome, durationMs, sessionId, detail }: HostCall) {
   const cells = [
     <Timestamp key="at" at={at} />,
     <Monospace key="call">{member}</Monospace>,

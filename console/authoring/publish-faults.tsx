@@ -21,7 +21,7 @@ export function PublishFaults({ error, onPlace }: { readonly error: Error; reado
       )}
       <List size="sm">
         {faults.map((fault) => (
-          <List.Item key={`${placeOf(fault)} ${fault.message}`} className="foreign">
+          <List.Item key={`${formatPlace(fault)} ${fault.message}`} className="foreign">
             <FaultPlace fault={fault} onPlace={onPlace} /> {escapeText(fault.message)}
           </List.Item>
         ))}
@@ -30,11 +30,11 @@ export function PublishFaults({ error, onPlace }: { readonly error: Error; reado
   );
 }
 
-const placeOf = ({ path, field, line, column }: Fault): string =>
+const formatPlace = ({ path, field, line, column }: Fault): string =>
   escapeText([path ?? field, line, column].filter((part) => part !== undefined).join(':'));
 
 function FaultPlace({ fault, onPlace }: { readonly fault: Fault; readonly onPlace: OnPlace | undefined }) {
-  const said = placeOf(fault);
+  const said = formatPlace(fault);
   const { path, line = 1, column = 1 } = fault;
   if (said === '') return null;
   if (!onPlace || path === undefined) return <Code>{said}</Code>;

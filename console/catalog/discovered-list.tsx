@@ -10,7 +10,7 @@ interface Row {
 }
 
 export function DiscoveredList({ discovered }: { readonly discovered: Discovered }) {
-  const groups = groupsOf(discovered).filter(([, rows]) => rows.length > 0);
+  const groups = groupRegistrations(discovered).filter(([, rows]) => rows.length > 0);
   if (groups.length === 0) return <Text>This version registers nothing.</Text>;
   return (
     <Stack gap="sm">
@@ -37,17 +37,17 @@ export function DiscoveredList({ discovered }: { readonly discovered: Discovered
   );
 }
 
-function groupsOf(found: Discovered): [string, Row[]][] {
-  const named = (names: readonly string[]) => names.map((name) => ({ name }));
+function groupRegistrations(found: Discovered): [string, Row[]][] {
+  const toRows = (names: readonly string[]) => names.map((name) => ({ name }));
   const channel = Object.entries(found.channel ?? {}).flatMap(([name, has]) =>
     has ? [{ name: `channel.${name}` }] : [],
   );
   return [
-    ['Hooks', named(found.middleware)],
+    ['Hooks', toRows(found.middleware)],
     ['Tools for agents', found.tools],
     ['Commands', found.commands],
     ['Skills', found.skills],
-    ['Events', named(found.lifecycle)],
+    ['Events', toRows(found.lifecycle)],
     ['Model providers', found.providers.map(({ name, models }) => ({ name, description: `${models.length} models` }))],
     ['Channel', channel],
   ];

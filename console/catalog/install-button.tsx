@@ -37,7 +37,7 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
 
 function InstallForm({ entry }: { readonly entry: Entry }) {
   const [pinned, setPinned] = useState('');
-  const asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? newestOf(entry);
+  const asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? pickNewest(entry);
   const [filled, setFilled] = useState<FormValues>(createFormValues(asked.configuration, {}));
   /** The version that the user consented to. Choosing another version asks again. */
   const [consented, setConsented] = useState<string | null>(null);
@@ -49,8 +49,8 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
   const choose = (versionId: string) => {
     setPinned(versionId);
     setConsented(null);
-    const version = entry.versions.find((one) => one.versionId === versionId) ?? newestOf(entry);
-    setFilled({ ...createFormValues(version.configuration, filled.settings), secrets: secretsOf(version, filled) });
+    const version = entry.versions.find((one) => one.versionId === versionId) ?? pickNewest(entry);
+    setFilled({ ...createFormValues(version.configuration, filled.settings), secrets: pickSecrets(version, filled) });
   };
   return (
     <ActionForm onSubmit={() => install.mutate()}>
@@ -95,14 +95,14 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
 
 type Asked = Pick<Entry['versions'][number], 'reach' | 'configuration'> & { readonly versionId: string | null };
 
-const newestOf = ({ latest, reach, configuration }: Entry): Asked => ({
+const pickNewest = ({ latest, reach, configuration }: Entry): Asked => ({
   versionId: latest?.versionId ?? null,
   reach,
   configuration,
 });
 
 /** Keeps the secrets that this version declares. */
-function secretsOf({ configuration }: Asked, { secrets }: FormValues): FormValues['secrets'] {
+function pickSecrets({ configuration }: Asked, { secrets }: FormValues): FormValues['secrets'] {
   const known = configuration.secrets.map(({ name }) => name);
   return Object.fromEntries(Object.entries(secrets).filter(([name]) => known.includes(name)));
 }

@@ -83,12 +83,12 @@ interface TableProps {
 }
 
 function DeliveryTable({ items, channels, onOpen }: TableProps) {
-  const nameOf = (id: string) => channels.find((channel) => channel.id === id)?.name ?? 'a removed channel';
+  const findName = (id: string) => channels.find((channel) => channel.id === id)?.name ?? 'a removed channel';
   const rows = items.map((delivery) => ({
     key: delivery.id,
     cells: [
       <Timestamp key="received" at={delivery.receivedAt} />,
-      `${delivery.direction === 'in' ? 'from' : 'to'} ${escapeText(nameOf(delivery.channelId))}`,
+      `${delivery.direction === 'in' ? 'from' : 'to'} ${escapeText(findName(delivery.channelId))}`,
       <AttemptState key="state" {...delivery} />,
       delivery.attempts,
       formatBytes(delivery.bodyBytes),

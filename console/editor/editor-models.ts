@@ -8,17 +8,17 @@ const OWNER = 'bulkhead';
 /** A marker without a column covers its whole line. */
 const LINE_END = Number.MAX_SAFE_INTEGER;
 
-const uriOf = (path: string): Uri => Uri.from({ scheme: 'file', path: `/plugin/${path}` });
+const createUri = (path: string): Uri => Uri.from({ scheme: 'file', path: `/plugin/${path}` });
 
 /** Returns the model of a file, and creates it if necessary. */
 export function getModel({ path, contentText }: TextFile): editor.ITextModel {
-  const uri = uriOf(path);
-  return editor.getModel(uri) ?? editor.createModel(contentText, languageOf(path), uri);
+  const uri = createUri(path);
+  return editor.getModel(uri) ?? editor.createModel(contentText, detectLanguage(path), uri);
 }
 
 /** Creates and disposes models, so that the compiler sees exactly these files. */
 export function syncModels(files: readonly TextFile[]): void {
-  const wanted = new Set(files.map(({ path }) => uriOf(path).toString()));
+  const wanted = new Set(files.map(({ path }) => createUri(path).toString()));
   for (const model of editor.getModels()) if (!wanted.has(model.uri.toString())) model.dispose();
   for (const file of files) {
     const model = getModel(file);
@@ -43,7 +43,7 @@ export function markFaults(files: readonly TextFile[], faults: readonly Fault[])
   }
 }
 
-function languageOf(path: string): string {
+function detectLanguage(path: string): string {
   if (/\.tsx?$/.test(path)) return 'typescript';
   if (/\.m?js$/.test(path)) return 'javascript';
   return path.endsWith('.md') ? 'markdown' : 'plaintext';

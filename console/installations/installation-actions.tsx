@@ -70,7 +70,7 @@ export function InstallationActions({ installation }: { readonly installation: I
 
 function Removed({ installation }: { readonly installation: Installation }) {
   const { channels, secretNames } = installation;
-  const agents = useAgentsOf(installation.id);
+  const agents = useAgents(installation.id);
   return (
     <>
       <Text>The plugin is notified first. Then these are removed permanently:</Text>
@@ -94,7 +94,7 @@ function Removed({ installation }: { readonly installation: Installation }) {
   );
 }
 
-function useAgentsOf(installationId: string) {
+function useAgents(installationId: string) {
   const found = useQuery({
     queryKey: ['agents', 'all'],
     queryFn: () => readBody(rest.GET('/agents', { params: { query: { limit: AGENTS_MAX } } })),

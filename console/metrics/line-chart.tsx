@@ -51,7 +51,7 @@ export function LineChart({ title, unit = '', times, lines }: LineChartProps) {
         <div className="chart-times" aria-hidden>
           {ends.map((at, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: a time may be there twice
-            <span key={index}>{momentOf(at, times)}</span>
+            <span key={index}>{formatMoment(at, times)}</span>
           ))}
         </div>
       </div>
@@ -73,7 +73,7 @@ function Legend({ title, unit, lines }: Pick<LineChartProps, 'title' | 'unit' | 
       <Group gap="sm">
         {lines.map(({ label, colour }) => (
           <Group key={label} gap={5}>
-            <span aria-hidden className="chart-key" style={{ background: colourOf(colour) }} />
+            <span aria-hidden className="chart-key" style={{ background: formatColour(colour) }} />
             <Text size="xs" c="dimmed">
               {label}
             </Text>
@@ -105,7 +105,7 @@ function Plot({ label, times, lines, top, unit }: PlotProps) {
         ))}
         {/* Reversed, so that the first line is drawn on top. */}
         {lines.toReversed().map(({ label, colour, values }) => (
-          <g key={label} color={colourOf(colour)}>
+          <g key={label} color={formatColour(colour)}>
             {label === lines[0]?.label ? <path d={drawArea(values, top)} fill="currentColor" opacity={0.1} /> : null}
             <path d={drawLine(values, top)} {...PEN} strokeWidth={1.75} />
             <path d={drawDots(values, top)} {...PEN} strokeWidth={5} />
@@ -126,11 +126,11 @@ function ChartTooltip({ at, times, lines, unit }: Omit<PlotProps, 'label' | 'top
       <div className="chart-cursor" style={{ left }} />
       <div className="chart-tooltip" style={{ left, transform: side }}>
         <Text size="xs" c="dimmed">
-          {momentOf(times[at], times)}
+          {formatMoment(times[at], times)}
         </Text>
         {lines.map(({ label, colour, values }) => (
           <Group key={label} gap={6} wrap="nowrap">
-            <span className="chart-key" style={{ background: colourOf(colour) }} />
+            <span className="chart-key" style={{ background: formatColour(colour) }} />
             {label} {latest(values.slice(at, at + 1), unit)}
           </Group>
         ))}
@@ -139,9 +139,9 @@ function ChartTooltip({ at, times, lines, unit }: Omit<PlotProps, 'label' | 'top
   );
 }
 
-const colourOf = (name: string): string => `var(--mantine-color-${name}-5)`;
+const formatColour = (name: string): string => `var(--mantine-color-${name}-5)`;
 
-function momentOf(at: string | undefined, times: readonly string[]): string {
+function formatMoment(at: string | undefined, times: readonly string[]): string {
   const [first, last] = [times.at(0), times.at(-1)];
   if (at === undefined || first === undefined || last === undefined) return '';
   const isLong = new Date(last).getTime() - new Date(first).getTime() > DAY_MS;

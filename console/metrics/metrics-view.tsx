@@ -66,7 +66,7 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
         </EmptyState>
       ) : (
         <>
-          <DescriptionList look="figures" rows={sumsOf(points)} />
+          <DescriptionList look="figures" rows={sumPoints(points)} />
           <Charts points={points} />
           <PointsTable points={points} />
         </>
@@ -78,7 +78,7 @@ function Shown({ metrics }: { readonly metrics: Metrics }) {
   );
 }
 
-function sumsOf(points: Metrics['points']): [string, string][] {
+function sumPoints(points: Metrics['points']): [string, string][] {
   const sum = (pick: (point: Point) => number) => points.reduce((total, point) => total + pick(point), 0);
   const calls = sum((point) => point.calls);
   const failed = sum(({ errors, timeouts }) => errors + timeouts);

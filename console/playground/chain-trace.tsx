@@ -26,7 +26,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer<HookName> }
         <DataTable
           label="Links of the chain"
           titles={TITLES}
-          rows={answer.trace.map(rowOf)}
+          rows={answer.trace.map(renderRow)}
           numeric={['Took']}
           staysTable
         />
@@ -36,7 +36,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer<HookName> }
   );
 }
 
-function rowOf({ installationId, slug, required, ms, outcome, reason }: TraceLink) {
+function renderRow({ installationId, slug, required, ms, outcome, reason }: TraceLink) {
   const cells = [
     required ? `${slug} (required)` : slug,
     <Fragment key="outcome">

@@ -13,7 +13,7 @@ interface DataTableProps {
 }
 
 export function DataTable({ label, titles, rows, numeric = [], staysTable = false }: DataTableProps) {
-  const sideOf = (title: string | undefined) => ({
+  const alignColumn = (title: string | undefined) => ({
     'data-numeric': title !== undefined && numeric.includes(title) ? '' : undefined,
   });
   // Explicit roles, because the card layout changes `display` and so removes the implicit ones.
@@ -25,7 +25,7 @@ export function DataTable({ label, titles, rows, numeric = [], staysTable = fals
         <Table.Thead role="rowgroup">
           <Table.Tr role="row">
             {titles.map((title) => (
-              <Table.Th key={title} role="columnheader" {...sideOf(title)}>
+              <Table.Th key={title} role="columnheader" {...alignColumn(title)}>
                 {title}
               </Table.Th>
             ))}
@@ -40,7 +40,7 @@ export function DataTable({ label, titles, rows, numeric = [], staysTable = fals
                   role="cell"
                   className="foreign"
                   data-title={titles[column]}
-                  {...sideOf(titles[column])}
+                  {...alignColumn(titles[column])}
                 >
                   <div>{cell}</div>
                 </Table.Td>

@@ -14,7 +14,7 @@ let answer: Promise<string> | null = null;
 
 /** Opens the issuer's page. @param here the address to return to */
 export const redirectToIssuer = (facts: IssuerFacts, here: string): Promise<void> =>
-  managerOf(facts).signinRedirect({ state: here });
+  createUserManager(facts).signinRedirect({ state: here });
 
 /**
  * Completes the sign-in with the parameters of the issuer's redirect.
@@ -28,7 +28,7 @@ export function finishSignIn(facts: IssuerFacts): Promise<string> {
 }
 
 async function exchange(facts: IssuerFacts): Promise<string> {
-  const manager = managerOf(facts);
+  const manager = createUserManager(facts);
   const { id_token, access_token, state } = await manager.signinRedirectCallback();
   await manager.removeUser();
   // A token for the client itself is its ID token; for another audience it is the access token.
@@ -36,7 +36,7 @@ async function exchange(facts: IssuerFacts): Promise<string> {
   return typeof state === 'string' && /^\/(?![/\\])/.test(state) ? state : '/';
 }
 
-function managerOf({ issuer, clientId, audience }: IssuerFacts): UserManager {
+function createUserManager({ issuer, clientId, audience }: IssuerFacts): UserManager {
   const store = new WebStorageStateStore({ store: sessionStorage });
   return new UserManager({
     authority: issuer,
@@ -45,7 +45,7 @@ function managerOf({ issuer, clientId, audience }: IssuerFacts): UserManager {
     scope: 'openid',
     // Most issuers use `audience`; RFC 8707 uses `resource`, which must be a URL.
     ...(audience === clientId ? {} : { extraQueryParams: { audience } }),
-    ...(audience !== clientId && URL.canParse(audience) ? resourceOf(audience) : {}),
+    ...(audience !== clientId && URL.canParse(audience) ? addResource(audience) : {}),
     userStore: store,
     stateStore: store,
     automaticSilentRenew: false,
@@ -55,4 +55,4 @@ function managerOf({ issuer, clientId, audience }: IssuerFacts): UserManager {
 }
 
 /** Some issuers need the parameters of the first request again. */
-const resourceOf = (resource: string) => ({ resource, extraTokenParams: { resource } });
+const addResource = (resource: string) => ({ resource, extraTokenParams: { resource } });

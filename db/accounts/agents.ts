@@ -59,7 +59,7 @@ export function createAgent(
         `INSERT INTO agents (id, account_id, name, instructions, model, made_by, size_bytes)
        SELECT $1, $2, $3, $4, $5, $6, $7
         WHERE $6::text IS NULL OR EXISTS (SELECT 1 FROM installations WHERE id = $6 FOR KEY SHARE)`,
-        [agent.id, scope.accountId, name, instructions, model, scope.madeBy, sizeOf(agent)],
+        [agent.id, scope.accountId, name, instructions, model, scope.madeBy, measureAgent(agent)],
       );
       return written.rowCount === 1 ? agent : null;
     },
@@ -89,7 +89,7 @@ export function updateAgent(
       if (!(await hasRoom(tx, scope.accountId, after))) return 'full';
       const written = await tx.query(
         'UPDATE agents SET name = $2, instructions = $3, model = $4, size_bytes = $5, updated_at = now() WHERE id = $1',
-        [id, name, instructions, model, sizeOf(after)],
+        [id, name, instructions, model, measureAgent(after)],
       );
       return written.rowCount === 1 ? after : 'absent';
     },
@@ -162,11 +162,11 @@ async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): 
     [accountId, agent.id],
   );
   const { count, bytes } = used.rows[0] ?? { count: 0, bytes: 0 };
-  return count < AGENTS_MAX && bytes + sizeOf(agent) <= AGENTS_BYTES;
+  return count < AGENTS_MAX && bytes + measureAgent(agent) <= AGENTS_BYTES;
 }
 
 /** Size in a JSON list, with the comma. */
-const sizeOf = (agent: AgentRecord): number => Buffer.byteLength(JSON.stringify(agent)) + 1;
+const measureAgent = (agent: AgentRecord): number => Buffer.byteLength(JSON.stringify(agent)) + 1;
 
 /** An agent as its user sees it. */
 export interface OwnedAgent extends AgentRecord {

@@ -105,7 +105,7 @@ async function verify(
   let bytes = 0;
   let reported = 0;
   for (const { name, sha256, bytes: size } of expected) {
-    if ((await hashOf(name, read)) !== sha256) throw new BackupError(`${path} is damaged: ${name} has another hash.`);
+    if ((await hashFile(name, read)) !== sha256) throw new BackupError(`${path} is damaged: ${name} has another hash.`);
     bytes += size;
     if (bytes - reported < PROGRESS_EVERY) continue;
     reported = bytes;
@@ -113,7 +113,7 @@ async function verify(
   }
 }
 
-async function hashOf(name: string, read: (name: string) => Promise<Readable>): Promise<string | null> {
+async function hashFile(name: string, read: (name: string) => Promise<Readable>): Promise<string | null> {
   const hash = createHash('sha256');
   try {
     for await (const chunk of await read(name)) hash.update(chunk);

@@ -18,7 +18,7 @@ export interface BlobFolders {
 }
 type FindUsed = (names: readonly string[]) => Promise<Set<string>>;
 
-const pathOf = ({ root }: BlobFolders, name: string): string => join(root, name.slice(0, 2), name.slice(2));
+const joinPath = ({ root }: BlobFolders, name: string): string => join(root, name.slice(0, 2), name.slice(2));
 
 /** @returns how many were removed */
 export async function sweepUnused(folders: BlobFolders, before: number, findUsed: FindUsed): Promise<number> {
@@ -38,7 +38,7 @@ export async function sweepUnused(folders: BlobFolders, before: number, findUsed
 }
 
 async function restore(folders: BlobFolders, name: string): Promise<void> {
-  const path = pathOf(folders, name);
+  const path = joinPath(folders, name);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   // May replace a copy that a publish wrote meanwhile, with the same bytes.
   await rename(join(folders.condemned, name), path);
@@ -56,7 +56,7 @@ async function removeUnused(
   for (const name of names) {
     if (used.has(name)) continue;
     const aside = join(folders.condemned, name);
-    const isMoved = await rename(pathOf(folders, name), aside).then(
+    const isMoved = await rename(joinPath(folders, name), aside).then(
       () => true,
       // The next sweep tries again.
       () => false,

@@ -74,8 +74,8 @@ export async function openBlobs(dataDir: string): Promise<Blobs> {
       return { sha256: file.sha256, sizeBytes: file.sizeBytes };
     },
     read: (sha256) => readVerified(folders, sha256),
-    stream: (sha256) => createReadStream(pathOf(root, sha256)),
-    has: async (sha256) => (await stat(pathOf(root, sha256)).catch(() => null)) !== null,
+    stream: (sha256) => createReadStream(joinPath(root, sha256)),
+    has: async (sha256) => (await stat(joinPath(root, sha256)).catch(() => null)) !== null,
     sweepStaging: (olderThanMs, now) => sweepStaging(stagingRoot, now - olderThanMs),
     sweepUnused: (olderThanMs, now, findUsed) => sweepUnused(folders, now - olderThanMs, findUsed),
   };
@@ -127,7 +127,7 @@ async function commit(root: string, files: readonly StagedFile[]): Promise<void>
 }
 
 async function storeFile(root: string, file: StagedFile, directories: Set<string>): Promise<void> {
-  const target = pathOf(root, file.sha256);
+  const target = joinPath(root, file.sha256);
   const existing = await stat(target).catch(() => null);
   if (existing?.size === file.sizeBytes) {
     // Touched, so that the sweep spares it until the new version's row refers to it.
@@ -147,7 +147,7 @@ async function storeFile(root: string, file: StagedFile, directories: Set<string
 }
 
 async function readVerified({ root, condemned }: BlobFolders, sha256: string): Promise<Buffer> {
-  const path = pathOf(root, sha256);
+  const path = joinPath(root, sha256);
   // A running sweep may hold the blob for a moment before it restores it.
   const bytes = await readFile(path)
     .catch(() => readFile(join(condemned, sha256)))
@@ -158,7 +158,7 @@ async function readVerified({ root, condemned }: BlobFolders, sha256: string): P
   return bytes;
 }
 
-function pathOf(root: string, sha256: string): string {
+function joinPath(root: string, sha256: string): string {
   if (!SHA256.test(sha256)) throw new Error('The name of a blob must be 64 lower-case hex digits.');
   return join(root, sha256.slice(0, 2), sha256.slice(2));
 }

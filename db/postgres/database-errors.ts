@@ -22,7 +22,7 @@ const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 /** Null: not an error of the database, or one that the statement itself caused. */
 export function classifyDatabaseError(error: unknown): DatabaseErrorKind | null {
   if (!(error instanceof Error)) return null;
-  const code = codeOf(error);
+  const code = readCode(error);
   if (BUSY.includes(code)) return 'busy';
   if (UNSTORABLE_TEXT.includes(code)) return 'unstorable_text';
   if (UNAVAILABLE.test(code) || UNAVAILABLE_MESSAGE.test(error.message)) return 'unavailable';
@@ -34,9 +34,9 @@ export function classifyDatabaseError(error: unknown): DatabaseErrorKind | null 
 export const isDatabaseUnavailable = (error: unknown): boolean => classifyDatabaseError(error) === 'unavailable';
 
 /** Whether PostgreSQL rejected the values of a row, so that a retry fails as well. */
-export const isRejectedRow = (error: unknown): boolean => REJECTED_ROW.test(codeOf(error));
+export const isRejectedRow = (error: unknown): boolean => REJECTED_ROW.test(readCode(error));
 
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
-export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(codeOf(error));
+export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));
 
-const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '');
+const readCode = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '');

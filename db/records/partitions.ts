@@ -13,14 +13,14 @@ export interface PartitionedTable {
 }
 
 const formatStart = (ms: number): string => new Date(ms).toISOString().slice(0, 13).replace(/[-T]/g, '');
-const startOf = (row: PartitionedTable, ms: number): number => Math.floor(ms / row.widthMs) * row.widthMs;
+const floorToPartition = (row: PartitionedTable, ms: number): number => Math.floor(ms / row.widthMs) * row.widthMs;
 
 /** Creates the partitions around `now` and drops those past retention. Any number of processes may run it at once. */
 export async function maintainPartitions(pool: Pool, row: PartitionedTable, now: number): Promise<void> {
   // One partition behind as well: a batch may contain lines from just before the hour.
-  const first = startOf(row, now) - row.widthMs;
+  const first = floorToPartition(row, now) - row.widthMs;
   for (let step = 0; step <= row.ahead + 1; step++) await createPartition(pool, row, first + step * row.widthMs);
-  const oldest = startOf(row, now - row.retentionMs);
+  const oldest = floorToPartition(row, now - row.retentionMs);
   for (const { name } of await listPartitions(pool, row.table)) {
     // Names end with the start time, so they sort by time.
     if (name < `${row.table}_${formatStart(oldest)}`) await pool.query(`DROP TABLE IF EXISTS "${name}"`);

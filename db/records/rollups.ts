@@ -108,7 +108,7 @@ type PointRow = Omit<Point, 'at' | 'p50Ms' | 'p95Ms'> & { readonly at: Date; rea
 
 const WITHIN = 'installation_id = $1 AND minute >= $2 AND minute < $3';
 const BIN = "date_bin(make_interval(secs => $4), minute, '2000-01-01Z')";
-const sumOf = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
+const sumSql = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
 /** Adds up the histograms of each group, bucket by bucket. */
 const sumBucketsSql = (by: string): string => `SELECT by, array_agg(n ORDER BY position) AS buckets FROM (
     SELECT ${by} AS by, position, sum(n)::float8 AS n
@@ -118,11 +118,11 @@ const sumBucketsSql = (by: string): string => `SELECT by, array_agg(n ORDER BY p
 /** Reads the points of a range, oldest first, without empty ones. */
 export async function readPoints(pool: Pool, installationId: string, { from, to, stepMs }: Range): Promise<Point[]> {
   const found = await pool.query<PointRow>(
-    `WITH c AS (SELECT ${BIN} AS at, ${sumOf('calls')} AS calls, ${sumOf('errors')} AS errors,
-                       ${sumOf('timeouts')} AS timeouts FROM call_minutes WHERE ${WITHIN} GROUP BY 1),
-          u AS (SELECT ${BIN} AS at, ${sumOf('host_calls')} AS "hostCalls", ${sumOf('denials')} AS denials,
-                       ${sumOf('log_lines')} AS "logLines", ${sumOf('dropped_lines')} AS "droppedLines",
-                       ${sumOf('restarts')} AS restarts, ${sumOf('processor_ms')} AS "processorMs",
+    `WITH c AS (SELECT ${BIN} AS at, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors,
+                       ${sumSql('timeouts')} AS timeouts FROM call_minutes WHERE ${WITHIN} GROUP BY 1),
+          u AS (SELECT ${BIN} AS at, ${sumSql('host_calls')} AS "hostCalls", ${sumSql('denials')} AS denials,
+                       ${sumSql('log_lines')} AS "logLines", ${sumSql('dropped_lines')} AS "droppedLines",
+                       ${sumSql('restarts')} AS restarts, ${sumSql('processor_ms')} AS "processorMs",
                        max(memory_max)::float8 AS "memoryMaxBytes" FROM usage_minutes WHERE ${WITHIN} GROUP BY 1),
           b AS (${sumBucketsSql(BIN)})
      SELECT at, coalesce(calls, 0) AS calls, coalesce(errors, 0) AS errors, coalesce(timeouts, 0) AS timeouts,
@@ -153,8 +153,8 @@ export async function readHandlers(
   { from, to }: Pick<Range, 'from' | 'to'>,
 ): Promise<HandlerSums[]> {
   const found = await pool.query<Omit<HandlerSums, 'lastAt'> & { lastAt: Date; buckets: number[] }>(
-    `SELECT kind, name, ${sumOf('calls')} AS calls, ${sumOf('errors')} AS errors, ${sumOf('timeouts')} AS timeouts,
-            ${sumOf('cancels')} AS cancels, max(last_at) AS "lastAt", b.buckets
+    `SELECT kind, name, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors, ${sumSql('timeouts')} AS timeouts,
+            ${sumSql('cancels')} AS cancels, max(last_at) AS "lastAt", b.buckets
        FROM call_minutes LEFT JOIN (${sumBucketsSql('ROW(kind, name)')}) b ON b.by = ROW(kind, name)
       WHERE ${WITHIN} GROUP BY kind, name, b.buckets ORDER BY kind, name`,
     [installationId, new Date(from), new Date(to)],

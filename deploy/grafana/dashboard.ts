@@ -182,7 +182,7 @@ export function dashboard(): object {
     y += 1;
     const shown = row.map((panel, index) => {
       const place = { x: (index % COLUMNS) * WIDTH, y: y + Math.floor(index / COLUMNS) * HEIGHT, w: WIDTH, h: HEIGHT };
-      return panelOf(panel, ++id, place);
+      return createPanel(panel, ++id, place);
     });
     y += Math.ceil(row.length / COLUMNS) * HEIGHT;
     return [heading, ...shown];
@@ -200,7 +200,7 @@ export function dashboard(): object {
   };
 }
 
-function panelOf({ title, what, unit, queries, kind = 'timeseries' }: Panel, id: number, gridPos: object): object {
+function createPanel({ title, what, unit, queries, kind = 'timeseries' }: Panel, id: number, gridPos: object): object {
   const datasource = { type: 'prometheus', uid: 'prometheus' };
   return {
     id,

@@ -46,9 +46,9 @@ export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf
 const CELL_MAX = 60;
 
 /** Formats a table: a heading, one line per row, columns as wide as needed. */
-export function tableOf(heading: readonly string[], rows: readonly (readonly unknown[])[], empty: string): string {
+export function formatTable(heading: readonly string[], rows: readonly (readonly unknown[])[], empty: string): string {
   if (rows.length === 0) return empty;
-  const cells = [heading, ...rows].map((row) => row.map(cellOf));
+  const cells = [heading, ...rows].map((row) => row.map(formatCell));
   const widths = heading.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
   return cells
     .map((row) =>
@@ -60,14 +60,14 @@ export function tableOf(heading: readonly string[], rows: readonly (readonly unk
     .join('\n');
 }
 
-function cellOf(value: unknown): string {
+function formatCell(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = printable(value instanceof Date ? value.toISOString() : String(value));
   return text.length > CELL_MAX ? `${text.slice(0, CELL_MAX - 1)}…` : text;
 }
 
 /** Returns the value of a number option. @throws UsageError */
-export function numberOf(given: Given, name: string, fallback: number, max: number): number {
+export function readNumber(given: Given, name: string, fallback: number, max: number): number {
   const text = given.options[name];
   if (typeof text !== 'string') return fallback;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
@@ -75,7 +75,7 @@ export function numberOf(given: Given, name: string, fallback: number, max: numb
   throw new UsageError(`--${name} must be a whole number from 1 to ${max}.`);
 }
 
-export const textOf = ({ options }: Given, name: string): string | null => {
+export const readText = ({ options }: Given, name: string): string | null => {
   const text = options[name];
   return typeof text === 'string' ? text : null;
 };

@@ -6,7 +6,7 @@ import { replayEvent } from '../../db/installations/event-history.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listDeadLetters } from '../../db/records/operator-overview.ts';
-import { type Given, numberOf, type OperatorCommand, tableOf, textOf, UsageError } from './command.ts';
+import { formatTable, type Given, type OperatorCommand, readNumber, readText, UsageError } from './command.ts';
 
 const LINES = 100;
 const LINES_MAX = 10_000;
@@ -23,13 +23,13 @@ export const deadLetters: OperatorCommand = {
     limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${LINES} by default` },
   },
   async run(given, place) {
-    const limit = numberOf(given, 'limit', LINES, LINES_MAX);
-    const items = await listDeadLetters((await place.database()).pool, textOf(given, 'installation'), limit);
+    const limit = readNumber(given, 'limit', LINES, LINES_MAX);
+    const items = await listDeadLetters((await place.database()).pool, readText(given, 'installation'), limit);
     const heading = ['ID', 'KIND', 'PLUGIN', 'INSTALLATION', 'WHAT', 'ATTEMPTS', 'AT', 'LAST ERROR'];
     const lines = items.map((item) => [
       ...[item.id, item.kind, item.slug, item.installationId, item.what, item.attempts, item.at, item.lastError],
     ]);
-    return { sentence: tableOf(heading, lines, 'There are no dead letters.'), fields: { items } };
+    return { sentence: formatTable(heading, lines, 'There are no dead letters.'), fields: { items } };
   },
 };
 
@@ -42,7 +42,7 @@ export const replay: OperatorCommand = {
   },
   async run(given, place) {
     const { pool } = await place.database();
-    const of = textOf(given, 'installation');
+    const of = readText(given, 'installation');
     const ways = [given.subjects.length > 0, of !== null, given.options.all === true].filter(Boolean).length;
     if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');
     const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });

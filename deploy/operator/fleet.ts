@@ -4,7 +4,7 @@ import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listFleet } from '../../db/records/operator-overview.ts';
-import { type Given, numberOf, type OperatorCommand, tableOf, textOf } from './command.ts';
+import { formatTable, type Given, type OperatorCommand, readNumber, readText } from './command.ts';
 
 /** Default and maximum number of lines. */
 const LINES = 100;
@@ -27,7 +27,7 @@ export const fleet: OperatorCommand = {
   },
   async run(given, place) {
     const { pool } = await place.database();
-    const rows = await listFleet(pool, textOf(given, 'state'), numberOf(given, 'limit', LINES, LINES_MAX));
+    const rows = await listFleet(pool, readText(given, 'state'), readNumber(given, 'limit', LINES, LINES_MAX));
     const heading = [
       'INSTALLATION',
       'PLUGIN',
@@ -50,7 +50,7 @@ export const fleet: OperatorCommand = {
       row.startedAt,
       row.lastExit?.reason,
     ]);
-    return { sentence: tableOf(heading, lines, 'No plugin process runs.'), fields: { children: rows } };
+    return { sentence: formatTable(heading, lines, 'No plugin process runs.'), fields: { children: rows } };
   },
 };
 
@@ -72,7 +72,7 @@ export const installations: OperatorCommand = {
          LEFT JOIN versions v ON v.id = i.current_version_id
         WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`,
-      [...readFilters(given), numberOf(given, 'limit', LINES, LINES_MAX)],
+      [...readFilters(given), readNumber(given, 'limit', LINES, LINES_MAX)],
     );
     const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATUS', 'WHY'];
     const lines = rows.map((row) => [
@@ -84,11 +84,11 @@ export const installations: OperatorCommand = {
       row.status,
       row.statusReason,
     ]);
-    return { sentence: tableOf(heading, lines, 'No installation matches.'), fields: { installations: rows } };
+    return { sentence: formatTable(heading, lines, 'No installation matches.'), fields: { installations: rows } };
   },
 };
 
-const readFilters = (given: Given) => ['plugin', 'user', 'status'].map((name) => textOf(given, name));
+const readFilters = (given: Given) => ['plugin', 'user', 'status'].map((name) => readText(given, name));
 
 export const restart: OperatorCommand = {
   subjects: ['installation'],

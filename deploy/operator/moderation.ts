@@ -2,7 +2,7 @@
 import { blockPlugin, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
-import { type Given, numberOf, type OperatorCommand, printable, UsageError } from './command.ts';
+import { type Given, type OperatorCommand, printable, readNumber, UsageError } from './command.ts';
 
 /** Maximum length of a reason, which users see in one line. Characters. */
 const REASON_MAX_CHARS = 500;
@@ -53,7 +53,7 @@ export const actions: OperatorCommand = {
   doc: 'the actions of operators: time, name, action and reason, newest first',
   options: { limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${ACTIONS_MAX} by default` } },
   async run(given, place) {
-    const limit = numberOf(given, 'limit', ACTIONS_MAX, ACTIONS_MAX);
+    const limit = readNumber(given, 'limit', ACTIONS_MAX, ACTIONS_MAX);
     const found = await listActions((await place.database()).pool, limit);
     const lines = found.map(({ at, by, action, subject, reason }) =>
       printable(`${at}  ${by}  ${action} ${subject}${reason === null ? '' : `: ${reason}`}`),

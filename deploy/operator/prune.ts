@@ -4,7 +4,7 @@ import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { openBlobs } from '../../db/files/blobs.ts';
 import { sweepBlobs } from '../../db/files/unused-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { numberOf, type OperatorCommand, type Place } from './command.ts';
+import { type OperatorCommand, type Place, readNumber } from './command.ts';
 
 const DAYS = 30;
 const DAYS_MAX = 36_500;
@@ -22,7 +22,7 @@ export const prune: OperatorCommand = {
     'dry-run': { type: 'boolean', doc: 'only print what would be removed' },
   },
   async run(given, place) {
-    const days = numberOf(given, 'days', DAYS, DAYS_MAX);
+    const days = readNumber(given, 'days', DAYS, DAYS_MAX);
     const of = {
       days,
       states: given.options.dead === true ? ['delivered', 'skipped', 'dead'] : ['delivered', 'skipped'],

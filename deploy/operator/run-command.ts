@@ -73,10 +73,10 @@ async function run(args: readonly string[], asJson: boolean, terminal: Terminal)
   const [name = '', ...words] = args.filter((word) => word !== '--json');
   const command = commands.get(name);
   if (!command) {
-    if (name === '--help' || words.includes('--help')) return usage();
+    if (name === '--help' || words.includes('--help')) return formatOverview();
     throw new UsageError(name === '' ? 'Give a command.' : `Unknown command “${name}”.`);
   }
-  if (words.includes('--help')) return usageOf(name, command);
+  if (words.includes('--help')) return formatUsage(name, command);
   const given = readGiven(name, command, words);
   const { sentence, fields } = await inPlace(terminal, asJson, (place) => command.run(given, place));
   return asJson ? JSON.stringify({ command: name, ...fields }) : sentence;
@@ -88,7 +88,7 @@ function readGiven(name: string, { subjects, options = {} }: OperatorCommand, wo
   const parsed = parse(words, Object.fromEntries(known));
   const isMany = subjects.at(-1)?.endsWith('…') === true;
   const count = parsed.positionals.length;
-  if (!isMany && count !== subjects.length) throw new UsageError(`Usage: ${lineOf(name, subjects)}`);
+  if (!isMany && count !== subjects.length) throw new UsageError(`Usage: ${formatSynopsis(name, subjects)}`);
   if (parsed.positionals.some((subject) => !isStorable(subject) || subject === '')) {
     throw new Error('The name contains characters that are not allowed.');
   }
@@ -117,11 +117,11 @@ async function inPlace(
     opened ??= openDatabase(settings, closers);
     return opened;
   };
-  const say = (line: string) => {
+  const printProgress = (line: string) => {
     if (!asJson) printError(line);
   };
   try {
-    return await work({ settings, database, say });
+    return await work({ settings, database, say: printProgress });
   } finally {
     for (const close of closers.reverse()) await close();
   }
@@ -136,13 +136,13 @@ async function openDatabase(settings: SharedSettings, closers: (() => Promise<vo
   return { pool: database.pool, url: located.url };
 }
 
-const lineOf = (name: string, subjects: readonly string[]): string =>
+const formatSynopsis = (name: string, subjects: readonly string[]): string =>
   [name, ...subjects.map((subject) => (subject.endsWith('…') ? `[${subject}]` : `<${subject}>`))].join(' ');
 
 const explained = (what: string, doc: string): string => `  ${what.padEnd(INDENT - 2)} ${doc}`;
 
-function usage(): string {
-  const lines = [...commands].map(([name, { subjects, doc }]) => explained(lineOf(name, subjects), doc));
+function formatOverview(): string {
+  const lines = [...commands].map(([name, { subjects, doc }]) => explained(formatSynopsis(name, subjects), doc));
   return `Usage: npm run -s operator -- <command>
 
 ${lines.join('\n')}
@@ -154,9 +154,11 @@ All commands except restore work whether or not the service runs. Exit code 0: d
 standard error has the reason; 2: wrong command line.`;
 }
 
-function usageOf(name: string, { subjects, doc, options = {} }: OperatorCommand): string {
+function formatUsage(name: string, { subjects, doc, options = {} }: OperatorCommand): string {
   const lines = Object.entries(options).map(([option, { value, doc }]) =>
     explained(`--${option}${value === undefined ? '' : ` <${value}>`}`, doc),
   );
-  return [`Usage: npm run -s operator -- ${lineOf(name, subjects)}`, '', `  ${doc}`, '', ...lines].join('\n').trimEnd();
+  return [`Usage: npm run -s operator -- ${formatSynopsis(name, subjects)}`, '', `  ${doc}`, '', ...lines]
+    .join('\n')
+    .trimEnd();
 }

@@ -17,26 +17,26 @@ const addressOrNone: Schema = { type: 'string', pattern: '^(https?://[^\\s]+)?$'
 const anything: Schema = { type: 'object' };
 const list: Schema = { type: 'array' };
 const labels: Schema = { type: 'object', additionalProperties: text };
-const oneOf = (...words: string[]): Schema => ({ enum: words });
-const closed = (properties: Readonly<Record<string, Schema>>, ...required: string[]): Schema => ({
+const enumSchema = (...words: string[]): Schema => ({ enum: words });
+const closedObject = (properties: Readonly<Record<string, Schema>>, ...required: string[]): Schema => ({
   type: 'object',
   additionalProperties: false,
   properties,
   ...(required.length > 0 ? { required } : {}),
 });
 
-function settingsOf(shape: object): Schema {
+function createSettingsSchema(shape: object): Schema {
   const names = Object.keys(shape).filter((name) => !OF_THE_CHART.has(name));
   const value = { type: ['string', 'integer', 'boolean'] };
   // The standard variables of OpenTelemetry.
   const patternProperties = { '^OTEL_[A-Z_]+$': value };
-  return { ...closed(Object.fromEntries(names.map((name) => [name, value]))), patternProperties };
+  return { ...closedObject(Object.fromEntries(names.map((name) => [name, value]))), patternProperties };
 }
 
-const processOf = (shape: object, more: Readonly<Record<string, Schema>> = {}): Schema =>
-  closed({
+const createProcessSchema = (shape: object, more: Readonly<Record<string, Schema>> = {}): Schema =>
+  closedObject({
     replicas: { type: 'integer', minimum: 1 },
-    settings: settingsOf(shape),
+    settings: createSettingsSchema(shape),
     resources: anything,
     nodeSelector: labels,
     tolerations: list,
@@ -48,42 +48,49 @@ const processOf = (shape: object, more: Readonly<Record<string, Schema>> = {}): 
 export function valuesSchema(): Schema {
   const switched = { enabled: flag, labels };
   const properties = {
-    image: closed({ repository: { type: 'string', minLength: 1 }, tag: text, pullPolicy: text }, 'repository'),
+    image: closedObject({ repository: { type: 'string', minLength: 1 }, tag: text, pullPolicy: text }, 'repository'),
     imagePullSecrets: list,
     publicUrl: address,
     webhookUrl: addressOrNone,
     supervisorUrl: address,
     trustProxy: text,
-    database: closed({
+    database: closedObject({
       url: { type: 'string', pattern: '^(postgres(ql)?://.+)?$' },
       existingSecret: text,
       existingSecretKey: text,
     }),
-    settings: settingsOf(sharedSettings),
-    storage: closed({
+    settings: createSettingsSchema(sharedSettings),
+    storage: closedObject({
       size: text,
       className: text,
       existingClaim: text,
-      accessMode: oneOf('ReadWriteMany', 'ReadWriteOnce'),
+      accessMode: enumSchema('ReadWriteMany', 'ReadWriteOnce'),
     }),
-    keys: closed({ existingSecret: text }),
-    api: processOf(apiSettings),
-    supervisor: processOf(supervisorSettings, {
-      sandbox: oneOf('userNamespaces', 'gvisor'),
+    keys: closedObject({ existingSecret: text }),
+    api: createProcessSchema(apiSettings),
+    supervisor: createProcessSchema(supervisorSettings, {
+      sandbox: enumSchema('userNamespaces', 'gvisor'),
       runtimeClassName: text,
       filesSecret: text,
     }),
-    migration: closed({ resources: anything }),
-    ingress: closed({ enabled: flag, className: text, annotations: labels, host: text, sessionHost: text, tls: list }),
-    monitoring: closed({
-      serviceMonitor: closed({ ...switched, interval: text }),
-      prometheusRule: closed(switched),
-      dashboard: closed(switched),
+    migration: closedObject({ resources: anything }),
+    ingress: closedObject({
+      enabled: flag,
+      className: text,
+      annotations: labels,
+      host: text,
+      sessionHost: text,
+      tls: list,
+    }),
+    monitoring: closedObject({
+      serviceMonitor: closedObject({ ...switched, interval: text }),
+      prometheusRule: closedObject(switched),
+      dashboard: closedObject(switched),
     }),
     // Helm's own.
     global: anything,
   };
-  return { $schema: 'http://json-schema.org/draft-07/schema#', ...closed(properties) };
+  return { $schema: 'http://json-schema.org/draft-07/schema#', ...closedObject(properties) };
 }
 
 /** The text of `deploy/helm/bulkhead/values.schema.json`. */

@@ -17,7 +17,7 @@ export function highlightCode(code: string, language: string): string {
 }
 
 /** The fence language for a file, from its extension. */
-export function languageOf(path: string): string {
+export function detectLanguage(path: string): string {
   const ending = path.slice(path.lastIndexOf('.') + 1);
   return Object.hasOwn(LANGUAGES, ending) ? ending : '';
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { describeCapability } from '../../sdk/contract/capabilities.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
-import { languageOf } from './code.ts';
+import { detectLanguage } from './code.ts';
 import { root } from './pages.ts';
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
@@ -82,7 +82,7 @@ function showFile(folder: string, path: string): string {
   if (path === 'readme.md')
     return `${title}\n\n${fenceCode(`${FRONTMATTER.exec(bytes.toString())?.[0] ?? ''}…`, 'md')}`;
   try {
-    return `${title}\n\n${fenceCode(UTF8.decode(bytes).trimEnd(), languageOf(path))}`;
+    return `${title}\n\n${fenceCode(UTF8.decode(bytes).trimEnd(), detectLanguage(path))}`;
   } catch {
     return `${title}\n\n${bytes.length} bytes of binary content; publish with a zip.`;
   }

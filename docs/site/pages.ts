@@ -38,7 +38,7 @@ export function readText(file: string): string {
 }
 
 /** The address of a file on the site, `/docs/…`; null if it is not a page. */
-export function addressOf(file: string): string | null {
+export function findAddress(file: string): string | null {
   const example = /^examples\/([a-z0-9-]+)(\/|$)/.exec(file)?.[1];
   if (example !== undefined) return isExample(example) ? `/docs/cookbook/${example}` : null;
   const named = ADDRESSES[file];
@@ -60,17 +60,17 @@ export function readSections(): { sections: Section[]; faults: string[] } {
     if (title !== undefined) sections.push({ title, places: [] });
     const entry = /^- \[([^\]]+)\]\(([^)]+)\): (.+)$/.exec(line);
     if (entry === null) continue;
-    const place = placeOf(entry);
+    const place = parsePlace(entry);
     if (place) sections.at(-1)?.places.push(place);
     else faults.push(`${FRONT} lists ${entry[2]}, which is no page.`);
   }
   return { sections, faults: [...faults, ...unlistedPages(sections)] };
 }
 
-function placeOf([, title = '', target = '', description = '']: RegExpExecArray): Place | null {
+function parsePlace([, title = '', target = '', description = '']: RegExpExecArray): Place | null {
   if (target.startsWith(SERVICE)) return { title, description, file: null, href: localAddress(target) };
   const file = posix.join('docs', target);
-  const href = addressOf(file);
+  const href = findAddress(file);
   return href === null || !existsSync(join(root, file)) ? null : { title, description, file, href };
 }
 

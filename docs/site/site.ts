@@ -4,10 +4,10 @@ import { join, posix } from 'node:path';
 import { readRecipe } from './cookbook.ts';
 import { type Rendered, renderMarkdown } from './markdown.ts';
 import {
-  addressOf,
   COOKBOOK,
   exampleNames,
   FRONT,
+  findAddress,
   localAddress,
   readSections,
   readText,
@@ -84,7 +84,7 @@ function splitTarget(from: string, target: string): TargetPlace {
 
 function resolve({ file, fragment }: TargetPlace, pictureAddress: (file: string) => string): string | null {
   if (isPicture(file)) return pictureAddress(file);
-  const address = addressOf(file);
+  const address = findAddress(file);
   return address === null ? null : `${address}${fragment === '' ? '' : `#${fragment}`}`;
 }
 
@@ -93,7 +93,7 @@ function findBrokenLinks({ file: from, targets }: Page, pages: readonly Page[]):
     const { file, fragment } = splitTarget(from, target);
     if (file === '') return [];
     if (!existsSync(join(root, file))) return [`${from} links to ${target}: there is no ${file}.`];
-    const there = pages.find((one) => one.href === addressOf(file));
+    const there = pages.find((one) => one.href === findAddress(file));
     const isKnown = there?.headings.some(({ id }) => id === fragment) ?? true;
     return fragment === '' || isKnown ? [] : [`${from} links to ${target}: there is no heading #${fragment}.`];
   });

@@ -25,7 +25,7 @@ export async function writeSite(outDir: string): Promise<void> {
   const assets: Assets = {
     ...(await bundle(assetsDir)),
     icon: hashedAddress(ICON),
-    searchIndex: `/docs/assets/search-${hashOf(index)}.json`,
+    searchIndex: `/docs/assets/search-${hashContent(index)}.json`,
   };
   writeFileSync(join(outDir, assets.searchIndex.replace('/docs/', '')), index);
   for (const file of [...site.pictures, ICON]) {
@@ -33,7 +33,7 @@ export async function writeSite(outDir: string): Promise<void> {
   }
   const release = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version;
   for (const page of [...site.pages, NOT_FOUND]) {
-    const file = join(outDir, fileOf(page));
+    const file = join(outDir, formatFileName(page));
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, layOut(page, site, assets, release));
   }
@@ -41,7 +41,7 @@ export async function writeSite(outDir: string): Promise<void> {
 }
 
 /** `/docs/x` is `x.html`, `/docs` itself `index.html`. */
-const fileOf = ({ href }: Page): string => `${href === '/docs' ? 'index' : href.slice('/docs/'.length)}.html`;
+const formatFileName = ({ href }: Page): string => `${href === '/docs' ? 'index' : href.slice('/docs/'.length)}.html`;
 
 const NOT_FOUND: Page = {
   title: 'No such page',
@@ -55,10 +55,11 @@ const NOT_FOUND: Page = {
   html: '<h1>There is no such page</h1>\n<p>It may have moved. Search for it, or start from <a href="/docs">all pages</a>.</p>\n',
 };
 
-const hashOf = (content: Uint8Array): string => createHash('sha256').update(content).digest('hex').slice(0, HASH_CHARS);
+const hashContent = (content: Uint8Array): string =>
+  createHash('sha256').update(content).digest('hex').slice(0, HASH_CHARS);
 
 function hashedAddress(file: string): string {
-  const hash = hashOf(readFileSync(join(root, file)));
+  const hash = hashContent(readFileSync(join(root, file)));
   return `/docs/assets/${basename(file, extname(file))}-${hash}${extname(file)}`;
 }
 
@@ -77,11 +78,11 @@ async function bundle(outdir: string): Promise<Pick<Assets, 'style' | 'scheme' |
     assetNames: '[name]-[hash]',
     loader: { '.woff2': 'file' },
   });
-  const made = (name: string): string => {
+  const findOutput = (name: string): string => {
     const path = Object.keys(metafile.outputs).find((output) => basename(output).startsWith(`${name}-`));
     return `/docs/assets/${basename(path ?? '')}`;
   };
-  return { style: made('style'), scheme: made('scheme'), script: made('main') };
+  return { style: findOutput('style'), scheme: findOutput('scheme'), script: findOutput('main') };
 }
 
 function searchIndex({ pages }: Site): string {

@@ -6,7 +6,7 @@ const DAY_MINUTES = 24 * 60;
  * Invalid settings mean no quiet hours, so that no notification is lost.
  */
 export function quietUntil(at: number, { from, to, utcOffset }: { readonly [name: string]: string }): number | null {
-  const [start, end, offset] = [minutesOf(from), minutesOf(to), offsetOf(utcOffset)];
+  const [start, end, offset] = [parseMinutes(from), parseMinutes(to), parseOffset(utcOffset)];
   if (start === null || end === null || offset === null || Number.isNaN(at)) return null;
 
   const local = Math.floor(at / MINUTE_MS) + offset;
@@ -16,14 +16,14 @@ export function quietUntil(at: number, { from, to, utcOffset }: { readonly [name
   return isQuiet ? (local + modulo(end - minute, DAY_MINUTES) - offset) * MINUTE_MS : null;
 }
 
-function minutesOf(time = ''): number | null {
+function parseMinutes(time = ''): number | null {
   const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(time.trim()) ?? [];
   return hours === undefined ? null : Number(hours) * 60 + Number(minutes);
 }
 
-function offsetOf(text = ''): number | null {
+function parseOffset(text = ''): number | null {
   const [, sign, time] = /^([+-])(.+)$/.exec(text.trim()) ?? [];
-  const minutes = minutesOf(time);
+  const minutes = parseMinutes(time);
   return minutes === null ? null : sign === '-' ? -minutes : minutes;
 }
 

@@ -1,4 +1,4 @@
-import { pageOf } from './page.ts';
+import { formatPage } from './page.ts';
 
 commands.write = {
   description: 'Writes a page of the diary about this chat',
@@ -9,7 +9,7 @@ commands.write = {
     await host.session.notice(`The diary keeps this page as diary/${name}.`);
 
     // Not awaited: the user gets the answer now, and the file is written afterwards. Errors appear in the log.
-    void keep(name, page);
+    void writePage(name, page);
     return 'The page is written.';
   },
 };
@@ -17,19 +17,19 @@ commands.write = {
 // Awaited, because the messages are deleted when this handler returns.
 middleware.sessionClear = async ({ reason }) => {
   const { name, page } = await thisChat(reason && `Cleared: ${reason}`);
-  await keep(name, page);
+  await writePage(name, page);
 };
 
 events.sessionDeleted = ({ occurredAt, data }) =>
   // The name depends on the event's id, so a repeated delivery writes the same file.
-  keep(`${data.sessionId}-deleted.md`, `Deleted on ${occurredAt}.\n`);
+  writePage(`${data.sessionId}-deleted.md`, `Deleted on ${occurredAt}.\n`);
 
 async function thisChat(remark: string): Promise<{ name: string; page: string }> {
   const [{ id }, messages] = await Promise.all([host.session.get(), host.session.messages(1_000)]);
-  return { name: `${id}.md`, page: pageOf(messages, remark) };
+  return { name: `${id}.md`, page: formatPage(messages, remark) };
 }
 
-async function keep(name: string, text: string): Promise<void> {
+async function writePage(name: string, text: string): Promise<void> {
   await host.workspace.write(`diary/${name}`, text);
   host.log('Kept a page', { name });
 }

@@ -1,5 +1,5 @@
 /** Formats the messages of a chat as a page. */
-export function pageOf(messages: readonly Bulkhead.TranscriptMessage[], remark: string): string {
+export function formatPage(messages: readonly Bulkhead.TranscriptMessage[], remark: string): string {
   const spoken = messages.filter(({ role }) => role === 'user' || role === 'assistant');
   const counts = Map.groupBy(spoken, ({ role }) => role);
   const lines = [

@@ -52,7 +52,7 @@ export class ScriptedHost {
     if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
     const answer = this.#answers.get(name);
     if (!answer) throw this.#blame(unscripted(name));
-    const result = await tried(name, () => answer(args));
+    const result = await runScripted(name, () => answer(args));
     try {
       return checkResult(name, row, result);
     } catch (error) {
@@ -77,7 +77,7 @@ function read<T>(work: () => T): T {
 }
 
 /** An error thrown by a scripted call is the call's failure, which the plugin may catch. */
-async function tried(name: string, work: () => unknown): Promise<unknown> {
+async function runScripted(name: string, work: () => unknown): Promise<unknown> {
   try {
     return await work();
   } catch (error) {
@@ -88,11 +88,11 @@ async function tried(name: string, work: () => unknown): Promise<unknown> {
 function unscripted(name: HostCallName): string {
   const [member, call] = name.split('.');
   const { result } = hostExamples[name] as { result: unknown };
-  const example = result instanceof Object && !Array.isArray(result) ? `(${textOf(result)})` : textOf(result);
+  const example = result instanceof Object && !Array.isArray(result) ? `(${formatValue(result)})` : formatValue(result);
   return `The plugin called host.${name}, and the test does not say what it answers: give { host: { ${member}: { ${call}: () => ${example} } } }.`;
 }
 
-function textOf(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value === undefined) return 'undefined';
   if (value instanceof Uint8Array) return `new Uint8Array([${[...value].join(', ')}])`;
   const json = JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? '…bytes' : part));

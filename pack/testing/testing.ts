@@ -21,12 +21,12 @@ export const openPlugin: typeof Declared = async (folder: string, options: Plugi
   const borrowed = await borrowSandbox();
   try {
     const built = await buildIn(borrowed, files, slug);
-    const settings = settingsOf(built.manifest, options);
-    const host = new ScriptedHost(grantsOf(built.manifest, options), options.host ?? {}, options.secrets ?? {});
+    const settings = resolvePluginSettings(built.manifest, options);
+    const host = new ScriptedHost(resolveGrants(built.manifest, options), options.host ?? {}, options.secrets ?? {});
     return await RunningPlugin.start({ slug, files, built, settings, host, options, ...borrowed });
   } catch (error) {
     await borrowed.release();
-    throw error instanceof Problem ? new Error(`${basename(resolve(folder))}: ${faultsOf(error)}`) : error;
+    throw error instanceof Problem ? new Error(`${basename(resolve(folder))}: ${formatFaults(error)}`) : error;
   }
 };
 
@@ -45,10 +45,10 @@ async function buildIn(
 }
 
 /** Formats each fault on its own line, like a compiler. */
-const faultsOf = ({ message, errors = [] }: Problem): string =>
+const formatFaults = ({ message, errors = [] }: Problem): string =>
   errors.length < 2 ? message : errors.map(formatLocation).join('\n');
 
-function grantsOf({ capabilities }: Manifest, { grants = capabilities }: PluginOptions): readonly string[] {
+function resolveGrants({ capabilities }: Manifest, { grants = capabilities }: PluginOptions): readonly string[] {
   const undeclared = grants.find((grant) => !capabilities.includes(grant));
   if (undeclared === undefined) return grants;
   const declared = capabilities.length > 0 ? `there are ${capabilities.join(', ')}` : 'there are none';
@@ -57,7 +57,10 @@ function grantsOf({ capabilities }: Manifest, { grants = capabilities }: PluginO
   );
 }
 
-function settingsOf(manifest: Manifest, { settings = {}, secrets = {} }: PluginOptions): Record<string, string> {
+function resolvePluginSettings(
+  manifest: Manifest,
+  { settings = {}, secrets = {} }: PluginOptions,
+): Record<string, string> {
   refuseUnknown('settings', Object.keys(settings), manifest.settings);
   refuseUnknown('secrets', Object.keys(secrets), manifest.secrets);
   const effective = resolveSettings(manifest, settings);

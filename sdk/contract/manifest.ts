@@ -52,7 +52,7 @@ const secret = z.strictObject({
   required: z.boolean().default(false),
 });
 
-const fieldsOf = <T extends z.ZodType>(row: T) =>
+const fieldsSchema = <T extends z.ZodType>(row: T) =>
   z
     .record(surfaceName, row)
     .refine((rows) => Object.keys(rows).length <= FIELDS_MAX, `must have at most ${FIELDS_MAX} entries`);
@@ -69,8 +69,8 @@ export const manifest = z.strictObject({
     )
     .max(CAPABILITIES_MAX, `must have at most ${CAPABILITIES_MAX} entries`)
     .default([]),
-  settings: fieldsOf(setting).default({}),
-  secrets: fieldsOf(secret).default({}),
+  settings: fieldsSchema(setting).default({}),
+  secrets: fieldsSchema(secret).default({}),
 });
 export type Manifest = z.infer<typeof manifest>;
 

@@ -7,7 +7,7 @@ const INDENT = '  ';
 const NAMED_KINDS = new Set(['object', 'enum', 'union', 'record']);
 
 export const capitalize = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
-const tsTypeOf = (schema: z.core.$ZodType): unknown => z.globalRegistry.get(schema)?.tsType;
+const readTsType = (schema: z.core.$ZodType): unknown => z.globalRegistry.get(schema)?.tsType;
 /** Prints a literal, strings in single quotes. */
 export const printLiteral = (value: unknown): string =>
   typeof value === 'string' && !/['\\\n]/.test(value) ? `'${value}'` : `${JSON.stringify(value)}`;
@@ -22,14 +22,14 @@ export class TypePrinter {
 
   constructor() {
     for (const [key, schema] of Object.entries(payloads)) {
-      if (!(schema instanceof z.ZodType) || tsTypeOf(schema) !== undefined) continue;
+      if (!(schema instanceof z.ZodType) || readTsType(schema) !== undefined) continue;
       if (NAMED_KINDS.has(schema._zod.def.type)) this.#names.set(schema, capitalize(key));
     }
   }
 
   /** Prints a schema, by name where it has one. */
   print(schema: z.core.$ZodType, depth = 0): string {
-    const tsType = tsTypeOf(schema);
+    const tsType = readTsType(schema);
     if (typeof tsType === 'string') return tsType;
     const name = this.#names.get(schema);
     if (name === undefined) return this.#structure(schema, depth);

@@ -40,7 +40,7 @@ export function requireSignIn(scope: FastifyInstance, { signIn, knows }: SignIn,
 }
 
 /** The account a request acts as. Only for routes behind `requireSignIn`. */
-export function callerOf(request: FastifyRequest): Caller {
+export function requireCaller(request: FastifyRequest): Caller {
   if (!request.caller) throw new Error(`${request.routeOptions.url} has no authentication`);
   return request.caller;
 }

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
-import { callerOf } from './authentication.ts';
+import { requireCaller } from './authentication.ts';
 import { joinChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { JsonParser } from './json-parser.ts';
@@ -35,7 +35,7 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
   app.decorateRequest('bodyBytes', 0);
   app.addHook('onRequest', async (request, { raw }) => {
     raw.once('close', () => {
-      if (request.bodyBytes > 0) budget.release(callerOf(request).id, request.bodyBytes);
+      if (request.bodyBytes > 0) budget.release(requireCaller(request).id, request.bodyBytes);
     });
   });
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
@@ -43,7 +43,7 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
     const chunks: Buffer[] = [];
     const bounds = { maxBytes: bodyLimit, withinMs: BODY_WITHIN_MS };
     await readChunks(payload, request.headers['content-length'], bounds, (chunk) => {
-      budget.reserve(callerOf(request).id, chunk.byteLength);
+      budget.reserve(requireCaller(request).id, chunk.byteLength);
       request.bodyBytes += chunk.byteLength;
       chunks.push(chunk);
     });

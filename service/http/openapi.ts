@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE } from '../../sdk/contract/problem-body.ts';
 import { problemResource } from './problem-resource.ts';
-import { problemsOf, type RouteFacts } from './route-schema.ts';
+import { listProblems, type RouteFacts } from './route-schema.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 interface Media {
@@ -164,7 +164,7 @@ function describeResponses(declared: unknown): Record<string, Response> {
 
 /** Adds one response per status of the route's problems, which names their codes. */
 function addProblems(responses: Record<string, Response>, route: RouteFacts): Record<string, Response> {
-  for (const [status, codes] of Map.groupBy(problemsOf(route), (code) => problems[code].status)) {
+  for (const [status, codes] of Map.groupBy(listProblems(route), (code) => problems[code].status)) {
     responses[status] = {
       description: codes.map((code) => `${code}: ${problems[code].title}`).join('; '),
       ...(status === 429 || status === 503 ? { headers: retryAfter } : {}),

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { perMinute, type TokenBucket, TokenBuckets } from '../timing/token-bucket.ts';
-import { callerOf } from './authentication.ts';
+import { requireCaller } from './authentication.ts';
 
 /** The longest address text that is stored: a proxy may pass on anything. Characters. */
 const ADDRESS_MAX = 64;
@@ -24,7 +24,7 @@ export function limitAccounts(scope: FastifyInstance, { reads, writes }: Account
   const writeBuckets = new TokenBuckets(perMinute(writes));
   scope.addHook('onRequest', async (request, reply) => {
     const isRead = request.method === 'GET' || request.method === 'HEAD';
-    const bucket = (isRead ? readBuckets : writeBuckets).get(callerOf(request).id);
+    const bucket = (isRead ? readBuckets : writeBuckets).get(requireCaller(request).id);
     const limit = isRead ? reads : writes;
     takeToken(bucket, reply, limit, `${limit} ${isRead ? 'reads' : 'writes'} per minute of one account`);
   });
@@ -52,17 +52,17 @@ export class AnonymousRateLimiter {
   /** @throws Problem `rate_limited` */
   consume(request: FastifyRequest, reply: FastifyReply): void {
     const rule = `${this.#limit} requests per minute of one address without a valid token`;
-    takeToken(this.#bucketOf(request), reply, this.#limit, rule);
+    takeToken(this.#findBucket(request), reply, this.#limit, rule);
   }
 
   /** The token was valid: the request does not count, because many users may share an address. */
   refund(request: FastifyRequest, reply: FastifyReply): void {
-    this.#bucketOf(request).refund();
+    this.#findBucket(request).refund();
     for (const header of HEADERS) reply.removeHeader(header);
   }
 
-  #bucketOf({ ip }: FastifyRequest): TokenBucket {
-    return this.#buckets.get(networkOf(ip));
+  #findBucket({ ip }: FastifyRequest): TokenBucket {
+    return this.#buckets.get(parseNetwork(ip));
   }
 }
 
@@ -77,7 +77,7 @@ function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule
 }
 
 /** Returns the key under which an address is counted. */
-function networkOf(address: string): string {
+function parseNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address.slice(0, ADDRESS_MAX);
   const parsed = ipaddr.process(address);
   if (parsed instanceof ipaddr.IPv6) return parsed.parts.slice(0, IPV6_NETWORK_GROUPS).join(':');

@@ -26,7 +26,7 @@ export interface RouteFacts {
 }
 
 /** Lists every problem that a route may answer, ordered by status. */
-export function problemsOf({ method, schema }: RouteFacts): ProblemCode[] {
+export function listProblems({ method, schema }: RouteFacts): ProblemCode[] {
   const codes = new Set<ProblemCode>(schema.problems ?? []);
   for (const code of ['internal', 'rate_limited'] as const) codes.add(code);
   if (!schema.open) for (const code of ['unauthenticated', 'unavailable'] as const) codes.add(code);

@@ -103,7 +103,7 @@ export class RowStreams {
     const open: Open = { accountId, key, waker: new Waker() };
     this.#open.add(open);
     try {
-      await this.#follow();
+      await this.#subscribe();
       const tail = await request.openTail();
       return new EventReader(this.#events(request, tail, open.waker), () => {
         open.waker.close();
@@ -140,7 +140,7 @@ export class RowStreams {
   }
 
   /** Subscribes once per process, when the first stream is opened. */
-  #follow(): Promise<unknown> {
+  #subscribe(): Promise<unknown> {
     const wake = (key: string | null) => {
       for (const open of this.#open) if (key === null || open.key === key) open.waker.wake();
     };

@@ -106,13 +106,13 @@ class IssuerCache {
   async #refresh(): Promise<Known | null> {
     const isTooSoon = this.#known !== null && this.#now() - this.#askedAt < COOLDOWN_MS;
     if (isTooSoon && !this.#refreshing) return null;
-    this.#refreshing ??= this.#ask().finally(() => {
+    this.#refreshing ??= this.#refreshKeys().finally(() => {
       this.#refreshing = null;
     });
     return this.#refreshing.catch(() => null);
   }
 
-  async #ask(): Promise<Known> {
+  async #refreshKeys(): Promise<Known> {
     this.#askedAt = this.#now();
     try {
       this.#known = { ...(await fetchKeys(this.#address)), at: this.#now() };

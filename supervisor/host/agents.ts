@@ -28,19 +28,19 @@ export function agentCalls(deps: AgentMessageDeps): Pick<HostHandlers, Calls> {
   return {
     'agents.list': ({ plugin }) => listAgents(pool, plugin.accountId),
     'agents.create': async ({ plugin, signal }, { agent }) => {
-      const made = await createAgent(pool, scopeOf(plugin), storable(agent), signal);
+      const made = await createAgent(pool, toScope(plugin), storable(agent), signal);
       if (!made) throw new HostError(FULL);
       return made;
     },
     'agents.update': async ({ plugin, signal }, { agentId, changes }) => {
       const { agentId: id } = storable({ agentId });
-      const changed = await updateAgent(pool, scopeOf(plugin), id, storable(changes), signal);
+      const changed = await updateAgent(pool, toScope(plugin), id, storable(changes), signal);
       if (changed === 'absent') throw new HostError(NOT_YOURS);
       if (changed === 'full') throw new HostError(FULL);
       return changed;
     },
     'agents.remove': async ({ plugin, signal }, { agentId }) => {
-      if (!(await deleteAgent(pool, queues, scopeOf(plugin), storable({ agentId }).agentId, signal)))
+      if (!(await deleteAgent(pool, queues, toScope(plugin), storable({ agentId }).agentId, signal)))
         throw new HostError(NOT_YOURS);
       return undefined;
     },
@@ -73,7 +73,7 @@ function createSender(deps: AgentMessageDeps): HostHandlers['agents.send'] {
   };
 }
 
-const scopeOf = ({ accountId, installationId }: HostScope['plugin']) => ({
+const toScope = ({ accountId, installationId }: HostScope['plugin']) => ({
   accountId,
   madeBy: installationId,
 });

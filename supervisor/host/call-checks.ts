@@ -38,12 +38,12 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
 export function checkResult(name: string, row: HostRow, result: unknown): unknown {
   const checked = row.result.safeParse(result);
   if (!checked.success) throw new Refusal('failed', `host.${name} failed`, `bad result: ${checked.error.message}`);
-  if (sizeOf(checked.data) > row.maxBytes)
+  if (measureResult(checked.data) > row.maxBytes)
     throw new Refusal('failed', `host.${name}: the result is larger than ${row.maxBytes} bytes`);
   return checked.data;
 }
 
-function sizeOf(value: unknown): number {
+function measureResult(value: unknown): number {
   if (value === undefined || value === null) return 0;
   if (value instanceof Uint8Array) return value.byteLength;
   if (typeof value === 'string') return Buffer.byteLength(value);

@@ -37,7 +37,7 @@ export class HostError extends Error {
 }
 
 /** Returns the scope's session. @throws HostError outside a handler that has one */
-export function sessionOf(scope: HostScope): Session {
+export function requireScopeSession(scope: HostScope): Session {
   if (scope.session) return scope.session;
   throw new HostError('host.session works only in a handler that runs for a session, before it answers');
 }

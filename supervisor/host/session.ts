@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
-import { HostError, type HostHandlers, type HostScope, sessionOf } from './host-call.ts';
+import { HostError, type HostHandlers, type HostScope, requireScopeSession } from './host-call.ts';
 
 /** Messages read by default. */
 const DEFAULT_MESSAGES = 100;
@@ -12,16 +12,17 @@ type Calls = 'session.get' | 'session.messages' | 'session.post' | 'session.noti
 
 export const sessionCalls = (pool: Pool): Pick<HostHandlers, Calls> => ({
   'session.get': async (scope) => {
-    const { id, agentId, channelId, createdAt } = sessionOf(scope);
+    const { id, agentId, channelId, createdAt } = requireScopeSession(scope);
     return { id, agentId, channelId, createdAt };
   },
-  'session.messages': (scope, { limit }) => lastMessages(pool, sessionOf(scope).id, limit ?? DEFAULT_MESSAGES),
+  'session.messages': (scope, { limit }) =>
+    lastMessages(pool, requireScopeSession(scope).id, limit ?? DEFAULT_MESSAGES),
   'session.post': (scope, { text }) => add(pool, scope, 'assistant', text),
   'session.notice': (scope, { text }) => add(pool, scope, 'notice', text),
 });
 
 async function add(pool: Pool, scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
-  const session = sessionOf(scope);
+  const session = requireScopeSession(scope);
   if (!isStorable(text)) throw new HostError('the text of a message must not contain U+0000 or lone surrogates');
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(

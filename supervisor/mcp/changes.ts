@@ -25,7 +25,7 @@ export function watchLists(
 ): () => void {
   let known: Promise<Lists | null> = pluginsCache.get(accountId).then(digest, () => null);
   let timer: NodeJS.Timeout | undefined;
-  const look = async (): Promise<void> => {
+  const compareLists = async (): Promise<void> => {
     const before = await known;
     known = pluginsCache.get(accountId).then(digest, () => before);
     const now = await known;
@@ -35,7 +35,7 @@ export function watchLists(
   const stop = pluginsCache.watch((changed) => {
     if (changed !== null && changed !== accountId) return;
     clearTimeout(timer);
-    timer = setTimeout(() => void look(), SETTLE_MS).unref();
+    timer = setTimeout(() => void compareLists(), SETTLE_MS).unref();
   });
   return () => {
     clearTimeout(timer);
@@ -46,11 +46,11 @@ export function watchLists(
 function digest(accountPlugins: AccountPlugins): Lists {
   const { plugins } = accountPlugins;
   return {
-    tools: hashOf(listTools(accountPlugins)),
-    prompts: hashOf(listCommands(plugins).map(({ plugin, name, description }) => [plugin.slug, name, description])),
+    tools: hashList(listTools(accountPlugins)),
+    prompts: hashList(listCommands(plugins).map(({ plugin, name, description }) => [plugin.slug, name, description])),
     // Files of a skill change only with the version.
-    resources: hashOf(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text])),
+    resources: hashList(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text])),
   };
 }
 
-const hashOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('base64');
+const hashList = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('base64');

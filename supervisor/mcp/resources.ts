@@ -23,7 +23,7 @@ const MARKDOWN = 'text/markdown';
 /** Maximum size of a file in one response. */
 const MEDIA_MAX_BYTES = 8 * 1024 * 1024;
 
-const uriOf = (skill: Skill, path: string): string =>
+const formatUri = (skill: Skill, path: string): string =>
   `skill://${formatFullName(skill.plugin, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
 /** Handles `resources/list`, `resources/templates/list` and `resources/read`. */
@@ -49,11 +49,11 @@ export function offerResources(server: Server, services: SessionServices, sessio
 
 async function describe(services: SessionServices, skill: Skill): Promise<Resource[]> {
   const name = formatFullName(skill.plugin, skill.text.name);
-  const whole = { uri: uriOf(skill, SKILL_TEXT), name, description: skill.text.description, mimeType: MARKDOWN };
+  const whole = { uri: formatUri(skill, SKILL_TEXT), name, description: skill.text.description, mimeType: MARKDOWN };
   const beside = await listResources(services, skill);
   return [
     whole,
-    ...beside.map(({ path, sizeBytes }) => ({ uri: uriOf(skill, path), name: `${name}/${path}`, size: sizeBytes })),
+    ...beside.map(({ path, sizeBytes }) => ({ uri: formatUri(skill, path), name: `${name}/${path}`, size: sizeBytes })),
   ];
 }
 

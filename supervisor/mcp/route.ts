@@ -4,7 +4,7 @@ import type { ReadableStream } from 'node:stream/web';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
@@ -56,7 +56,7 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
           response,
         },
         handler: async (request, reply) => {
-          const session = await requireSession(services, callerOf(request), request.params);
+          const session = await requireSession(services, requireCaller(request), request.params);
           loading ??= load();
           const connections = await loading;
           const named = request.headers[CONNECTION_HEADER];

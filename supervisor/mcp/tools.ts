@@ -29,20 +29,20 @@ export function offerTools(server: Server, services: SessionServices, session: S
   }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
     const accountPlugins = await services.pluginsCache.get(session.accountId);
-    const tool = toolNamed(accountPlugins, params.name);
+    const tool = requireTool(accountPlugins, params.name);
     const token = params._meta?.progressToken;
     const started = Date.now();
-    const tell = (): void => {
+    const reportProgress = (): void => {
       const progress = Math.round((Date.now() - started) / 1_000);
       const told = { progressToken: token ?? '', progress, message: `${params.name} is running` };
       sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined);
     };
-    const timer = token === undefined ? undefined : setInterval(tell, PROGRESS_EVERY_MS);
+    const timer = token === undefined ? undefined : setInterval(reportProgress, PROGRESS_EVERY_MS);
     try {
       const call = { callId: randomUUIDv7(), arguments: params.arguments ?? {}, signal };
       return toMcp(await callTool(services, session, tool, call));
     } catch (error) {
-      return refusalOf(error);
+      return toToolError(error);
     } finally {
       clearInterval(timer);
     }
@@ -76,14 +76,14 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** An error that the model can correct becomes a tool result; all others become protocol errors. */
-function refusalOf(error: unknown): CallToolResult {
+function toToolError(error: unknown): CallToolResult {
   if (!(error instanceof Problem) || error.code === 'internal') throw asMcpError(error);
   const where = (error.errors ?? []).map(({ field, message }) => `${field ?? ''}: ${message}`);
   return { content: [{ type: 'text', text: [error.message, ...where].join('\n') }], isError: true };
 }
 
 /** An unknown tool is a protocol error that names the nearest tool. */
-function toolNamed(accountPlugins: AccountPlugins, name: string): ToolRef {
+function requireTool(accountPlugins: AccountPlugins, name: string): ToolRef {
   try {
     return findTool(accountPlugins, name);
   } catch (error) {

@@ -72,7 +72,7 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const labels = new SlugLabels(slugs);
-  const all = openMeters(registry, supervisorMetrics, readersOf(pool, gauges, rollups, labels));
+  const all = openMeters(registry, supervisorMetrics, createReaders(pool, gauges, rollups, labels));
   const count = callCounter(all, labels);
   const called = ({ kind, name }: CallTarget, plugin: Doer, outcome: CallOutcome, ms: number) => {
     count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, plugin.slug, outcome, ms);
@@ -81,7 +81,7 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
   return {
     registry,
     linkRan: (hook, plugin, outcome, ms) => called({ kind: 'hook', name: hook }, plugin, outcomes[outcome], ms),
-    targetRan: (target, plugin, outcome, ms) => called(target, plugin, outcomeOf(outcome), ms),
+    targetRan: (target, plugin, outcome, ms) => called(target, plugin, toOutcome(outcome), ms),
     hostCalled: (member, outcome, { installationId, slug }, ms) => {
       all.bulkhead_host_calls_total.inc({ member, outcome });
       all.bulkhead_host_call_seconds.observe({ member }, ms / 1000);
@@ -136,7 +136,7 @@ function plainRecorders(all: All, labels: SlugLabels) {
   } satisfies Partial<Metrics>;
 }
 
-function readersOf(pool: Pool, gauges: Gauges, rollups: Rollups, labels: SlugLabels) {
+function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: SlugLabels) {
   return {
     bulkhead_children: (gauge) => {
       for (const [state, count] of Object.entries(gauges.children())) gauge.set({ state }, count);
@@ -168,7 +168,7 @@ const outcomes: Readonly<Record<LinkOutcome, CallOutcome>> = {
 };
 const KNOWN: ReadonlySet<string> = new Set(['cancelled', 'timeout', 'unavailable'] satisfies CallOutcome[]);
 
-function outcomeOf(kind: string): CallOutcome {
+function toOutcome(kind: string): CallOutcome {
   if (kind === 'answered') return 'ok';
   return KNOWN.has(kind) ? (kind as CallOutcome) : 'error';
 }

@@ -17,11 +17,11 @@ let bytes = 0;
 export function mapStacks({ sourceMapSha256, sourceMap, sourceName, texts }: StackTask): readonly string[] | null {
   const map = sourceMap === null ? maps.get(sourceMapSha256) : Buffer.from(sourceMap).toString('utf8');
   if (map === undefined) return null;
-  keep(sourceMapSha256, map);
+  cacheMap(sourceMapSha256, map);
   return texts.map((text) => mapFrames(map, text, sourceName));
 }
 
-function keep(name: string, map: string): void {
+function cacheMap(name: string, map: string): void {
   bytes += map.length - (maps.get(name)?.length ?? 0);
   maps.delete(name);
   maps.set(name, map);

@@ -48,7 +48,7 @@ export class Stacks {
     const mapped = new Map<LogLine, LogLine>();
     for (const group of groups.values()) {
       const texts = group.lines.flatMap(({ message, data }) => [message, data ?? '']);
-      const done = await this.#ask(group.code, texts).catch(() => null);
+      const done = await this.#mapTexts(group.code, texts).catch(() => null);
       if (!done) continue;
       for (const [index, line] of group.lines.entries()) {
         const [message = '', data = ''] = done.slice(index * 2, index * 2 + 2);
@@ -62,7 +62,10 @@ export class Stacks {
     return this.#pool.destroy();
   }
 
-  async #ask({ sourceMapSha256, sourceName }: LineCode, texts: readonly string[]): Promise<readonly string[] | null> {
+  async #mapTexts(
+    { sourceMapSha256, sourceName }: LineCode,
+    texts: readonly string[],
+  ): Promise<readonly string[] | null> {
     const task = { sourceMapSha256, sourceMap: null, sourceName, texts };
     const known = await this.#run(task);
     if (known) return known;

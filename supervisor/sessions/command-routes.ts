@@ -4,7 +4,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { text } from '../../sdk/contract/payloads.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { jsonBody, page } from '../../service/http/schemas.ts';
 import { formatFullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from './commands.ts';
@@ -45,7 +45,7 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
   const findCommands = async (accountId: string) => listCommands((await services.pluginsCache.get(accountId)).plugins);
   return async (app) => {
     app.get('/sessions/:sessionId/commands', { schema: shapes.list }, async (request) => {
-      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const items = (await findCommands(accountId)).map(({ plugin, name, description, prompt }) => ({
         name: formatFullName(plugin, name),
         description,
@@ -57,7 +57,7 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
     });
 
     app.post('/sessions/:sessionId/commands/:name', { schema: shapes.run }, async (request) => {
-      const session = await requireSession(services, callerOf(request), request.params);
+      const session = await requireSession(services, requireCaller(request), request.params);
       const wanted = request.params.name;
       const commands = await findCommands(session.accountId);
       const command = commands.find(({ plugin, name }) => formatFullName(plugin, name) === wanted);

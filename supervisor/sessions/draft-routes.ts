@@ -8,7 +8,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { Problem } from '../../sdk/contract/errors.ts';
 import { json } from '../../sdk/contract/payloads.ts';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { parseInput } from '../../service/http/errors.ts';
 import { idParams, jsonBody } from '../../service/http/schemas.ts';
 import { pickStack } from '../calls/plugin-call.ts';
@@ -56,7 +56,7 @@ const shapes = {
 export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     app.post('/installations/:id/wake', { schema: shapes.wake }, async (request) => {
-      const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
+      const plugin = await requireOwnDraft(services.pool, requireCaller(request).id, request.params.id);
       const started = performance.now();
       const reason = await services.wake(plugin);
       if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
@@ -64,17 +64,17 @@ export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
     });
 
     app.post('/installations/:id/fire', { schema: shapes.fire }, async (request) => {
-      const plugin = await requireOwnDraft(services.pool, callerOf(request).id, request.params.id);
+      const plugin = await requireOwnDraft(services.pool, requireCaller(request).id, request.params.id);
       const { event, data } = request.body;
       if (!plugin.registrations.events.includes(event))
-        throw new Problem('not_found', `The draft has no handler events.${event}. It has ${handlersOf(plugin)}.`);
+        throw new Problem('not_found', `The draft has no handler events.${event}. It has ${listHandlers(plugin)}.`);
       const { example, data: schema } = events[event];
       return fire(services, plugin, event, parseInput(schema as z.ZodType<object>, { ...example, ...data }, 'data'));
     });
   };
 }
 
-const handlersOf = ({ registrations }: InstalledPlugin): string =>
+const listHandlers = ({ registrations }: InstalledPlugin): string =>
   registrations.events.map((name) => `events.${name}`).join(', ') || 'none at all';
 
 /** Makes one attempt without storing it: the author may repeat it. */

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { trigger } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { jsonBody } from '../../service/http/schemas.ts';
 import { type Fields, linkOutcomes } from '../calls/chain.ts';
 import { summarizeTranscript } from './compaction.ts';
@@ -91,7 +91,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           },
         },
         async (request) => {
-          const caller = callerOf(request);
+          const caller = requireCaller(request);
           const known = services.sessions.peek(caller.id, request.params.sessionId);
           const session = known ?? (await requireSession(services, caller, request.params));
           const { trace, ...result } = await runSessionHook(
@@ -126,7 +126,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
         },
       },
       async (request) => {
-        const session = await requireSession(services, callerOf(request), request.params);
+        const session = await requireSession(services, requireCaller(request), request.params);
         const { trace, ...result } = await summarizeTranscript(services, session, request.body);
         return { ...result, trace: [...trace] };
       },

@@ -4,7 +4,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { findMedia } from '../../db/accounts/media.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { fileBytes } from '../../service/http/schemas.ts';
 import { asDownload } from './download.ts';
 import type { SessionServices } from './session-services.ts';
@@ -21,7 +21,7 @@ const shapes = {
 export function mediaRoutes({ pool, blobs }: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     app.get('/media/:mediaId', { schema: shapes.bytes }, async (request, reply) => {
-      const found = await findMedia(pool, callerOf(request).id, request.params.mediaId);
+      const found = await findMedia(pool, requireCaller(request).id, request.params.mediaId);
       if (!found) throw new Problem('not_found', 'No media file has this id.');
       const bytes = await blobs.read(found.sha256);
       return asDownload(reply, { name: found.name ?? found.id, mediaType: found.mediaType }).send(bytes);

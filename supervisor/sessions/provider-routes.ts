@@ -3,7 +3,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { completionRequest, model } from '../../sdk/contract/payloads.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
 import { callProvider, listProviders } from './providers.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -48,13 +48,13 @@ const shapes = {
 export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     app.get('/sessions/:sessionId/providers', { schema: shapes.list }, async (request) => {
-      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);
       return { items: listProviders(plugins), nextCursor: null };
     });
 
     app.post('/sessions/:sessionId/providers/:name', { schema: shapes.ask }, async (request) => {
-      const session = await requireSession(services, callerOf(request), request.params);
+      const session = await requireSession(services, requireCaller(request), request.params);
       return callProvider(services, session, request.params.name, request.body.request);
     });
   };

@@ -3,7 +3,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageSessions, type Session } from '../../db/sessions/sessions.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -75,26 +75,26 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
   return async (app) => {
     app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
       const { agentId, agentName = agentId, channelId } = request.body;
-      const session = await startSession(services, callerOf(request).id, { agentId, agentName, channelId });
+      const session = await startSession(services, requireCaller(request).id, { agentId, agentName, channelId });
       return reply.code(201).send(showSession(session));
     });
 
     app.get('/sessions', { schema: shapes.list }, async (request) => {
-      const found = await pageSessions(services.pool, { accountId: callerOf(request).id, ...request.query });
+      const found = await pageSessions(services.pool, { accountId: requireCaller(request).id, ...request.query });
       return { items: found.items.map(showSession), nextCursor: found.nextCursor };
     });
 
     app.get('/sessions/:sessionId', { schema: shapes.one }, async (request) =>
-      showSession(await requireSession(services, callerOf(request), request.params)),
+      showSession(await requireSession(services, requireCaller(request), request.params)),
     );
 
     app.post('/sessions/:sessionId/clear', { schema: shapes.clear }, async (request) => {
-      const session = await requireSession(services, callerOf(request), request.params);
+      const session = await requireSession(services, requireCaller(request), request.params);
       return showSession(await clearTranscript(services, session, request.body));
     });
 
     app.delete('/sessions/:sessionId', { schema: shapes.remove }, async (request, reply) => {
-      await removeSession(services, await requireSession(services, callerOf(request), request.params));
+      await removeSession(services, await requireSession(services, requireCaller(request), request.params));
       return reply.code(204).send();
     });
   };

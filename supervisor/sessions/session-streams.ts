@@ -5,6 +5,6 @@ import { type RowStreamOptions, RowStreams } from '../../service/http/row-stream
 
 /** Creates the streams of this process. */
 export function openSessionStreams(listener: Listener, options: RowStreamOptions = {}): RowStreams {
-  const follow = (wake: (key: string | null) => void) => subscribeToMessages(listener, wake, () => wake(null));
-  return new RowStreams({ follow, things: 'session streams' }, options);
+  const subscribe = (wake: (key: string | null) => void) => subscribeToMessages(listener, wake, () => wake(null));
+  return new RowStreams({ follow: subscribe, things: 'session streams' }, options);
 }

@@ -29,11 +29,11 @@ interface SkillFile {
   readonly content: string | null;
 }
 
-const folderOf = ({ text }: Skill): string => `skills/${text.name}`;
+const formatFolder = ({ text }: Skill): string => `skills/${text.name}`;
 
 /** Lists the files next to SKILL.md, by path in the skill's folder. */
 export async function listResources({ pool }: SessionServices, skill: Skill) {
-  const folder = folderOf(skill);
+  const folder = formatFolder(skill);
   const files = await listFilesBelow(pool, skill.plugin.versionId, folder, RESOURCES_MAX);
   return files
     .map(({ path, sizeBytes }) => ({ path: path.slice(folder.length + 1), sizeBytes }))
@@ -71,7 +71,7 @@ export async function openSkillFile(
 
 /** Only the exact published path matches, so it cannot lead elsewhere. */
 async function findSkillFile({ pool }: SessionServices, skill: Skill, path: string): Promise<VersionFile> {
-  const found = await findFile(pool, skill.plugin.versionId, `${folderOf(skill)}/${path}`);
+  const found = await findFile(pool, skill.plugin.versionId, `${formatFolder(skill)}/${path}`);
   if (!found) throw new Problem('not_found', `The skill “${skill.text.name}” has no file with this path.`);
   return found;
 }

@@ -2,7 +2,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { fileBytes, jsonBody, page, storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { formatFullName } from '../calls/surface-call.ts';
@@ -79,13 +79,13 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
     findSkill(services, await requireSession(services, caller, params), params.name);
   return async (app) => {
     app.get('/sessions/:sessionId/skills', { schema: shapes.list }, async (request) => {
-      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);
       return { items: listSkills(plugins).map(showSkill), nextCursor: null };
     });
 
     app.get('/sessions/:sessionId/skills/:name', { schema: shapes.one }, async (request) => {
-      const skill = await find(callerOf(request), request.params);
+      const skill = await find(requireCaller(request), request.params);
       const [file, others] = await Promise.all([
         readSkillFile(services, skill, SKILL_TEXT),
         listResources(services, skill),
@@ -95,7 +95,7 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
 
     app.post('/sessions/:sessionId/skills/:name', { schema: shapes.file }, async (request) => {
       const { sessionId, name } = request.params;
-      const skill = await find(callerOf(request), request.params);
+      const skill = await find(requireCaller(request), request.params);
       const wanted = request.body.path;
       const file = await readSkillFile(services, skill, wanted);
       const url = `/sessions/${sessionId}/skills/${encodeURIComponent(name)}/files?${new URLSearchParams({ path: wanted })}`;
@@ -110,7 +110,7 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
         schema: shapes.bytes,
       },
       async (request, reply) => {
-        const skill = await find(callerOf(request), request.params);
+        const skill = await find(requireCaller(request), request.params);
         const wanted = request.query.path;
         const { sizeBytes, bytes } = await openSkillFile(services, skill, wanted);
         const name = wanted.split('/').at(-1) ?? wanted;

@@ -5,7 +5,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { json } from '../../sdk/contract/payloads.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -67,7 +67,7 @@ const shapes = {
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     app.get('/sessions/:sessionId/tools', { schema: shapes.list }, async (request) => {
-      const { accountId } = await requireSession(services, callerOf(request), request.params);
+      const { accountId } = await requireSession(services, requireCaller(request), request.params);
       return { items: listTools(await services.pluginsCache.get(accountId)), nextCursor: null };
     });
 
@@ -78,7 +78,7 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
         schema: shapes.call,
       },
       async (request) => {
-        const session = await requireSession(services, callerOf(request), request.params);
+        const session = await requireSession(services, requireCaller(request), request.params);
         const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
         const { callId = randomUUIDv7(), arguments: args } = request.body;
         return callTool(services, session, tool, { callId, arguments: args });

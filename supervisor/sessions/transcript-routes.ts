@@ -6,7 +6,7 @@ import { isMessagePosition, openSessionTail } from '../../db/sessions/session-ta
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments, json, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import { callerOf } from '../../service/http/authentication.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { sendReply } from './replies.ts';
@@ -104,7 +104,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
         schema: shapes.stream,
       },
       async (request, reply) => {
-        const accountId = callerOf(request).id;
+        const accountId = requireCaller(request).id;
         const after = request.headers['last-event-id'] || null;
         const stream = await streams.open({
           accountId,
@@ -117,7 +117,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
     );
 
     app.post('/sessions/:sessionId/messages', { schema: shapes.append }, async (request) => {
-      const session = await requireSession(services, callerOf(request), request.params);
+      const session = await requireSession(services, requireCaller(request), request.params);
       const items = await appendMessages(pool, session.id, request.body.messages);
       // Another supervisor deleted the session after it was found.
       if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');
@@ -125,12 +125,12 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
     });
 
     app.get('/sessions/:sessionId/messages', { schema: shapes.list }, async (request) => {
-      const session = await requireSession(services, callerOf(request), request.params);
+      const session = await requireSession(services, requireCaller(request), request.params);
       return pageMessages(pool, { sessionId: session.id, ...request.query });
     });
 
     app.post('/sessions/:sessionId/replies', { schema: shapes.reply }, async (request, reply) => {
-      const session = await requireSession(services, callerOf(request), request.params);
+      const session = await requireSession(services, requireCaller(request), request.params);
       return reply.code(202).send({ id: await sendReply(services, session, request.body) });
     });
   };

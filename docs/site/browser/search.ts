@@ -76,14 +76,14 @@ function makeOption({ id, page, heading, text }: Found, words: readonly string[]
   const place = document.createElement('span');
   place.textContent = page === heading ? '' : page;
   const excerpt = document.createElement('p');
-  excerpt.append(...markWords(excerptOf(text, words), words));
+  excerpt.append(...markWords(createExcerpt(text, words), words));
   item.append(title, ' ', place, excerpt);
   item.addEventListener('click', () => openResult(item));
   return item;
 }
 
 /** The part of a text around the first matching word. */
-function excerptOf(text: string, words: readonly string[]): string {
+function createExcerpt(text: string, words: readonly string[]): string {
   const low = text.toLowerCase();
   const places = words.map((word) => low.indexOf(word)).filter((place) => place >= 0);
   const start = Math.max(0, Math.min(...places, text.length) - EXCERPT_BEFORE);

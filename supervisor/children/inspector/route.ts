@@ -8,7 +8,7 @@ import { PassThrough } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { WebSocketServer } from 'ws';
 import { z } from 'zod';
-import { callerOf } from '../../../service/http/authentication.ts';
+import { requireCaller } from '../../../service/http/authentication.ts';
 import { formatEvent, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
 import { idParams } from '../../../service/http/schemas.ts';
@@ -46,7 +46,7 @@ export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod
           if (!stream.writableEnded) stream.write(formatInspectionEvent(event));
           if (event.type === 'closed') stream.end();
         };
-        const inspection = await inspections.open(callerOf(request).id, request.params.id, sendEvent);
+        const inspection = await inspections.open(requireCaller(request).id, request.params.id, sendEvent);
         sendEvent({ type: 'open', path: inspection.path });
         const beat = setInterval(() => stream.write(HEARTBEAT_TEXT), KEEP_ALIVE_MS).unref();
         stream.once('close', () => {

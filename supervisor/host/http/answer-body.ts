@@ -36,7 +36,7 @@ export async function readBody(stream: Readable, headers: Headers): Promise<Answ
   const maxBytes = isText ? ROOM / 2 : ROOM;
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? '';
   const bodyBytes = await collect(decoded(stream, coding), maxBytes);
-  return { bodyBytes, bodyText: isText ? textOf(bodyBytes, type) : '' };
+  return { bodyBytes, bodyText: isText ? decodeText(bodyBytes, type) : '' };
 }
 
 function decoded(stream: Readable, coding: string): Readable {
@@ -59,7 +59,7 @@ async function collect(stream: Readable, maxBytes: number): Promise<Buffer<Array
   return Buffer.concat(parts);
 }
 
-function textOf(bytes: Buffer, type: string): string {
+function decodeText(bytes: Buffer, type: string): string {
   const charset = CHARSET.exec(type)?.[1] ?? 'utf-8';
   try {
     return new TextDecoder(charset).decode(bytes);

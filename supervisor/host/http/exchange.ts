@@ -2,7 +2,7 @@
 import type { Client } from 'undici';
 import { HostError } from '../host-call.ts';
 import { ANSWER_HEADERS_BYTES, type AnswerBody, readBody } from './answer-body.ts';
-import { answerHeaders, type Headers } from './headers.ts';
+import { type Headers, readHeaders } from './headers.ts';
 import { pinned, type Resolution, resolveTarget } from './resolution.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -55,7 +55,7 @@ export async function send(
     },
   });
   try {
-    return await ask(client, request, signal);
+    return await sendRequest(client, request, signal);
   } catch (error) {
     throw error instanceof HostError ? error : new HostError(describe(request.url.hostname, error));
   } finally {
@@ -63,11 +63,11 @@ export async function send(
   }
 }
 
-async function ask(client: Client, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer | Redirect> {
+async function sendRequest(client: Client, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer | Redirect> {
   const { url, method, headers, body } = request;
   const path = `${url.pathname}${url.search}`;
   const response = await client.request({ path, method, headers, body, signal });
-  const shown = answerHeaders(response.headers);
+  const shown = readHeaders(response.headers);
   const status = response.statusCode;
   if (REDIRECTS.has(status) && shown.location !== undefined) {
     response.body.on('error', () => undefined).destroy();

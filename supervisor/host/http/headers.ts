@@ -55,7 +55,7 @@ const pick = (headers: Headers, takes: (name: string) => boolean): Headers =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => takes(name)));
 
 /** Returns a response's headers for plugins: repeated ones joined, without hop-by-hop headers. */
-export function answerHeaders(raw: Readonly<Record<string, string | string[] | undefined>>): Headers {
+export function readHeaders(raw: Readonly<Record<string, string | string[] | undefined>>): Headers {
   const shown = Object.entries(raw).flatMap(([name, value]): [string, string][] =>
     value === undefined || name === '__proto__' || HOP_BY_HOP.includes(name)
       ? []

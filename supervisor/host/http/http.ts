@@ -26,10 +26,10 @@ export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> 
           url: target(scope, url),
           method: init.method ?? 'GET',
           headers: requestHeaders(init.headers ?? {}),
-          body: bodyOf(init),
+          body: encodeBody(init),
         };
         return await within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
-          follow(scope, first, exchange, signal),
+          followRedirects(scope, first, exchange, signal),
         );
       } finally {
         const left = (underWay.get(installationId) ?? 1) - 1;
@@ -55,7 +55,7 @@ function isGranted(url: URL, granted: readonly string[]): boolean {
   }
 }
 
-function bodyOf({ method = 'GET', body }: HttpInit): Uint8Array | null {
+function encodeBody({ method = 'GET', body }: HttpInit): Uint8Array | null {
   if (body === undefined) return null;
   if (method === 'GET' || method === 'HEAD') throw new HostError(`a ${method} request has no body`);
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
@@ -64,7 +64,7 @@ function bodyOf({ method = 'GET', body }: HttpInit): Uint8Array | null {
 }
 
 /** Follows redirects here, because the library cannot check grants. */
-async function follow(
+async function followRedirects(
   scope: HostScope,
   first: HttpRequest,
   exchange: Exchange,

@@ -19,7 +19,7 @@ export function readTarget(address: string, granted: readonly string[]): URL {
     throw new HostError(`only http: and https: addresses can be fetched, not ${url.protocol}`);
   if (url.username !== '' || url.password !== '')
     throw new HostError('the address contains a user name or password; send an authorization header instead');
-  const host = nameOf(url);
+  const host = parseName(url);
   url.hostname = host;
   // An IP address needs no DNS look-up, so it would bypass the check for public addresses.
   if (isIP(host.replace(/^\[|\]$/g, '')) !== 0)
@@ -30,7 +30,7 @@ export function readTarget(address: string, granted: readonly string[]): URL {
 }
 
 /** Removes the final dot of a fully qualified name: `example.com.` is `example.com`. */
-const nameOf = (url: URL): string => url.hostname.replace(/\.$/, '');
+const parseName = (url: URL): string => url.hostname.replace(/\.$/, '');
 
 /** `*.example.com` matches names below example.com at any depth, but not example.com. */
 function covers(pattern: string, host: string): boolean {

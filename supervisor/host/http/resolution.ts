@@ -18,8 +18,8 @@ export interface Resolution {
 /** Resolves a target. @throws HostError when it has no address, or has a private one that the operator did not allow */
 export async function resolveTarget(url: URL, resolution: Resolution, signal: AbortSignal): Promise<readonly string[]> {
   const host = url.hostname;
-  const isNamed = resolution.allowPrivate.has(`${host}:${portOf(url)}`);
-  const found = await ask(host, resolution.dnsServers, signal);
+  const isNamed = resolution.allowPrivate.has(`${host}:${readPort(url)}`);
+  const found = await lookUp(host, resolution.dnsServers, signal);
   // The system's look-up, which reads the hosts file, only for targets that the operator allowed: it blocks a thread.
   const addresses = found.length === 0 && isNamed ? await askSystem(host) : found;
   if (addresses.length === 0) throw new HostError(`${host} has no address`);
@@ -29,7 +29,7 @@ export async function resolveTarget(url: URL, resolution: Resolution, signal: Ab
 }
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };
-const portOf = (url: URL): string => url.port || (DEFAULT_PORTS[url.protocol] ?? '');
+const readPort = (url: URL): string => url.port || (DEFAULT_PORTS[url.protocol] ?? '');
 
 /** A connection's look-up function that returns the given addresses. */
 export const pinned = (addresses: readonly string[]): LookupFunction => {
@@ -40,7 +40,7 @@ export const pinned = (addresses: readonly string[]): LookupFunction => {
   };
 };
 
-async function ask(host: string, servers: readonly string[], signal: AbortSignal): Promise<string[]> {
+async function lookUp(host: string, servers: readonly string[], signal: AbortSignal): Promise<string[]> {
   signal.throwIfAborted();
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   if (servers.length > 0) resolver.setServers(servers);

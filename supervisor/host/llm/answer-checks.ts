@@ -26,13 +26,13 @@ export class AnswerChecks {
   async accept(schema: SchemaTask['schema']): Promise<void> {
     if (JSON.stringify(schema).length > SCHEMA_MAX_BYTES)
       throw new HostError(`schema is larger than ${SCHEMA_MAX_BYTES} bytes`);
-    await this.#ask({ schema });
+    await this.#check({ schema });
   }
 
   /** Returns the value of an answer. @throws HostError without the answer's content when it does not match */
   async read(schema: SchemaTask['schema'], answer: { text: string; json?: unknown }): Promise<unknown> {
     const value = answer.json ?? parse(answer.text);
-    await this.#ask({ schema, answer: { value } });
+    await this.#check({ schema, answer: { value } });
     return value;
   }
 
@@ -40,7 +40,7 @@ export class AnswerChecks {
     return this.#pool.destroy();
   }
 
-  async #ask(task: SchemaTask): Promise<void> {
+  async #check(task: SchemaTask): Promise<void> {
     const verdict = await this.#pool.run(task, { signal: AbortSignal.timeout(CHECK_MS) }).catch(() => {
       throw new HostError('the schema could not be checked in time');
     });

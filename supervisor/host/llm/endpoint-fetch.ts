@@ -17,7 +17,7 @@ interface EndpointFetch {
 /** Opens the pool. Loads and connects nothing before the first request. */
 export function openEndpointFetch(maxBytes: number = RESPONSE_MAX_BYTES): EndpointFetch {
   let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | undefined;
-  const ask = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
+  const fetchBounded = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     opened ??= openAgent();
     const { undici, dispatcher } = await opened;
     // Do not follow redirects: they would send the operator's key to another server.
@@ -27,7 +27,7 @@ export function openEndpointFetch(maxBytes: number = RESPONSE_MAX_BYTES): Endpoi
     const { status, statusText } = answer;
     return new Response(answer.body.pipeThrough(bounded(maxBytes)), { status, statusText, headers: answer.headers });
   };
-  return { fetch: ask, close: async () => (await opened)?.dispatcher.destroy() };
+  return { fetch: fetchBounded, close: async () => (await opened)?.dispatcher.destroy() };
 }
 
 async function openAgent() {

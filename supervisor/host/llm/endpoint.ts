@@ -46,12 +46,12 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   const cut = new AbortController();
   const heard = { characters: 0 };
   const { stream } = streamText({
-    model: modelOf(question),
+    model: createModel(question),
     messages,
     ...(instructions === '' ? {} : { instructions }),
     ...(request.maxTokens === undefined ? {} : { maxOutputTokens: request.maxTokens }),
     ...(request.temperature === undefined ? {} : { temperature: request.temperature }),
-    ...(request.schema === undefined ? {} : { output: jsonOf(request.schema as JSONSchema7) }),
+    ...(request.schema === undefined ? {} : { output: parseJson(request.schema as JSONSchema7) }),
     // The answer is validated here; strict mode would reject most schemas.
     providerOptions: { openaiCompatible: { strictJsonSchema: false } },
     maxRetries: RETRIES,
@@ -98,7 +98,7 @@ function guess({ system = '', messages }: CompletionRequest, heard: number): Mod
 /** Endpoints may report wrong numbers: make them whole and not negative. */
 const count = (tokens: number | undefined): number => Math.max(0, Math.trunc(tokens ?? 0) || 0);
 
-function modelOf({ provider, modelId, fetch }: Question): LanguageModel {
+function createModel({ provider, modelId, fetch }: Question): LanguageModel {
   const { name, baseUrl, apiKey, kind, structuredOutputs } = provider;
   const baseURL = baseUrl.replace(/\/+$/, '');
   // Without an explicit key, the library would read one from the environment.
@@ -124,7 +124,7 @@ function split(request: CompletionRequest): { instructions: string; messages: Mo
 const isSystem = ({ role }: { role: string }): boolean => role === 'system';
 
 /** Requests JSON but parses it here, because the library would parse the partial text after every part. */
-const jsonOf = (schema: JSONSchema7): Output.Output<string, never, never> => ({
+const parseJson = (schema: JSONSchema7): Output.Output<string, never, never> => ({
   name: 'json',
   responseFormat: Promise.resolve({ type: 'json', schema }),
   parseCompleteOutput: async ({ text }) => text,

@@ -50,7 +50,7 @@ export function openLlm(deps: LlmDeps): Llm {
     ...configured,
     ...(await plugins.list(plugin)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
   ];
-  const ask = async (scope: HostScope, found: Found, request: CompletionRequest): Promise<ModelAnswer> => {
+  const askModel = async (scope: HostScope, found: Found, request: CompletionRequest): Promise<ModelAnswer> => {
     if (found.kind === 'plugin') return plugins.ask(scope.plugin, found.offered, request);
     await spending.allow(scope.plugin);
     const { askEndpoint } = await import('./endpoint.ts');
@@ -70,13 +70,13 @@ export function openLlm(deps: LlmDeps): Llm {
   const complete: HostHandlers['llm.complete'] = async (scope, { request }) => {
     const found = choose(await known(scope.plugin), request.model);
     if (request.schema) await checks.accept(request.schema);
-    const { text, usage, json } = await ask(scope, found, request);
+    const { text, usage, json } = await askModel(scope, found, request);
     const value = request.schema ? await checks.read(request.schema, { text, json }) : undefined;
     return { text, usage, model: found.id, ...(value === undefined ? {} : { json: value as never }) };
   };
   return {
     calls: {
-      'models.list': async ({ plugin }) => (await known(plugin)).filter(fits).slice(0, LISTED_MAX).map(describe),
+      'models.list': async ({ plugin }) => (await known(plugin)).filter(isShort).slice(0, LISTED_MAX).map(describe),
       'llm.complete': (scope, args) => oneOfFew(running, scope.plugin.installationId, () => complete(scope, args)),
     },
     close: async () => {
@@ -85,7 +85,7 @@ export function openLlm(deps: LlmDeps): Llm {
   };
 }
 
-const fits = ({ id }: Found): boolean => id.length <= ID_MAX_CHARS;
+const isShort = ({ id }: Found): boolean => id.length <= ID_MAX_CHARS;
 
 function describe(found: Found) {
   const { name, contextWindow } = found.kind === 'configured' ? found.model : found.offered.model;

@@ -46,7 +46,7 @@ export class PluginProviders {
 
   /** Calls a model. @throws HostError without the other plugin's text, except the reason of a cancellation */
   async ask(asking: InstalledPlugin, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
-    const depth = this.#depthOf(asking) + 1;
+    const depth = this.#findDepth(asking) + 1;
     if (depth > PROVIDERS_DEEP_MAX)
       throw new HostError(`more than ${PROVIDERS_DEEP_MAX} plugin providers ask each other; the call ends here`);
     const { plugin, provider: name, model } = offered;
@@ -67,7 +67,7 @@ export class PluginProviders {
    * Every model call of a child that runs as a provider counts as nested, even if the child claims that it belongs to
    * another invocation.
    */
-  #depthOf({ installationId }: InstalledPlugin): number {
+  #findDepth({ installationId }: InstalledPlugin): number {
     const running = this.#deps.invocations
       .listRunning(installationId)
       .filter(({ source }) => source.startsWith('providers.'));

@@ -52,7 +52,7 @@ export class Spending {
    * is paid for, and a plugin that fails would ask again.
    */
   async count(charge: Charge, usage: Usage): Promise<void> {
-    const cost = costOf(charge.model, usage);
+    const cost = computeCost(charge.model, usage);
     this.#deps.metrics.modelAnswered(charge.plugin.slug, charge.provider.name, usage, cost);
     await this.#add(charge, { answers: 1, ...usage, cost }).catch((error: Error) => {
       if (!isDatabaseUnavailable(error)) throw error;
@@ -62,7 +62,7 @@ export class Spending {
 
   /** Counts the usage of an interrupted answer in the background. */
   countBrokenOff(charge: Charge, usage: Usage): void {
-    this.#add(charge, { answers: 0, ...usage, cost: costOf(charge.model, usage) }).catch(this.#deps.onError);
+    this.#add(charge, { answers: 0, ...usage, cost: computeCost(charge.model, usage) }).catch(this.#deps.onError);
   }
 
   #add({ plugin, provider, model }: Charge, spent: Usage & { answers: number; cost: number }): Promise<void> {
@@ -70,7 +70,7 @@ export class Spending {
   }
 }
 
-function costOf({ price }: ConfiguredModel, usage: Usage): number {
+function computeCost({ price }: ConfiguredModel, usage: Usage): number {
   if (!price) return 0;
   return (usage.inputTokens * price.inputPerMillion + usage.outputTokens * price.outputPerMillion) / MILLION;
 }

@@ -154,7 +154,7 @@ async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> 
         readyTimeout: CONNECT_MS,
         keepaliveInterval: KEEPALIVE_MS,
         hostVerifier: (key: Buffer) => {
-          isPinned = target.hostKeys.includes(fingerprintOf(key));
+          isPinned = target.hostKeys.includes(hashHostKey(key));
           return isPinned;
         },
       });
@@ -169,7 +169,7 @@ async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> 
   }
 }
 
-const fingerprintOf = (key: Buffer): string =>
+const hashHostKey = (key: Buffer): string =>
   `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 
 const otherKey = ({ name }: SshTarget): string =>

@@ -26,7 +26,7 @@ export class SshGuards {
   }
 
   /** Returns the depth of the caller's next command: 0 outside SSH hooks. @throws HostError when it is too deep */
-  depthOf(scope: HostScope): number {
+  findDepth(scope: HostScope): number {
     const depth = this.#isInHook(scope) ? (this.#depths.get(scope.invocationId ?? '') ?? 0) + 1 : 0;
     if (depth <= NESTED_MAX) return depth;
     throw new HostError(`SSH hooks run commands inside each other more than ${NESTED_MAX} deep`);
@@ -43,7 +43,7 @@ export class SshGuards {
       actor: plugin,
       // Skip the calling plugin: a hook that runs a command would otherwise call itself again and again.
       excludedInstallationId: this.#isInHook(scope) ? plugin.installationId : undefined,
-      trigger: this.#triggerOf(scope),
+      trigger: this.#findTrigger(scope),
       onLink: (invocationId) => {
         this.#depths.set(invocationId, depth);
         return () => this.#depths.delete(invocationId);
@@ -54,16 +54,16 @@ export class SshGuards {
   }
 
   #isInHook(scope: HostScope): boolean {
-    return SSH_HOOK.test(this.#sourceOf(scope));
+    return SSH_HOOK.test(this.#findSource(scope));
   }
 
-  #triggerOf(scope: HostScope): string {
-    const source = this.#sourceOf(scope);
+  #findTrigger(scope: HostScope): string {
+    const source = this.#findSource(scope);
     if (source.startsWith('tools.')) return 'tool';
     return source.startsWith('commands.') ? 'user' : 'system';
   }
 
-  #sourceOf({ invocationId, plugin }: HostScope): string {
+  #findSource({ invocationId, plugin }: HostScope): string {
     return this.#deps.invocations.find(invocationId, plugin.installationId)?.source ?? '';
   }
 }

@@ -40,7 +40,7 @@ export interface SshTarget extends Omit<z.output<typeof hostsFile>[number], 'pri
 export interface SshHosts {
   readonly configured: boolean;
   /** Lists the hosts that an account may use, in the order of the file. */
-  of(accountId: string): Promise<readonly SshTarget[]>;
+  listForAccount(accountId: string): Promise<readonly SshTarget[]>;
 }
 
 /**
@@ -78,7 +78,7 @@ async function readKey(host: { id: string; passphrase?: string | undefined }, pa
 export function openSshHosts(pool: Pool, targets: readonly SshTarget[]): SshHosts {
   return {
     configured: targets.length > 0,
-    of: async (accountId) => {
+    listForAccount: async (accountId) => {
       if (targets.length === 0) return [];
       const { rows } = await pool.query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', [accountId]);
       const name = rows[0]?.name;

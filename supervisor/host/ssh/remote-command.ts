@@ -50,7 +50,7 @@ export async function runRemote({ client }: SshConnection, run: RemoteRun): Prom
     if (over.aborted) throw why();
     const opened = open(client, run.line);
     channel = await Promise.race([opened, stopped]);
-    return await Promise.race([follow(channel, run.input), stopped]);
+    return await Promise.race([readOutput(channel, run.input), stopped]);
   } catch (error) {
     if (channel !== null) await kill(channel);
     throw error;
@@ -68,7 +68,7 @@ function open(client: SshConnection['client'], line: string): Promise<ClientChan
   });
 }
 
-async function follow(channel: ClientChannel, input: string): Promise<RemoteEnd> {
+async function readOutput(channel: ClientChannel, input: string): Promise<RemoteEnd> {
   const [stdout, stderr] = [new Output(), new Output()];
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   let exitCode: number | null = null;

@@ -26,7 +26,8 @@ export type SshCalls = Pick<HostHandlers, 'ssh.hosts' | 'ssh.run'>;
 /** Creates the handlers of the two rows. */
 export function sshCalls(deps: SshDeps): SshCalls {
   return {
-    'ssh.hosts': async ({ plugin }) => (await deps.hosts.of(plugin.accountId)).map(({ id, name }) => ({ id, name })),
+    'ssh.hosts': async ({ plugin }) =>
+      (await deps.hosts.listForAccount(plugin.accountId)).map(({ id, name }) => ({ id, name })),
     'ssh.run': (scope, args) => run(deps, scope, args),
   };
 }
@@ -36,9 +37,9 @@ const inputContext = hooks['middleware.sshCommandInput'].context;
 const outputContext = hooks['middleware.sshCommandOutput'].context.pick({ stdout: true, stderr: true });
 
 async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): Promise<HostResult<'ssh.run'>> {
-  const target = await targetOf(deps.hosts, scope, args.hostId);
+  const target = await findTarget(deps.hosts, scope, args.hostId);
   const { guards } = deps;
-  const depth = guards.depthOf(scope);
+  const depth = guards.findDepth(scope);
   const { command, options = {} } = args;
   const { cwd = null, env = {}, timeoutMs = DEFAULT_TIMEOUT_MS, input = '' } = options;
   const host = { id: target.id, name: target.name };
@@ -63,14 +64,14 @@ async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): 
     depth,
   );
   traces.sshCommandOutput = shown.trace;
-  tell(deps.logs, scope, target, { exitCode: end.exitCode, durationMs, traces });
+  logCommand(deps.logs, scope, target, { exitCode: end.exitCode, durationMs, traces });
   return { exitCode: end.exitCode, ...read(outputContext, shown.context) };
 }
 
 /** The same error for unknown hosts and for those of others. */
-async function targetOf(hosts: SshHosts, { plugin }: HostScope, hostId: string): Promise<SshTarget> {
+async function findTarget(hosts: SshHosts, { plugin }: HostScope, hostId: string): Promise<SshTarget> {
   if (!hosts.configured) throw new HostError('no SSH host is configured: the operator names them with SSH_HOSTS_FILE');
-  const target = (await hosts.of(plugin.accountId)).find(({ id }) => id === hostId);
+  const target = (await hosts.listForAccount(plugin.accountId)).find(({ id }) => id === hostId);
   if (!target) throw new HostError('no SSH host of this account has this id; host.ssh.hosts() lists them');
   return target;
 }
@@ -92,7 +93,7 @@ async function runOn(deps: SshDeps, scope: HostScope, target: SshTarget, run: Re
 type Traces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', ChainState['trace']>>;
 
 /** Logs the exit without the command and its output, from which a hook may have removed secrets. */
-function tell(
+function logCommand(
   logs: LogSink,
   { plugin, session, invocationId }: HostScope,
   target: SshTarget,

@@ -19,7 +19,7 @@ const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
  *
  * @throws HostError for a path that is absolute, goes up, is too deep, or has an invalid name
  */
-export function namesOf(path: string): string[] {
+export function splitPath(path: string): string[] {
   const names = path.normalize('NFC').split('/');
   if (path.startsWith('/')) throw new HostError('a path is relative to the workspace: leave out the first slash');
   if (names.length > DEPTH_MAX) throw new HostError(`a path has ${DEPTH_MAX} names at most`);
@@ -82,7 +82,7 @@ async function makeDirectory(above: FileHandle, name: string): Promise<void> {
   try {
     await mkdir(within(above, name), { mode: 0o700 });
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return;
+    if (readCode(error) === 'EEXIST') return;
     throw error;
   }
   await above.sync();
@@ -102,4 +102,4 @@ export async function prune(trail: readonly FileHandle[], names: readonly string
 }
 
 /** The code of a system error. */
-export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;
+export const readCode = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;

@@ -1,6 +1,6 @@
 /** Lists and measures the regular files of a workspace through open directories. */
 import { type FileHandle, lstat, opendir } from 'node:fs/promises';
-import { codeOf, DEPTH_MAX, listable, openDirectory, within } from './anchored-paths.ts';
+import { DEPTH_MAX, listable, openDirectory, readCode, within } from './anchored-paths.ts';
 
 export interface TreeFile {
   readonly path: string;
@@ -70,7 +70,7 @@ async function unlessGone<T>(work: () => Promise<T>): Promise<T | null> {
   try {
     return await work();
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(codeOf(error) ?? '')) return null;
+    if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(readCode(error) ?? '')) return null;
     throw error;
   }
 }

@@ -8,7 +8,7 @@ import { type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, unlink 
 import { join } from 'node:path';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
-import { codeOf, inDirectory, namesOf, openEntry, openRoot, prune, within } from './anchored-paths.ts';
+import { inDirectory, openEntry, openRoot, prune, readCode, splitPath, within } from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
 /** Maximum number of files in one list. */
@@ -53,7 +53,7 @@ export class Workspaces {
 
   /** Lists the files below a directory or of the whole workspace. @throws HostError */
   async list(accountId: string, path: string | undefined): Promise<TreeFile[]> {
-    const names = path === undefined || path === '.' ? [] : namesOf(path);
+    const names = path === undefined || path === '.' ? [] : splitPath(path);
     return this.#at(accountId, names, false, async (trail) => {
       const prefix = names.map((name) => `${name}/`).join('');
       const files = await listTree(trail.at(-1) as FileHandle, prefix, LIST_FILES);
@@ -168,13 +168,14 @@ export class Workspaces {
   async #room(accountId: string, bytes: number, entries: number): Promise<void> {
     const quota = this.#quota;
     let used = this.#usage.get(accountId);
-    const fits = () => used !== undefined && used.bytes + bytes <= quota.bytes && used.entries + entries <= quota.files;
-    if (used === undefined || Date.now() - used.at > USAGE_BELIEVED_MS || !fits()) {
+    const hasRoom = () =>
+      used !== undefined && used.bytes + bytes <= quota.bytes && used.entries + entries <= quota.files;
+    if (used === undefined || Date.now() - used.at > USAGE_BELIEVED_MS || !hasRoom()) {
       const measured = await this.#at(accountId, [], true, ([root]) => measureTree(root as FileHandle, quota.files));
       used = { ...measured, at: Date.now() };
       this.#usage.set(accountId, used);
     }
-    if (!fits())
+    if (!hasRoom())
       throw new HostError(
         `the workspace is full: it holds ${quota.bytes} bytes in ${quota.files} files and directories`,
       );
@@ -194,7 +195,7 @@ export class Workspaces {
     try {
       return await inDirectory(root, names, make, work);
     } catch (error) {
-      throw said(error);
+      throw describeFault(error);
     } finally {
       await root.close();
     }
@@ -216,7 +217,7 @@ export class Workspaces {
 }
 
 function split(path: string): { directories: string[]; name: string } {
-  const names = namesOf(path);
+  const names = splitPath(path);
   return { directories: names.slice(0, -1), name: names.at(-1) as string };
 }
 
@@ -242,7 +243,7 @@ const WORDS: Readonly<Record<string, string>> = {
   EACCES: 'the server may not touch it',
   ENOSPC: 'the disk is full',
 };
-function said(error: unknown): unknown {
-  const words = error instanceof HostError ? undefined : WORDS[codeOf(error) ?? ''];
+function describeFault(error: unknown): unknown {
+  const words = error instanceof HostError ? undefined : WORDS[readCode(error) ?? ''];
   return words === undefined ? error : new HostError(words);
 }
