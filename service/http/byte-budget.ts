@@ -1,6 +1,7 @@
 /** Limits the bytes of request bodies in memory: for the process, and for each account. */
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { AmountsByKey } from '../timing/amounts-by-key.ts';
 
 const RETRY_AFTER_S = 1;
 
@@ -11,8 +12,7 @@ export interface ByteLimits {
 
 export class ByteBudget {
   readonly #limits: ByteLimits;
-  readonly #used = new Map<string, number>();
-  #total = 0;
+  readonly #used = new AmountsByKey();
 
   constructor(limits: ByteLimits) {
     this.#limits = limits;
@@ -25,23 +25,18 @@ export class ByteBudget {
    */
   reserve(accountId: string, bytes: number): void {
     const { processBytes, accountBytes } = this.#limits;
-    const used = (this.#used.get(accountId) ?? 0) + bytes;
-    if (used > accountBytes) {
+    if (this.#used.of(accountId) + bytes > accountBytes) {
       const detail = `This account already has ${accountBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
     }
-    if (this.#total + bytes > processBytes) {
+    if (this.#used.total + bytes > processBytes) {
       const detail = `The service already has ${processBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('unavailable', detail, { retryAfter: RETRY_AFTER_S });
     }
-    this.#used.set(accountId, used);
-    this.#total += bytes;
+    this.#used.add(accountId, bytes);
   }
 
   release(accountId: string, bytes: number): void {
-    const used = (this.#used.get(accountId) ?? 0) - bytes;
-    if (used > 0) this.#used.set(accountId, used);
-    else this.#used.delete(accountId);
-    this.#total -= bytes;
+    this.#used.subtract(accountId, bytes);
   }
 }

@@ -2,6 +2,9 @@
  * Decides which start of a plugin process is next. Starts wait for room and for their turn, so that neither many cold
  * plugins at once nor one account that fills every place keeps the plugins of other accounts from starting.
  */
+import { mayTakePlace } from '../../db/jobs/account-share.ts';
+import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
+import { TurnQueue } from '../../service/timing/turn-queue.ts';
 import { NoRoomError } from './start-failure.ts';
 
 /** Starts at once. A start takes about 55 ms of a core; more would only make each of them slower. */
@@ -14,11 +17,6 @@ const WAITING_OF_ACCOUNT_MAX = 1_000;
 const WAIT_MAX_MS = 30_000;
 /** How often the queue looks whether there is room, while a start waits. Milliseconds. */
 const CHECK_EVERY_MS = 25;
-/**
- * An account may have this many busy processes for each place that is not busy, as switches share a buffer by a dynamic
- * threshold. One account gets two thirds of all places, four get 22 % each, and a place always remains for the next.
- */
-const BUSY_PER_FREE_PLACE = 2;
 
 /** What the queue needs to know of the processes. */
 export interface Places {
@@ -44,10 +42,10 @@ interface WaitingStart {
 export class StartQueue {
   readonly #places: Places;
   readonly #now: () => number;
-  /** By account, in the order in which accounts are served next. */
-  readonly #waiting = new Map<string, WaitingStart[]>();
-  readonly #starting = new Map<string, number>();
-  #startingTotal = 0;
+  readonly #waiting = new TurnQueue<WaitingStart>();
+  readonly #waitingOwners = new Set<StartOwner>();
+  /** By account. */
+  readonly #starting = new AmountsByKey();
   #isChecking = false;
   #timer: NodeJS.Timeout | null = null;
 
@@ -58,7 +56,7 @@ export class StartQueue {
   }
 
   isWaiting(owner: StartOwner): boolean {
-    return this.#waiting.get(owner.plugin.accountId)?.some((start) => start.owner === owner) === true;
+    return this.#waitingOwners.has(owner);
   }
 
   /**
@@ -72,40 +70,30 @@ export class StartQueue {
     try {
       return await start();
     } finally {
-      this.#startingTotal -= 1;
-      const left = (this.#starting.get(accountId) ?? 1) - 1;
-      if (left > 0) this.#starting.set(accountId, left);
-      else this.#starting.delete(accountId);
+      this.#starting.subtract(accountId);
       void this.#check();
     }
   }
 
   /** Rejects the starts of an owner that wait. */
   cancel(owner: StartOwner): void {
-    const { accountId } = owner.plugin;
-    const starts = this.#waiting.get(accountId) ?? [];
-    const others = starts.filter((start) => start.owner !== owner);
-    if (others.length > 0) this.#waiting.set(accountId, others);
-    else this.#waiting.delete(accountId);
-    for (const start of starts) if (start.owner === owner) start.reject(new NoRoomError('it was stopped'));
+    const removed = this.#waiting.remove(owner.plugin.accountId, (start) => start.owner === owner);
+    this.#reject(removed, 'it was stopped');
   }
 
   /** Rejects every start that waits. */
   close(): void {
-    for (const starts of this.#waiting.values())
-      for (const { reject } of starts) reject(new NoRoomError('the supervisor is stopping'));
-    this.#waiting.clear();
+    this.#reject(this.#waiting.clear(), 'the supervisor is stopping');
     this.#stopTimer();
   }
 
   #waitForTurn(owner: StartOwner): Promise<void> {
     const { accountId } = owner.plugin;
-    const starts = this.#waiting.get(accountId) ?? [];
-    if (starts.length >= WAITING_OF_ACCOUNT_MAX)
-      return Promise.reject(new NoRoomError(`${starts.length} plugins of this account already wait to start`));
+    if (this.#waiting.count(accountId) >= WAITING_OF_ACCOUNT_MAX)
+      return Promise.reject(new NoRoomError(`${WAITING_OF_ACCOUNT_MAX} plugins of this account already wait to start`));
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    starts.push({ owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
-    this.#waiting.set(accountId, starts);
+    this.#waitingOwners.add(owner);
+    this.#waiting.push(accountId, { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
     void this.#check();
     return promise;
   }
@@ -125,11 +113,11 @@ export class StartQueue {
   }
 
   async #beginNext(): Promise<boolean> {
-    if (this.#startingTotal >= STARTS_MAX) return false;
-    for (const accountId of [...this.#waiting.keys()]) {
-      if ((this.#starting.get(accountId) ?? 0) >= STARTS_OF_ACCOUNT_MAX) continue;
-      const { total, busy, busyOf } = this.#places.count();
-      if (busyOf(accountId) >= BUSY_PER_FREE_PLACE * (this.#places.max - busy)) continue;
+    if (this.#starting.total >= STARTS_MAX) return false;
+    const { total, busy, busyOf } = this.#places.count();
+    for (const accountId of this.#waiting.keys) {
+      if (this.#starting.of(accountId) >= STARTS_OF_ACCOUNT_MAX) continue;
+      if (!mayTakePlace(busyOf(accountId), this.#places.max - busy)) continue;
       if (total >= this.#places.max && !(await this.#places.stopIdle(accountId))) return false;
       this.#begin(accountId);
       return true;
@@ -138,24 +126,24 @@ export class StartQueue {
   }
 
   #begin(accountId: string): void {
-    const starts = this.#waiting.get(accountId) ?? [];
-    const next = starts.shift();
-    // The account is served again after all others.
-    this.#waiting.delete(accountId);
-    if (starts.length > 0) this.#waiting.set(accountId, starts);
+    const next = this.#waiting.take(accountId);
     if (next === undefined) return;
-    this.#startingTotal += 1;
-    this.#starting.set(accountId, (this.#starting.get(accountId) ?? 0) + 1);
+    this.#waitingOwners.delete(next.owner);
+    this.#starting.add(accountId);
     next.resolve();
   }
 
   #giveUpOverdue(): void {
-    for (const [accountId, starts] of this.#waiting) {
-      while (starts[0] !== undefined && starts[0].giveUpAt <= this.#now()) {
-        const seconds = WAIT_MAX_MS / 1_000;
-        starts.shift()?.reject(new NoRoomError(`no plugin process became free for it within ${seconds} s`));
-      }
-      if (starts.length === 0) this.#waiting.delete(accountId);
+    for (const accountId of this.#waiting.keys) {
+      const overdue = this.#waiting.remove(accountId, ({ giveUpAt }) => giveUpAt <= this.#now());
+      this.#reject(overdue, `no plugin process became free for it within ${WAIT_MAX_MS / 1_000} s`);
+    }
+  }
+
+  #reject(starts: readonly WaitingStart[], reason: string): void {
+    for (const { owner, reject } of starts) {
+      this.#waitingOwners.delete(owner);
+      reject(new NoRoomError(reason));
     }
   }
 

@@ -1,5 +1,6 @@
 /** `host.http`: requests to granted hosts at public addresses. Each redirect is checked like the first address. */
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
+import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import { type Exchange, type HttpAnswer, type HttpRequest, type Redirect, send } from './exchange.ts';
 import { bodilessHeaders, harmlessHeaders, requestHeaders } from './headers.ts';
@@ -13,29 +14,23 @@ const REQUESTS_AT_ONCE = 16;
 const { timeoutMs: ROW_TIMEOUT_MS, maxBytes: BODY_MAX_BYTES } = hostCalls['http.fetch'];
 
 export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> {
-  const underWay = new Map<string, number>();
+  const running = new AmountsByKey();
   return {
     'http.fetch': async (scope, { url, init = {} }) => {
       const { installationId } = scope.plugin;
-      const count = underWay.get(installationId) ?? 0;
-      if (count >= REQUESTS_AT_ONCE)
+      if (running.of(installationId) >= REQUESTS_AT_ONCE)
         throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
-      underWay.set(installationId, count + 1);
-      try {
+      return running.during(installationId, async () => {
         const first: HttpRequest = {
           url: target(scope, url),
           method: init.method ?? 'GET',
           headers: requestHeaders(init.headers ?? {}),
           body: encodeBody(init),
         };
-        return await within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
+        return within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
           followRedirects(scope, first, exchange, signal),
         );
-      } finally {
-        const left = (underWay.get(installationId) ?? 1) - 1;
-        if (left > 0) underWay.set(installationId, left);
-        else underWay.delete(installationId);
-      }
+      });
     },
   };
 }

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { Client } from 'ssh2';
 import { SECOND } from '../../../sdk/contract/limits.ts';
+import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { HostError } from '../host-call.ts';
 import type { SshTarget } from './hosts.ts';
 
@@ -35,7 +36,7 @@ interface Held extends SshConnection {
 export class SshConnections {
   readonly #held = new Set<Held>();
   readonly #bounds: ConnectionBounds;
-  #starting = new Map<string, number>();
+  readonly #starting = new AmountsByKey();
 
   constructor(bounds: ConnectionBounds = connectionBounds) {
     this.#bounds = bounds;
@@ -59,18 +60,13 @@ export class SshConnections {
       return held;
     }
     this.#makeRoom(installationId);
-    this.#starting.set(installationId, (this.#starting.get(installationId) ?? 0) + 1);
-    try {
+    return this.#starting.during(installationId, async () => {
       const held: Held = { installationId, hostId: target.id, client: await connect(target, signal), idle: null };
       this.#held.add(held);
       held.client.on('error', () => undefined);
       held.client.once('close', () => this.#forget(held));
       return held;
-    } finally {
-      const left = (this.#starting.get(installationId) ?? 1) - 1;
-      if (left > 0) this.#starting.set(installationId, left);
-      else this.#starting.delete(installationId);
-    }
+    });
   }
 
   /** Keeps the connection for the next command. */
@@ -117,10 +113,10 @@ export class SshConnections {
   /** Rejects instead of waiting: a command could wait for one whose hooks wait for it. */
   #makeRoom(installationId: string): void {
     const own = [...this.#held].filter((held) => held.installationId === installationId);
-    const starting = this.#starting.get(installationId) ?? 0;
+    const starting = this.#starting.of(installationId);
     if (own.length + starting >= this.#bounds.perInstallation) this.#endOldestIdle(own, this.#bounds.perInstallation);
-    const everybodys = [...this.#starting.values()].reduce((sum, count) => sum + count, 0);
-    if (this.#held.size + everybodys >= this.#bounds.total) this.#endOldestIdle([...this.#held], this.#bounds.total);
+    if (this.#held.size + this.#starting.total >= this.#bounds.total)
+      this.#endOldestIdle([...this.#held], this.#bounds.total);
   }
 
   #endOldestIdle(among: readonly Held[], most: number): void {
