@@ -2,13 +2,13 @@
 import type { Pool } from 'pg';
 import type { Blobs } from '../db/files/blobs.ts';
 import type { SecretKeys } from '../db/files/secrets.ts';
-import type { Introspection, IntrospectionRequest } from '../db/jobs/introspections.ts';
+import type { Introspection, NewIntrospection } from '../db/jobs/introspections.ts';
 import type { Queues } from '../db/jobs/queues.ts';
 import type { Listener } from '../db/postgres/listener.ts';
 import type { Bundler } from './package/bundler.ts';
 
 /** Reads the registrations of a bundle in a jailed child. @throws Problem `unavailable` when no supervisor answers */
-export type Introspect = (request: IntrospectionRequest) => Promise<Introspection>;
+export type Introspect = (request: NewIntrospection) => Promise<Introspection>;
 
 export interface Services {
   readonly pool: Pool;

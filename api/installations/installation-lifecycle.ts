@@ -148,11 +148,11 @@ export async function beginUninstall(
   installation: Installation,
   by: 'user' | 'owner',
 ): Promise<void> {
-  const { id } = installation;
+  const { id, accountId } = installation;
   await changeInstallation(tx, id, { status: 'uninstalling', statusReason: null });
   await retireInstallationAddresses(tx, id);
   await recordInstallationEvent(tx, queues, installation, 'pluginUninstalled', { by });
-  await queues.send(tx, 'uninstall', { installationId: id }, { group: id });
+  await queues.send(tx, 'uninstall', { installationId: id }, { group: { id, accountId } });
   await notifyInstallationChanged(tx, id);
 }
 

@@ -1,10 +1,10 @@
 /** Builds an uploaded package: reads, checks, bundles and introspects it. */
 
 import type { BuiltPackage } from '../../db/catalog/versions.ts';
-import type { Staging } from '../../db/files/blobs.ts';
+import type { Blobs, Staging } from '../../db/files/blobs.ts';
+import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
-import type { Services } from '../services.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { acceptIntrospection, discover, type Introspected, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';
@@ -12,15 +12,19 @@ import { invalidAll, invalidAt } from './invalid-package.ts';
 import { type Package, type PackageFile, readText } from './package-files.ts';
 import { readCommands, readSkills } from './prompts.ts';
 import { type PackageSource, readPackage } from './reader.ts';
+import type { SchemaFault } from './tool-schemas.ts';
 import { findWarnings } from './warnings.ts';
 
 const README = 'readme.md';
 
 /** The services that a build needs; the author's command line provides its own. */
 export interface BuildServices {
-  readonly bundler: Pick<Services['bundler'], 'bundle' | 'checkToolSchemas'>;
-  readonly blobs: Pick<Services['blobs'], 'put'>;
-  readonly introspect: Services['introspect'];
+  readonly bundler: {
+    bundle(of: Package): Promise<Bundle>;
+    checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<readonly SchemaFault[]>;
+  };
+  readonly blobs: Pick<Blobs, 'put'>;
+  introspect(request: IntrospectionRequest): Promise<Introspection>;
 }
 /** A finished build whose files are staged but not committed. */
 export interface StagedBuild extends BuiltPackage {

@@ -4,13 +4,14 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { FairQueue } from '../../service/timing/fair-queue.ts';
 import { type Bundle, buildFailed, bundlePackage, type RunTask } from './bundle.ts';
 import type { Package } from './package-files.ts';
 import type { SchemaFault } from './tool-schemas.ts';
 
 /** Each thread has an esbuild process with two threads. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
-/** Builds waiting for a thread: short enough that a client can wait for it. */
+/** Builds waiting for a thread: short enough that a client can wait for it. One account may take its share of them. */
 const QUEUE_MAX = 32;
 /** From the request to the result, including the wait. Milliseconds. */
 const TOTAL_TIMEOUT_MS = 60_000;
@@ -23,11 +24,12 @@ export interface Bundler {
   /**
    * Builds the package's `index.ts`.
    *
-   * @throws Problem `invalid_package` with places, or `bundler_busy` when the queue is full
+   * @param accountId the author, whose builds take turns with those of other accounts
+   * @throws Problem `invalid_package` with places, or `bundler_busy` when too many builds of the account wait
    */
-  bundle(of: Package): Promise<Bundle>;
-  /** Checks tool parameters by tool name. @throws Problem `bundler_busy` when the queue is full */
-  checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<readonly SchemaFault[]>;
+  bundle(of: Package, accountId: string): Promise<Bundle>;
+  /** Checks tool parameters by tool name. @throws Problem `bundler_busy` when too many builds of the account wait */
+  checkToolSchemas(schemas: Readonly<Record<string, unknown>>, accountId: string): Promise<readonly SchemaFault[]>;
   /** Running builds, and builds waiting for a thread. */
   load(): { readonly busy: number; readonly waiting: number };
   close(): Promise<void>;
@@ -57,24 +59,22 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   });
   // Without a listener, an error event would end the process.
   pool.on('error', options.onError ?? (() => undefined));
-  const places = threads + (options.queue ?? QUEUE_MAX);
-  let taken = 0;
-  const run: RunTask = async (name, task) => {
-    // Counted here, because Piscina does not count abortable tasks for its own limit.
-    if (taken >= places) throw busy();
-    taken += 1;
-    try {
-      return await pool.run(task, { name, signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS) });
-    } catch (error) {
-      throw toProblem(error);
-    } finally {
-      taken -= 1;
-    }
-  };
+  const queue = new FairQueue({ places: threads, waitingPlaces: options.queue ?? QUEUE_MAX });
+  const runFor =
+    (accountId: string): RunTask =>
+    async (name, task) => {
+      if (!queue.hasRoom(accountId)) throw busy();
+      const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS);
+      try {
+        return await queue.run(accountId, () => pool.run(task, { name, signal }));
+      } catch (error) {
+        throw toProblem(error);
+      }
+    };
   return {
-    bundle: (of) => bundlePackage(run, of),
-    checkToolSchemas: (schemas) => run<readonly SchemaFault[]>('checkToolSchemas', schemas),
-    load: () => ({ busy: Math.min(taken, threads), waiting: Math.max(0, taken - threads) }),
+    bundle: (of, accountId) => bundlePackage(runFor(accountId), of),
+    checkToolSchemas: (schemas, accountId) => runFor(accountId)<readonly SchemaFault[]>('checkToolSchemas', schemas),
+    load: () => ({ busy: queue.running, waiting: queue.waiting }),
     close: () => pool.close(),
   };
 }
@@ -99,6 +99,6 @@ function esbuildEnvironment(): Record<string, string> {
 }
 
 const busy = (): Problem =>
-  new Problem('bundler_busy', 'The bundler is busy. Retry the same request shortly.', {
+  new Problem('bundler_busy', 'Too many builds are waiting. Retry the same request shortly.', {
     retryAfter: RETRY_AFTER_S,
   });

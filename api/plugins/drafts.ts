@@ -43,7 +43,7 @@ export async function saveDraft(
   source: PackageSource,
 ): Promise<SavedDraft> {
   const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
-  return withBuild(services, source, plugin.slug, (built) =>
+  return withBuild(services, source, plugin, (built) =>
     inTransaction(services.pool, async (tx) => {
       const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
       return { draft: await replaceDraft(tx, services, locked, built), warnings: built.warnings };

@@ -112,7 +112,7 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
       const caller = requireCaller(request);
       // Check before receiving up to 256 MB for another account's plugin.
       requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
-      const version = await uploads.pass(async () => {
+      const version = await uploads.pass(caller.id, async () => {
         await using staging = await services.blobs.stage();
         const { path, semVer } = await receiveUpload(request, staging);
         return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path });

@@ -13,7 +13,7 @@ import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { rollOutLatestVersion } from '../installations/version-rollout.ts';
-import { buildPackage, type StagedBuild } from '../package/builder.ts';
+import { type BuildServices, buildPackage, type StagedBuild } from '../package/builder.ts';
 import { invalidAt } from '../package/invalid-package.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
@@ -37,7 +37,7 @@ export async function publishVersion(
   if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
   // Checked early to save a build, and again under the lock, where the result counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
-  return withBuild(services, source, plugin.slug, (built) =>
+  return withBuild(services, source, plugin, (built) =>
     inTransaction(services.pool, async (tx) => {
       const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
       return addVersion(tx, services, locked, semVer, built);
@@ -49,11 +49,20 @@ export async function publishVersion(
 export async function withBuild<T>(
   services: Services,
   source: PackageSource,
-  slug: string,
+  { slug, ownerId: accountId }: Pick<Plugin, 'slug' | 'ownerId'>,
   record: (built: StagedBuild) => Promise<T>,
 ): Promise<T> {
   await using staging = await services.blobs.stage();
-  const built = await buildOrRefuse(() => buildPackage(services, staging, source, slug));
+  const { bundler, blobs } = services;
+  const forAccount: BuildServices = {
+    blobs,
+    bundler: {
+      bundle: (of) => bundler.bundle(of, accountId),
+      checkToolSchemas: (schemas) => bundler.checkToolSchemas(schemas, accountId),
+    },
+    introspect: (request) => services.introspect({ ...request, accountId }),
+  };
+  const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));
   await staging.commit(built.files);
   return await record(built);
 }

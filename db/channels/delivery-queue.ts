@@ -15,11 +15,11 @@ export interface ChannelQueue {
 }
 export interface ReadyChannelQueue extends ChannelQueue {
   readonly installationId: string;
+  readonly accountId: string;
 }
 /** One attempt at one delivery. `attempt` counts from 1. */
 export interface ClaimedDelivery extends ReadyChannelQueue {
   readonly id: string;
-  readonly accountId: string;
   readonly routingId: string;
   readonly receivedAt: Date;
   readonly method: string;
@@ -51,7 +51,8 @@ export async function findReadyChannelQueues(
   channelIds: readonly string[] | null,
 ): Promise<ReadyChannelQueue[]> {
   const found = await pool.query<ReadyChannelQueue>(
-    `SELECT d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId"
+    `SELECT d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
+            d.account_id AS "accountId"
        FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction) CROSS JOIN LATERAL (${HEAD}) d
       WHERE ($2::text[] IS NULL OR c.id = ANY ($2)) AND d.next_attempt_at <= now()
         AND ${isFree('d.claimed_by', '$1')}

@@ -45,12 +45,13 @@ export async function replayEvent(
   installationId: string,
   eventId: string,
 ): Promise<RecordedEvent | null> {
-  const changed = await tx.query(
+  const changed = await tx.query<{ accountId: string }>(
     `UPDATE events SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), finished_at = NULL, claimed_by = NULL
-      WHERE id = $1 AND installation_id = $2 AND state <> 'pending'`,
+      WHERE id = $1 AND installation_id = $2 AND state <> 'pending' RETURNING account_id AS "accountId"`,
     [eventId, installationId],
   );
-  if (changed.rowCount === 1) await queues.send(tx, 'events', { eventId, installationId }, { group: installationId });
+  for (const { accountId } of changed.rows)
+    await queues.send(tx, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
   const found = await tx.query<RecordedEvent>(`SELECT ${COLUMNS} FROM events WHERE id = $1 AND installation_id = $2`, [
     eventId,
     installationId,

@@ -36,7 +36,7 @@ export async function recordEvent<Type extends EventName>(
   event: NewEvent<Type>,
 ): Promise<string> {
   const id = randomUUIDv7();
-  const { installationId } = event;
+  const { installationId, accountId } = event;
   await tx.query(
     `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -51,7 +51,7 @@ export async function recordEvent<Type extends EventName>(
       JSON.stringify(events[event.type].data.parse(event.data)),
     ],
   );
-  await queues.send(tx, 'events', { eventId: id, installationId }, { group: installationId });
+  await queues.send(tx, 'events', { eventId: id, installationId }, { group: { id: installationId, accountId } });
   return id;
 }
 
@@ -99,7 +99,7 @@ export interface EventPostponement {
 export async function postponeEvent(
   pool: Pool,
   queues: Queues,
-  event: { readonly id: string; readonly installationId: string },
+  event: { readonly id: string; readonly installationId: string; readonly accountId: string },
   { lease, afterSeconds, error, as }: EventPostponement,
 ): Promise<void> {
   await pool.query(
@@ -108,8 +108,10 @@ export async function postponeEvent(
       WHERE id = $1 AND claimed_by = $5 AND state = 'pending'`,
     [event.id, error, afterSeconds, as, lease],
   );
-  const payload = { eventId: event.id, installationId: event.installationId };
-  await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, afterSeconds), group: event.installationId });
+  const { installationId, accountId } = event;
+  const group = { id: installationId, accountId };
+  const payload = { eventId: event.id, installationId };
+  await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, afterSeconds), group });
 }
 
 interface OwnClaims {
@@ -126,8 +128,8 @@ interface OwnClaims {
  * @returns how many
  */
 export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnClaims): Promise<number> {
-  const stranded = await pool.query<{ id: string; installation_id: string; delay: number }>(
-    `SELECT e.id, e.installation_id, greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
+  const stranded = await pool.query<{ id: string; installationId: string; accountId: string; delay: number }>(
+    `SELECT e.id, e.installation_id AS "installationId", e.account_id AS "accountId", greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
        FROM events e
       WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.id = ANY ($2)
         AND (e.claimed_by IS NULL OR e.claimed_by = $1 OR NOT ${isLeaseHeldSql('e.claimed_by')})
@@ -136,9 +138,9 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
     [own.lease, [...own.atWork]],
   );
-  for (const row of stranded.rows) {
-    const payload = { eventId: row.id, installationId: row.installation_id };
-    await queues.send(pool, 'events', payload, { delaySeconds: row.delay, group: row.installation_id });
+  for (const { id, installationId, accountId, delay } of stranded.rows) {
+    const group = { id: installationId, accountId };
+    await queues.send(pool, 'events', { eventId: id, installationId }, { delaySeconds: delay, group });
   }
   return stranded.rows.length;
 }
@@ -154,17 +156,15 @@ export async function holdEvent(pool: Pool, eventId: string, reason: string): Pr
 
 /** Queues held events whose installation can run again. @param installationId null: all installations */
 export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
-  const released = await pool.query<{ id: string; installationId: string }>(
+  const released = await pool.query<{ id: string; installationId: string; accountId: string }>(
     `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
       WHERE i.id = e.installation_id AND p.blocked_reason IS NULL AND i.status IN ('ready', 'failed', 'uninstalling')
         AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
-      RETURNING e.id, e.installation_id AS "installationId"`,
+      RETURNING e.id, e.installation_id AS "installationId", e.account_id AS "accountId"`,
     [installationId],
   );
-  for (const row of released.rows) {
-    const payload = { eventId: row.id, installationId: row.installationId };
-    await queues.send(pool, 'events', payload, { group: row.installationId });
-  }
+  for (const { id, installationId, accountId } of released.rows)
+    await queues.send(pool, 'events', { eventId: id, installationId }, { group: { id: installationId, accountId } });
   return released.rows.length;
 }
 

@@ -55,7 +55,9 @@ export async function findUninstallEventTime(pool: Pool, installationId: string)
 
 /** Queues every unfinished removal again, after a kill. @returns how many */
 export async function requeueRemovals(pool: Pool, queues: Queues): Promise<number> {
-  const found = await pool.query<{ id: string }>(`SELECT id FROM installations WHERE status = 'uninstalling'`);
-  for (const { id } of found.rows) await queues.send(pool, 'uninstall', { installationId: id }, { group: id });
+  const found = await pool.query<{ id: string; accountId: string }>(
+    `SELECT id, account_id AS "accountId" FROM installations WHERE status = 'uninstalling'`,
+  );
+  for (const group of found.rows) await queues.send(pool, 'uninstall', { installationId: group.id }, { group });
   return found.rows.length;
 }

@@ -46,11 +46,17 @@ export interface IntrospectionRequest {
   /** The bundle's file name in stack traces. */
   readonly sourceName: string;
 }
+export interface NewIntrospection extends IntrospectionRequest {
+  /** The author, whose requests take turns with those of other accounts. */
+  readonly accountId: string;
+}
+/** The account of requests that a restarted supervisor queues again, which share the turns of one account. */
+const RECOVERED = 'recovered';
 
 /** Requests an introspection and waits for the answer. @throws Problem `unavailable` when no supervisor answers in time */
 export async function requestIntrospection(
   deps: IntrospectionDeps,
-  request: IntrospectionRequest,
+  request: NewIntrospection,
   { timeoutMs = TIMEOUT_MS }: { timeoutMs?: number } = {},
 ): Promise<Introspection> {
   const id = randomUUIDv7();
@@ -61,7 +67,8 @@ export async function requestIntrospection(
       request.bundleSha256,
       request.sourceName,
     ]);
-    await deps.queues.send(deps.pool, 'introspect', { introspectionId: id });
+    const { accountId } = request;
+    await deps.queues.send(deps.pool, 'introspect', { introspectionId: id }, { group: { id: accountId, accountId } });
     const result = await pollAnswer(deps.pool, id, answered, Date.now() + timeoutMs);
     if (result && (result.ok || !result.unavailable)) return result;
     throw new Problem('unavailable', result?.message ?? 'No supervisor checked the package in time. Retry shortly.', {
@@ -136,5 +143,6 @@ export async function sweepIntrospections(pool: Pool, queues: Queues): Promise<v
   const oldest = `now() - make_interval(secs => ${TIMEOUT_MS / 1000})`;
   await pool.query(`DELETE FROM introspections WHERE created_at < ${oldest}`);
   const open = await pool.query<{ id: string }>('SELECT id FROM introspections WHERE result IS NULL');
-  for (const { id } of open.rows) await queues.send(pool, 'introspect', { introspectionId: id });
+  const group = { id: RECOVERED, accountId: RECOVERED };
+  for (const { id } of open.rows) await queues.send(pool, 'introspect', { introspectionId: id }, { group });
 }

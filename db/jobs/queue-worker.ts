@@ -1,5 +1,6 @@
 /** Works on one pg-boss queue. Jobs run concurrently and are completed one by one. */
 import type { Job, PgBoss } from 'pg-boss';
+import { mayTakePlace } from './account-share.ts';
 
 interface WorkerLimits {
   /** Maximum number of jobs at once. */
@@ -10,38 +11,33 @@ interface WorkerLimits {
   readonly pollSeconds: number;
 }
 
+interface QueueWorkerOptions {
+  readonly boss: PgBoss;
+  readonly name: string;
+  readonly limits: WorkerLimits;
+  handler(data: unknown): Promise<void>;
+  onError(error: Error): void;
+}
+
 /** Delay after a fetch failed because the database is unavailable. Milliseconds. */
 const RETRY_DELAY_MS = 500;
+/** pg-boss counts the jobs of a group in all processes, also of killed ones; `perGroup` is counted here instead. */
+const NO_GROUP_LIMIT = 1_000_000;
 
 /**
  * Fetches when woken, when a job ends and every `pollSeconds`. pg-boss's own `work` waits for its poll interval after each
  * job, and its batches wait for their slowest job.
  */
 export class QueueWorker {
-  readonly #boss: PgBoss;
-  readonly #name: string;
-  readonly #limits: WorkerLimits;
-  readonly #handler: (data: unknown) => Promise<void>;
-  readonly #onError: (error: Error) => void;
-  readonly #running = new Set<Promise<void>>();
-  readonly #groups = new Map<string, number>();
+  readonly #options: QueueWorkerOptions;
+  readonly #running = new Map<Promise<void>, Job<unknown>>();
   #woken = false;
   #stopping = false;
   #sleeper: (() => void) | null = null;
   readonly #loop: Promise<void>;
 
-  constructor(
-    boss: PgBoss,
-    name: string,
-    limits: WorkerLimits,
-    handler: (data: unknown) => Promise<void>,
-    onError: (error: Error) => void,
-  ) {
-    this.#boss = boss;
-    this.#name = name;
-    this.#limits = limits;
-    this.#handler = handler;
-    this.#onError = onError;
+  constructor(options: QueueWorkerOptions) {
+    this.#options = options;
     this.#loop = this.#run();
   }
 
@@ -59,56 +55,75 @@ export class QueueWorker {
     if (graceMs <= 0 || this.#running.size === 0) return;
     const { promise: timeout, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
-    await Promise.race([Promise.allSettled(this.#running), timeout]);
+    await Promise.race([Promise.allSettled(this.#running.keys()), timeout]);
     clearTimeout(timer);
   }
 
   async #run(): Promise<void> {
+    const { concurrency, pollSeconds } = this.#options.limits;
     while (!this.#stopping) {
       this.#woken = false;
-      if (this.#running.size < this.#limits.concurrency && (await this.#startJob())) continue;
-      if (!this.#woken && !this.#stopping) await this.#sleep(this.#limits.pollSeconds * 1000);
+      if (this.#running.size < concurrency && (await this.#startJob())) continue;
+      if (!this.#woken && !this.#stopping) await this.#sleep(pollSeconds * 1000);
     }
   }
 
   async #startJob(): Promise<boolean> {
-    const full = [...this.#groups].filter(([, count]) => count >= this.#limits.perGroup).map(([group]) => group);
     try {
-      const [job] = await this.#boss.fetch(this.#name, full.length ? { ignoreGroups: full } : {});
+      const job = await this.#fetch();
       if (!job) return false;
       const work = this.#runJob(job).finally(() => {
         this.#running.delete(work);
         this.wake();
       });
-      this.#running.add(work);
+      this.#running.set(work, job);
       return true;
     } catch (error) {
-      this.#onError(error as Error);
+      this.#options.onError(error as Error);
       await this.#sleep(RETRY_DELAY_MS);
       return false;
     }
   }
 
-  async #runJob(job: Job<unknown>): Promise<void> {
-    const group = job.groupId ?? null;
-    if (group !== null) this.#groups.set(group, (this.#groups.get(group) ?? 0) + 1);
-    try {
-      await this.#handler(job.data);
-      await this.#boss.complete(this.#name, job.id);
-    } catch (error) {
-      this.#onError(error as Error);
-      const message = (error as Error).message;
-      // If this fails too, the job stays active until it expires, and pg-boss retries it.
-      await this.#boss.fail(this.#name, job.id, { message }).catch(this.#onError);
-    } finally {
-      if (group !== null) this.#leaveGroup(group);
+  /** Claims a job whose group and account may run another one. Once places are scarce, accounts that have none go first. */
+  async #fetch(): Promise<Job<unknown> | undefined> {
+    const { concurrency, perGroup } = this.#options.limits;
+    const free = concurrency - this.#running.size;
+    const groups = count([...this.#running.values()].map(({ groupId }) => groupId));
+    const accounts = count([...this.#running.values()].map(({ groupTier }) => groupTier));
+    const fullGroups = [...groups].filter(([, running]) => running >= perGroup).map(([group]) => group);
+    const fullAccounts = [...accounts]
+      .filter(([, running]) => !mayTakePlace(running, free))
+      .map(([account]) => account);
+    if (accounts.size > fullAccounts.length && 2 * free <= concurrency) {
+      const job = await this.#fetchExcept(fullGroups, [...accounts.keys()]);
+      if (job) return job;
     }
+    return this.#fetchExcept(fullGroups, fullAccounts);
   }
 
-  #leaveGroup(group: string): void {
-    const left = (this.#groups.get(group) ?? 1) - 1;
-    if (left > 0) this.#groups.set(group, left);
-    else this.#groups.delete(group);
+  async #fetchExcept(groups: readonly string[], accountIds: readonly string[]): Promise<Job<unknown> | undefined> {
+    const { boss, name } = this.#options;
+    // The tier of a group is its account, and no group of a tier with limit 0 is fetched.
+    const tiers = Object.fromEntries(accountIds.map((accountId) => [accountId, 0]));
+    const [job] = await boss.fetch(name, {
+      ...(groups.length > 0 ? { ignoreGroups: [...groups] } : {}),
+      ...(accountIds.length > 0 ? { groupConcurrency: { default: NO_GROUP_LIMIT, tiers } } : {}),
+    });
+    return job;
+  }
+
+  async #runJob(job: Job<unknown>): Promise<void> {
+    const { boss, name, handler, onError } = this.#options;
+    try {
+      await handler(job.data);
+      await boss.complete(name, job.id);
+    } catch (error) {
+      onError(error as Error);
+      const message = (error as Error).message;
+      // If this fails too, the job stays active until it expires, and pg-boss retries it.
+      await boss.fail(name, job.id, { message }).catch(onError);
+    }
   }
 
   #sleep(ms: number): Promise<void> {
@@ -120,4 +135,11 @@ export class QueueWorker {
       this.#sleeper = null;
     });
   }
+}
+
+/** How often each value occurs, without those that are absent. */
+function count(values: readonly (string | null | undefined)[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const value of values) if (value != null) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return counts;
 }

@@ -12,9 +12,9 @@ import { QueueWorker } from './queue-worker.ts';
 interface QueueRow {
   readonly doc: string;
   readonly payload: z.ZodObject;
-  /** Maximum number of jobs of one group (an installation) at once in one supervisor. */
+  /** Maximum number of jobs of one group at once in one supervisor. A group is an installation, or an author. */
   readonly perGroup: number;
-  /** Maximum number of jobs at once in one supervisor. */
+  /** Maximum number of jobs at once in one supervisor; each account may take its share of them. */
   readonly concurrency: number;
   /** Covers lost notifications and starts delayed jobs. Seconds. */
   readonly pollSeconds: number;
@@ -43,7 +43,8 @@ export const queues = {
   introspect: {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
     payload: z.object({ introspectionId: id }),
-    perGroup: 8,
+    // Code that never ends takes its 5 s of a processor, so an author's publishes wait for each other.
+    perGroup: 2,
     concurrency: 8,
     pollSeconds: 2,
     // A request waits for the answer, so old jobs are useless. One retry covers a killed supervisor.
@@ -74,8 +75,12 @@ type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>
 interface SendOptions {
   /** The job starts this many seconds from now. */
   readonly delaySeconds?: number;
-  /** `perGroup` limits the jobs of a group. */
-  readonly group?: string;
+  readonly group?: JobGroup;
+}
+/** `perGroup` limits the jobs of a group, and the account's share those of all its groups. */
+interface JobGroup {
+  readonly id: string;
+  readonly accountId: string;
 }
 export interface Queues {
   /** Adds a job in the caller's transaction. */
@@ -142,7 +147,8 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
     work: (name, handler) => {
       const { payload, ...limits }: QueueRow = queues[name];
       const handleJob = (data: unknown) => handler(payload.parse(data) as Payload<typeof name>);
-      workers.set(name, new QueueWorker(boss, name, limits, handleJob, settings.onError));
+      const { onError } = settings;
+      workers.set(name, new QueueWorker({ boss, name, limits, handler: handleJob, onError }));
     },
     stop: async (graceMs = 0) => {
       await Promise.all([...workers.values()].map((worker) => worker.stop(graceMs)));
@@ -170,7 +176,7 @@ async function send<Name extends QueueName>(
   await boss.send(name, queues[name].payload.parse(payload), {
     db: { executeSql: (text, values) => tx.query(text, values) },
     ...(options.delaySeconds === undefined ? {} : { startAfter: Math.ceil(options.delaySeconds) }),
-    ...(options.group === undefined ? {} : { group: { id: options.group } }),
+    ...(options.group === undefined ? {} : { group: toBossGroup(options.group) }),
   });
 }
 
@@ -179,12 +185,15 @@ async function sendAll<Name extends QueueName>(
   tx: ClientBase | Pool,
   name: Name,
   payloads: readonly Payload<Name>[],
-  group: string,
+  group: JobGroup,
 ): Promise<void> {
   if (payloads.length === 0) return;
-  const jobs = payloads.map((payload) => ({ data: queues[name].payload.parse(payload), group: { id: group } }));
+  const jobs = payloads.map((payload) => ({ data: queues[name].payload.parse(payload), group: toBossGroup(group) }));
   await boss.insert(name, jobs, { db: { executeSql: (text, values) => tx.query(text, values) } });
 }
+
+/** pg-boss has no accounts, but tiers of groups: see `QueueWorker`. */
+const toBossGroup = ({ id, accountId }: JobGroup) => ({ id, tier: accountId });
 
 /** Lets pg-boss use the process's pool and its LISTEN connection instead of its own. */
 function createAdapter(pool: Pool, listener: Listener | undefined, onQueue: (name: string | null) => void) {

@@ -85,5 +85,5 @@ async function recordSessionsDeleted(
     ],
   );
   const jobs = ids.map((eventId) => ({ eventId, installationId }));
-  await queues.sendAll(tx, 'events', jobs, { group: installationId });
+  await queues.sendAll(tx, 'events', jobs, { group: { id: installationId, accountId } });
 }

@@ -1,13 +1,15 @@
 /**
- * Decides which channel queues are worked on. Each has at most one worker, an installation has a limited number, and
- * queues take turns, so that a busy channel cannot starve others.
+ * Decides which channel queues are worked on. Each has at most one worker, an installation has a limited number, an account
+ * has its share of all workers, and queues take turns, so that a busy channel cannot starve others.
  */
 
 import type { ReadyChannelQueue } from '../../db/channels/delivery-queue.ts';
+import { mayTakePlace } from '../../db/jobs/account-share.ts';
+import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
 import { within } from '../../service/timing/within.ts';
 
 interface ChannelSchedulerOptions {
-  /** Maximum number of channel queues worked on at once. */
+  /** Maximum number of channel queues worked on at once; each account may take its share of them. */
   readonly concurrency: number;
   /** Maximum per installation. */
   readonly perInstallation: number;
@@ -26,7 +28,9 @@ export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;
   /** In the order of their turns. */
   readonly #waiting = new Map<string, ReadyChannelQueue>();
-  readonly #running = new Map<string, { readonly queue: ReadyChannelQueue; readonly done: Promise<void> }>();
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #ofInstallation = new AmountsByKey();
+  readonly #ofAccount = new AmountsByKey();
   /** Queues that became ready again while a worker was busy with them. */
   readonly #again = new Set<string>();
   /** Channels to poll; null: all. */
@@ -54,7 +58,7 @@ export class ChannelScheduler {
     clearInterval(this.#timer);
     this.#waiting.clear();
     await this.#finding;
-    await within(Promise.all([...this.#running.values()].map(({ done }) => done)), graceMs);
+    await within(Promise.all(this.#running.values()), graceMs);
   }
 
   #findReady(): void {
@@ -79,29 +83,39 @@ export class ChannelScheduler {
   }
 
   #start(): void {
-    if (this.#stopping) return;
-    for (const [key, queue] of this.#waiting) {
-      if (this.#running.size >= this.#options.concurrency) return;
-      if (this.#runningOf(queue.installationId) >= this.#options.perInstallation) continue;
-      this.#waiting.delete(key);
-      this.#running.set(key, { queue, done: this.#run(key, queue) });
+    while (!this.#stopping) {
+      const next = this.#findNext();
+      if (!next) return;
+      this.#waiting.delete(keyOf(next));
+      this.#running.set(keyOf(next), this.#run(keyOf(next), next));
     }
   }
 
-  #runningOf(installationId: string): number {
-    let count = 0;
-    for (const { queue } of this.#running.values()) if (queue.installationId === installationId) count += 1;
-    return count;
+  /** The queue whose account has the fewest workers; of those, the one that has waited longest. */
+  #findNext(): ReadyChannelQueue | null {
+    const { concurrency, perInstallation } = this.#options;
+    let next: ReadyChannelQueue | null = null;
+    for (const queue of this.#waiting.values()) {
+      const working = this.#ofAccount.of(queue.accountId);
+      if (next && this.#ofAccount.of(next.accountId) <= working) continue;
+      if (!mayTakePlace(working, concurrency - this.#running.size)) continue;
+      if (this.#ofInstallation.of(queue.installationId) < perInstallation) next = queue;
+    }
+    return next;
   }
 
   async #run(key: string, queue: ReadyChannelQueue): Promise<void> {
     let more = false;
+    this.#ofInstallation.add(queue.installationId);
+    this.#ofAccount.add(queue.accountId);
     try {
       more = await this.#options.work(queue);
     } catch (error) {
       this.#options.onError(error as Error);
     }
     this.#running.delete(key);
+    this.#ofInstallation.subtract(queue.installationId);
+    this.#ofAccount.subtract(queue.accountId);
     if (this.#stopping) return;
     // Move it to the end, because others have waited longer.
     if (this.#again.delete(key) || more) this.#waiting.set(key, queue);

@@ -135,6 +135,6 @@ async function finish(
   deps.faultPoint('event.finished');
   if (event.type !== 'pluginUninstalled') return;
   // The removal of the installation waits for this event.
-  const { installationId } = event;
-  await deps.queues.send(deps.pool, 'uninstall', { installationId }, { group: installationId });
+  const { installationId, accountId } = event;
+  await deps.queues.send(deps.pool, 'uninstall', { installationId }, { group: { id: installationId, accountId } });
 }

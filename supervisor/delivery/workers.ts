@@ -42,7 +42,7 @@ const HEAL_MS = 15_000;
 /** Interval of creating and dropping partitions; far shorter than the hours created ahead. */
 const UPKEEP_MS = 5 * 60_000;
 
-/** Maximum number of channel queues worked on at once, in total and per installation. */
+/** Maximum number of channel queues worked on at once, in total and per installation. Each account may take its share. */
 const CHANNEL_QUEUES = 32;
 const CHANNEL_QUEUES_PER_INSTALLATION = 4;
 /** Poll interval of channel queues: resolution of retries, and cover for lost notifications. Milliseconds. */

@@ -21,7 +21,7 @@ function cached({ bundler, introspect }: Services): Pick<Services, 'bundler' | '
   return {
     bundler: {
       ...bundler,
-      bundle: (of) => remembered(bundles, of.sourceSha256, () => bundler.bundle(of)),
+      bundle: (of, accountId) => remembered(bundles, of.sourceSha256, () => bundler.bundle(of, accountId)),
     },
     introspect: (request) => remembered(answers, request.bundleSha256, () => introspect(request)),
   };

@@ -144,8 +144,8 @@ t.test('security headers restrict the page and other origins', async (t) => {
   t.notOk(preflight.headers['access-control-allow-origin']);
 });
 
-t.test('a busy bundler rejects a build and accepts the next one', async (t) => {
-  const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 1 } });
+t.test('a busy bundler rejects a build of the account that fills it, and accepts one of another', async (t) => {
+  const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 3 } });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   const slow = fileList({
@@ -153,7 +153,13 @@ t.test('a busy bundler rejects a build and accepts the next one', async (t) => {
     'index.ts': `${MINIMAL['index.ts']}${'globalThis.a = [1, 2, 3];'.repeat(20_000)}`,
   });
   const send = (index: number) => ann.post(`/plugins/${id}/versions`, { semVer: `1.0.${index}`, files: slow });
-  const answers = await Promise.all(Array.from({ length: 8 }, (_, index) => send(index)));
+  const ben = await api.user('ben');
+  const bens = (await ben.post('/plugins', { slug: 'b', displayName: 'B' })).body.id;
+  const sent = Promise.all(Array.from({ length: 8 }, (_, index) => send(index)));
+  while (api.services.bundler.load().waiting < 2) await sleep(1);
+  const ofBen = await ben.post(`/plugins/${bens}/versions`, body('1.0.0'));
+  t.equal(ofBen.status, 201, ofBen.body.detail);
+  const answers = await sent;
   const busy = answers.filter(({ status }) => status === 503);
   t.ok(busy.length > 0, answers.map(({ status }) => status).join());
   for (const answer of busy) t.equal(answer.body.code, 'bundler_busy');

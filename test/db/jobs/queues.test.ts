@@ -49,15 +49,66 @@ t.test('jobs of one installation come one after another, others pass by', async 
     order.push(eventId);
   });
   for (const n of [1, 2, 3])
-    await queues.send(pool, 'events', { eventId: `s${n}`, installationId: 'slow' }, { group: 'slow' });
+    await queues.send(
+      pool,
+      'events',
+      { eventId: `s${n}`, installationId: 'slow' },
+      { group: { id: 'slow', accountId: 'a' } },
+    );
   for (const n of [1, 2, 3])
-    await queues.send(pool, 'events', { eventId: `q${n}`, installationId: 'q' }, { group: 'q' });
+    await queues.send(
+      pool,
+      'events',
+      { eventId: `q${n}`, installationId: 'q' },
+      { group: { id: 'q', accountId: 'b' } },
+    );
   while (order.length < 6) await pause(5);
   t.strictSame(
     order.filter((id) => id.startsWith('s')),
     ['s1', 's2', 's3'],
   );
   t.ok(order.indexOf('q3') < order.indexOf('s3'), order.join());
+});
+
+t.test('one account does not take all places, and one that has none goes first', async (t) => {
+  const { pool, queues } = await setUp(t);
+  const running: string[] = [];
+  const order: string[] = [];
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  queues.work('events', async ({ installationId }) => {
+    order.push(installationId);
+    if (!installationId.startsWith('a')) return;
+    running.push(installationId);
+    await gate;
+  });
+  const send = (installationId: string, accountId: string) =>
+    queues.send(pool, 'events', { eventId: 'e', installationId }, { group: { id: installationId, accountId } });
+  for (let n = 0; n < 30; n += 1) await send(`a${n}`, 'greedy');
+  while (running.length < 11) await pause(5);
+  for (const n of [1, 2, 3]) await send(`b${n}`, 'modest');
+  while (order.filter((id) => id.startsWith('b')).length < 3) await pause(5);
+  t.equal(running.length, 11, 'two thirds of 16');
+  open();
+  while (order.length < 33) await pause(5);
+});
+
+t.test('the publishes of one author wait for each other', async (t) => {
+  const { pool, queues } = await setUp(t);
+  const running: string[] = [];
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  queues.work('introspect', async ({ introspectionId }) => {
+    running.push(introspectionId);
+    await gate;
+  });
+  const send = (introspectionId: string, accountId: string) =>
+    queues.send(pool, 'introspect', { introspectionId }, { group: { id: accountId, accountId } });
+  for (let n = 0; n < 24; n += 1) await send(`hog${n}`, 'hostile');
+  while (running.length < 2) await pause(5);
+  await send('good', 'honest');
+  while (!running.includes('good')) await pause(5);
+  t.equal(running.length, 3);
+  open();
+  while (running.length < 25) await pause(5);
 });
 
 t.test('a failed job is retried; a delayed job waits', async (t) => {
@@ -118,7 +169,7 @@ t.test('an introspection is asked, answered and forgotten; without a supervisor 
   const ask = (timeoutMs?: number) =>
     requestIntrospection(
       { pool, queues, listener },
-      { bundleSha256: 'x', sourceName: 'x' },
+      { bundleSha256: 'x', sourceName: 'x', accountId: 'a' },
       timeoutMs === undefined ? {} : { timeoutMs },
     );
   await t.rejects(ask(200), { code: 'unavailable', retryAfter: 5 });
