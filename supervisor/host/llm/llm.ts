@@ -1,5 +1,7 @@
 /** `host.models` and `host.llm`: the operator's models first, then those of the account's other plugins. */
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
+import { mayTakePlace } from '../../../db/jobs/account-share.ts';
+import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import { AnswerChecks } from './answer-checks.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
@@ -10,6 +12,8 @@ import { Spending, type SpendingDeps } from './spending.ts';
 
 /** Maximum concurrent calls of one installation: each holds a connection and an answer. */
 const COMPLETIONS_AT_ONCE = 8;
+/** Maximum concurrent calls of one supervisor; each account may take its share of them. */
+const COMPLETIONS_TOTAL = 96;
 /** Maximum number of models in one list. */
 const LISTED_MAX = 1_000;
 /** Maximum length of an id in the protocol. Characters. */
@@ -45,7 +49,8 @@ export function openLlm(deps: LlmDeps): Llm {
   const checks = new AnswerChecks();
   const endpoints = openEndpointFetch();
   const spending = new Spending(deps);
-  const running = new Map<string, number>();
+  const ofInstallation = new AmountsByKey();
+  const ofAccount = new AmountsByKey();
   const known = async (plugin: InstalledPlugin): Promise<Found[]> => [
     ...configured,
     ...(await plugins.list(plugin)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
@@ -77,7 +82,15 @@ export function openLlm(deps: LlmDeps): Llm {
   return {
     calls: {
       'models.list': async ({ plugin }) => (await known(plugin)).filter(isShort).slice(0, LISTED_MAX).map(describe),
-      'llm.complete': (scope, args) => oneOfFew(running, scope.plugin.installationId, () => complete(scope, args)),
+      'llm.complete': async (scope, args) => {
+        const { installationId, accountId } = scope.plugin;
+        if (ofInstallation.of(installationId) >= COMPLETIONS_AT_ONCE)
+          throw new HostError(`more than ${COMPLETIONS_AT_ONCE} calls at once; wait until one has ended`);
+        const own = ofAccount.of(accountId);
+        if (!mayTakePlace(own, COMPLETIONS_TOTAL - ofAccount.total))
+          throw new HostError(`this account already runs ${own} model calls; wait until one has ended`);
+        return ofAccount.during(accountId, () => ofInstallation.during(installationId, () => complete(scope, args)));
+      },
     },
     close: async () => {
       await Promise.all([endpoints.close(), checks.close()]);
@@ -101,18 +114,4 @@ function choose(known: readonly Found[], wanted: string | undefined): Found {
   const found = known.find(({ id }) => id === wanted) ?? known.find(bare);
   if (!found) throw new HostError('no model has this id; host.models.list() lists the available ones');
   return found;
-}
-
-async function oneOfFew<T>(running: Map<string, number>, installationId: string, work: () => Promise<T>): Promise<T> {
-  const before = running.get(installationId) ?? 0;
-  if (before >= COMPLETIONS_AT_ONCE)
-    throw new HostError(`more than ${COMPLETIONS_AT_ONCE} calls at once; wait until one has ended`);
-  running.set(installationId, before + 1);
-  try {
-    return await work();
-  } finally {
-    const after = (running.get(installationId) ?? 1) - 1;
-    if (after > 0) running.set(installationId, after);
-    else running.delete(installationId);
-  }
 }
