@@ -219,6 +219,7 @@ function recordCall(
   // Rows without an audit level are audited only when they were denied.
   if (row?.audit === 'none' && end.outcome !== 'denied') return;
   deps.audit.write({
+    accountId: plugin.accountId,
     installationId: plugin.installationId,
     sessionId: invocation?.session?.id ?? null,
     invocationId: invocation?.id ?? null,

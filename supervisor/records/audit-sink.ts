@@ -12,18 +12,22 @@ const ENTRY_BYTES = 500;
 /** Maximum length of an entry's explanation. Characters. */
 const DETAIL_MAX_CHARS = 500;
 
-interface AuditedCall extends Omit<AuditEntry, 'id' | 'at' | 'argumentsSha256' | 'detail'> {
+interface WaitingEntry extends AuditEntry {
+  readonly accountId: string;
+}
+interface AuditedCall extends Omit<WaitingEntry, 'id' | 'at' | 'argumentsSha256' | 'detail'> {
   readonly args: unknown;
   readonly detail?: string | null;
 }
 
 export class AuditSink {
-  readonly #batch: Batch<AuditEntry>;
+  readonly #batch: Batch<WaitingEntry>;
 
   constructor(pool: Pool, options: { onError(error: Error): void }) {
-    this.#batch = new Batch<AuditEntry>({
+    this.#batch = new Batch<WaitingEntry>({
       maxBytes: QUEUE_BYTES,
       sizeOf: () => ENTRY_BYTES,
+      accountOf: ({ accountId }) => accountId,
       ownerOf: ({ installationId }) => installationId,
       write: (entries) => insertAudit(pool, entries),
       onError: options.onError,

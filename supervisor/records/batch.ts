@@ -1,9 +1,12 @@
 /**
- * Collects rows in memory and writes them in batches, without making callers wait. Memory is limited: an owner may use
- * at most as much as is still free, so one that floods gets half of it and others always find some.
+ * Collects rows in memory and writes them in batches, without making callers wait. Memory is limited: an owner and its
+ * account together may use at most as much as is still free, so one that floods gets a third of it and others always find
+ * some. Accounts take turns in each batch, so a flood of one account does not delay the rows of another.
  */
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
+import { TurnQueue } from '../../service/timing/turn-queue.ts';
 
 /** Maximum delay of a row. Milliseconds. */
 const FLUSH_AFTER_MS = 200;
@@ -25,7 +28,9 @@ interface BatchSettings<Row> {
   /** Maximum bytes in memory. Further rows are dropped and counted, so an unavailable database costs no memory. */
   readonly maxBytes: number;
   sizeOf(row: Row): number;
-  /** The owner of a row: owners share the buffer. */
+  /** The account of a row, whose rows are written in their order. */
+  accountOf(row: Row): string;
+  /** Who wrote a row: owners share the buffer. */
   ownerOf(row: Row): string;
   write(rows: readonly Row[]): Promise<void>;
   onError(error: Error): void;
@@ -33,10 +38,12 @@ interface BatchSettings<Row> {
 
 export class Batch<Row> {
   readonly #settings: BatchSettings<Row>;
-  #rows: Row[] = [];
-  #bytes = 0;
-  /** Waiting bytes of each owner. */
-  readonly #held = new Map<string, number>();
+  readonly #rows = new TurnQueue<Row>();
+  /** Rows of the statement that is being written or has failed. */
+  #batch: Row[] = [];
+  /** Waiting bytes. */
+  readonly #ofOwner = new AmountsByKey();
+  readonly #ofAccount = new AmountsByKey();
   #timer: NodeJS.Timeout | null = null;
   /** Writes nothing before the timer, whatever the size. */
   #resting = false;
@@ -49,19 +56,20 @@ export class Batch<Row> {
   }
 
   get length(): number {
-    return this.#rows.length;
+    return this.#rows.size + this.#batch.length;
   }
 
   /** Adds a row. False: the buffer is full. */
   add(row: Row): boolean {
     const size = this.#settings.sizeOf(row);
     const owner = this.#settings.ownerOf(row);
-    const held = this.#held.get(owner) ?? 0;
-    if (held + size > this.#settings.maxBytes - this.#bytes) return false;
-    this.#rows.push(row);
-    this.#bytes += size;
-    this.#held.set(owner, held + size);
-    if (this.#rows.length >= BATCH_ROWS && !this.#resting) this.#start();
+    const account = this.#settings.accountOf(row);
+    const free = this.#settings.maxBytes - this.#ofAccount.total;
+    if (this.#ofOwner.of(owner) + this.#ofAccount.of(account) + size > free) return false;
+    this.#rows.push(account, row);
+    this.#ofOwner.add(owner, size);
+    this.#ofAccount.add(account, size);
+    if (this.length >= BATCH_ROWS && !this.#resting) this.#start();
     else this.#schedule(FLUSH_AFTER_MS);
     return true;
   }
@@ -97,26 +105,32 @@ export class Batch<Row> {
   }
 
   async #drain(): Promise<void> {
-    while (this.#rows.length > 0) {
+    while (this.length > 0) {
       const started = performance.now();
       if (!(await this.#writeSome())) return this.#rest(RETRY_AFTER_MS);
-      const isUrgent = this.#hurried || 2 * this.#bytes > this.#settings.maxBytes;
-      if (this.#rows.length > 0 && !isUrgent) return this.#rest(REST_TIMES * (performance.now() - started));
+      const isUrgent = this.#hurried || 2 * this.#ofAccount.total > this.#settings.maxBytes;
+      if (this.length > 0 && !isUrgent) return this.#rest(REST_TIMES * (performance.now() - started));
     }
   }
 
-  /** Takes the rows of one statement; at least one. */
-  #next(): Row[] {
+  /** Takes the rows of one statement, the accounts in turn. */
+  #takeBatch(): Row[] {
+    const rows: Row[] = [];
     let bytes = 0;
-    const end = this.#rows.findIndex((row, index) => {
-      bytes += this.#settings.sizeOf(row);
-      return index === BATCH_ROWS || (index > 0 && bytes > BATCH_BYTES);
-    });
-    return end === -1 ? this.#rows.slice() : this.#rows.slice(0, end);
+    while (rows.length < BATCH_ROWS) {
+      const next = this.#rows.peek();
+      if (next === undefined) break;
+      bytes += this.#settings.sizeOf(next);
+      if (rows.length > 0 && bytes > BATCH_BYTES) break;
+      this.#rows.take();
+      rows.push(next);
+    }
+    return rows;
   }
 
   async #writeSome(): Promise<boolean> {
-    const rows = this.#next();
+    if (this.#batch.length === 0) this.#batch = this.#takeBatch();
+    const rows = this.#batch;
     try {
       await this.#settings.write(rows);
     } catch (error) {
@@ -124,18 +138,13 @@ export class Batch<Row> {
       if (!isRejectedRow(error)) return false;
       await this.#writeEach(rows);
     }
-    this.#rows.splice(0, rows.length);
-    for (const row of rows) this.#letGo(row);
+    this.#batch = [];
+    const { ownerOf, accountOf, sizeOf } = this.#settings;
+    for (const row of rows) {
+      this.#ofOwner.subtract(ownerOf(row), sizeOf(row));
+      this.#ofAccount.subtract(accountOf(row), sizeOf(row));
+    }
     return true;
-  }
-
-  #letGo(row: Row): void {
-    const size = this.#settings.sizeOf(row);
-    const owner = this.#settings.ownerOf(row);
-    const left = (this.#held.get(owner) ?? 0) - size;
-    this.#bytes -= size;
-    if (left > 0) this.#held.set(owner, left);
-    else this.#held.delete(owner);
   }
 
   /** If PostgreSQL rejects a row, tries each row alone and drops the bad one. */

@@ -34,11 +34,14 @@ export const defaultLogCaps: LogCaps = {
 type CodeOf = Partial<Pick<InstalledPlugin, 'slug' | 'sourceMapSha256'>>;
 /** The installation of a line. */
 interface LogOrigin {
-  readonly plugin: Pick<InstalledPlugin, 'installationId' | 'versionId' | 'semVer'> & CodeOf;
+  readonly plugin: Pick<InstalledPlugin, 'installationId' | 'accountId' | 'versionId' | 'semVer'> & CodeOf;
   readonly sessionId: string | null;
   readonly invocationId: string | null;
   /** The handler, such as `middleware.systemPrompt`. */
   readonly source: string;
+}
+interface WaitingLine extends CodedLine {
+  readonly accountId: string;
 }
 interface NewLine {
   readonly level: LogLevel;
@@ -56,7 +59,7 @@ interface Quota {
 
 export class LogSink {
   readonly #caps: LogCaps;
-  readonly #batch: Batch<CodedLine>;
+  readonly #batch: Batch<WaitingLine>;
   readonly #quotas = new Map<string, Quota>();
   readonly #deduplicator = new LogDeduplicator();
   readonly #now: () => number;
@@ -82,11 +85,13 @@ export class LogSink {
     this.#onLines = options.onLines ?? (() => undefined);
     this.#onLine = options.onLine ?? (() => undefined);
     const { stacks } = options;
-    this.#batch = new Batch<CodedLine>({
+    this.#batch = new Batch<WaitingLine>({
       maxBytes: QUEUE_BYTES,
       sizeOf: ({ line }) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
+      accountOf: ({ accountId }) => accountId,
       // Lines of the host have a separate owner, so that the plugin's lines cannot fill their share of the buffer.
-      ownerOf: ({ line }) => (line.source === SYSTEM_SOURCE ? SYSTEM_SOURCE : line.installationId),
+      ownerOf: ({ line, accountId }) =>
+        line.source === SYSTEM_SOURCE ? `${SYSTEM_SOURCE} ${accountId}` : line.installationId,
       write: async (lines) => {
         await insertLogs(pool, stacks ? await stacks.map(lines) : lines.map(({ line }) => line));
         this.#onLines(lines.length, 0);
@@ -191,6 +196,7 @@ export class LogSink {
     const now = this.#now();
     const kept = this.#batch.add({
       code: codeOf(origin.plugin),
+      accountId: origin.plugin.accountId,
       line: {
         id: orderedId(now),
         at: new Date(now).toISOString(),

@@ -8,7 +8,7 @@ import { orderedId } from '../../../supervisor/records/ordered-id.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 t.setTimeout(120_000);
-const plugin = { installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
+const plugin = { accountId: 'a1', installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
 const origin = { plugin, sessionId: null, invocationId: null, source: 'tools.x' };
 const onError = () => undefined;
 const all = async (pool: Pool) => (await pageLogs(pool, { installationId: 'i1', limit: 10_000 })).items;
@@ -99,7 +99,7 @@ t.test('ids sort like they were made', async (t) => {
 t.test('a statement has at most a quarter of a megabyte, and at least one row', async (t) => {
   const written: string[] = [];
   const batch = new Batch<number>({
-    ...{ maxBytes: 20_000_000, sizeOf: (size) => size, ownerOf: () => '' },
+    ...{ maxBytes: 20_000_000, sizeOf: (size) => size, ownerOf: () => '', accountOf: () => '' },
     onError: (error) => t.fail(error.message),
     write: async (sizes) => void written.push(sizes.join(' ')),
   });
@@ -118,7 +118,7 @@ t.test('during an outage, a flooding plugin leaves room for others and for the h
   const sink = new LogSink({ query } as unknown as Pool, { onError, caps });
   t.teardown(() => sink.close());
   const flood = (installationId: string) => {
-    const flooder = { ...origin, plugin: { ...plugin, installationId } };
+    const flooder = { ...origin, plugin: { ...plugin, accountId: installationId, installationId } };
     for (let n = 0; n < 5_000; n++) sink.write(flooder, { level: 'info', message: 'x'.repeat(8_000) });
     sink.system(flooder.plugin, 'error', `${installationId} crashed`);
   };
@@ -135,10 +135,31 @@ t.test('during an outage, a flooding plugin leaves room for others and for the h
   }
 });
 
+t.test('lines of a flooding account do not delay those of others, and keep their order', async (t) => {
+  const written: string[][] = [];
+  const batch = new Batch<string>({
+    ...{ maxBytes: 1_000_000, sizeOf: () => 100, onError: (error) => t.fail(error.message) },
+    ...{ ownerOf: (row) => row.slice(0, 2), accountOf: (row) => row.slice(0, 1) },
+    write: async (rows) => void written.push([...rows]),
+  });
+  for (let n = 0; n < 3_000; n += 1) batch.add(`${n % 2 ? 'a1' : 'a2'} ${n}`);
+  for (const row of ['b1 0', 'b2 1', 'c1 0']) t.ok(batch.add(row));
+  await batch.flush();
+  const rows = written.flat();
+  // The first batch was taken before the others came.
+  for (const row of ['b1 0', 'b2 1', 'c1 0']) t.ok(rows.indexOf(row) < 1_010, `${row} is row ${rows.indexOf(row)}`);
+  const numbers = rows.filter((row) => row.startsWith('a')).map((row) => Number(row.slice(3)));
+  t.strictSame(
+    numbers,
+    numbers.toSorted((one, other) => one - other),
+  );
+  t.equal(batch.length, 0);
+});
+
 t.test('a flood of lines leaves most of the database’s time to others', async (t) => {
   const spans: { from: number; to: number }[] = [];
   const batch = new Batch<string>({
-    ...{ maxBytes: 2 ** 24, sizeOf: (row) => row.length, ownerOf: () => 'one', onError },
+    ...{ maxBytes: 2 ** 24, sizeOf: (row) => row.length, ownerOf: () => 'one', accountOf: () => 'one', onError },
     write: async () => {
       const from = performance.now();
       await new Promise((resolve) => setTimeout(resolve, 10));
