@@ -19,7 +19,15 @@ const address = z.object({ url: z.string() });
 
 const durable = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' };
 /** For tests: their data is deleted anyway. */
-const notDurable = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' };
+const notDurable = {
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+  max_wal_size: '256MB',
+  autovacuum: 'off',
+};
 /** Keeps statements and rows, which may hold secrets, out of the log. */
 const withoutContent = { log_min_error_statement: 'panic', log_error_verbosity: 'terse', log_checkpoints: 'off' };
 
