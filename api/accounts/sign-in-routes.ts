@@ -1,6 +1,8 @@
 /** Serves the facts that the console needs before sign-in. Needs no token. */
+
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 
 const signInFacts = z
   .object({
@@ -15,11 +17,11 @@ export type SignInFacts = z.infer<typeof signInFacts>;
 
 export const signInRoutes = (facts: SignInFacts): FastifyPluginAsyncZod => {
   return async (app) => {
+    groupRoutes(app, 'Account');
     app.get(
       '/sign-in',
       {
         schema: {
-          group: 'Account',
           summary: 'How to sign in, and where the session API is',
           open: true,
           response: { 200: signInFacts },

@@ -3,6 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { page } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { catalogQuery, slugParams } from './catalog-input.ts';
@@ -11,13 +12,11 @@ import { catalogEntry, catalogSummary, showEntry, showSummary } from './catalog-
 
 const shapes = {
   list: {
-    group: 'Catalog',
     summary: 'Every listed plugin, and the caller’s own private ones',
     querystring: catalogQuery,
     response: { 200: page(catalogSummary) },
   },
   one: {
-    group: 'Catalog',
     summary: 'One plugin: readme, what it offers and what it can reach',
     params: slugParams,
     response: { 200: catalogEntry },
@@ -26,6 +25,7 @@ const shapes = {
 
 export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Catalog');
     app.get('/marketplace', { schema: shapes.list }, async (request) => {
       const { items, nextCursor } = await readCatalog(services, requireCaller(request), request.query);
       return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };

@@ -6,6 +6,7 @@ import { readUsage } from '../../db/accounts/model-usage.ts';
 import { type Installation, pageInstallations } from '../../db/installations/installations.ts';
 import { pageAudit } from '../../db/records/audit.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { configuration, newInstallation } from './installation-input.ts';
@@ -18,7 +19,6 @@ import { metricsQuery, metricsResource, resolveRange } from './metric-resource.t
 
 const shapes = {
   install: {
-    group: 'Installations',
     summary: 'Installs a plugin, with consent to its capabilities',
     problems: [
       'not_found',
@@ -34,32 +34,27 @@ const shapes = {
     response: { 201: installationResource },
   },
   list: {
-    group: 'Installations',
     summary: 'The caller’s installations',
     querystring: pageQuery,
     response: { 200: page(installationResource) },
   },
   one: {
-    group: 'Installations',
     summary: 'One installation',
     params: idParams,
     response: { 200: installationResource },
   },
   audit: {
-    group: 'Installations',
     summary: 'The host calls of the plugin, including denied ones, newest first',
     params: idParams,
     querystring: pageQuery,
     response: { 200: page(auditEntryResource) },
   },
   usage: {
-    group: 'Installations',
     summary: 'The plugin’s usage of the operator’s models',
     params: idParams,
     response: { 200: usageResource },
   },
   metrics: {
-    group: 'Installations',
     summary: 'Metrics over time: calls, errors, latency and resource use, in total and per handler',
     details:
       'Summed per minute and written every ten seconds. A point covers `stepSeconds` from `at`. Operators may read any installation.',
@@ -68,7 +63,6 @@ const shapes = {
     response: { 200: metricsResource },
   },
   configure: {
-    group: 'Installations',
     summary: 'Sets settings and secrets',
     details: 'Omitted ones stay unchanged; null deletes a secret. Secrets are never returned.',
     params: idParams,
@@ -76,13 +70,11 @@ const shapes = {
     response: { 200: installationResource },
   },
   rerunSetup: {
-    group: 'Installations',
     summary: 'Sends pluginInstalled again',
     params: idParams,
     response: { 202: setupEvent },
   },
   uninstall: {
-    group: 'Installations',
     summary: 'Uninstalls',
     details:
       'The plugin gets pluginUninstalled first. Then its agents and their chats, channels, live connections and secrets are removed.',
@@ -95,6 +87,7 @@ const shapes = {
 export function installationRoutes(services: Services, quota: number): FastifyPluginAsyncZod {
   const show = (row: Installation) => showInstallation(row, services.webhookUrl);
   return async (app) => {
+    groupRoutes(app, 'Installations');
     app.post('/installations', { schema: shapes.install }, async (request, reply) => {
       const made = await install(services, requireCaller(request), request.body, quota);
       return reply.code(201).send(show(made));

@@ -4,6 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Installation } from '../../db/installations/installations.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { acceptBody, installationChanges } from './installation-input.ts';
@@ -12,7 +13,6 @@ import { acceptUpdate, changePolicy, pause, resume } from './updates.ts';
 
 const shapes = {
   change: {
-    group: 'Installations',
     summary: 'Changes policy, pin, hook order or whether the plugin is required',
     problems: ['draft_owner_only', 'no_draft', 'no_published_version', 'invalid_pin'],
     params: idParams,
@@ -20,7 +20,6 @@ const shapes = {
     response: { 200: installationResource },
   },
   accept: {
-    group: 'Installations',
     summary: 'Accepts the pending update',
     problems: ['not_pending'],
     params: idParams,
@@ -32,6 +31,7 @@ const shapes = {
 export function updateRoutes(services: Services): FastifyPluginAsyncZod {
   const show = (row: Installation) => showInstallation(row, services.webhookUrl);
   return async (app) => {
+    groupRoutes(app, 'Installations');
     app.patch('/installations/:id', { schema: shapes.change }, async (request) =>
       show(await changePolicy(services, requireCaller(request), request.params.id, request.body)),
     );
@@ -46,7 +46,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
     ] as const) {
       app.post(
         `/installations/:id/${name}`,
-        { schema: { group: 'Installations', summary, params: idParams, response: { 200: installationResource } } },
+        { schema: { summary, params: idParams, response: { 200: installationResource } } },
         async (request) => show(await change(services, requireCaller(request), request.params.id)),
       );
     }

@@ -5,6 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageLogs } from '../../db/records/logs.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { page } from '../../service/http/schemas.ts';
 import { findReadableInstallation, requireInstallation } from '../installations/installation-lookup.ts';
@@ -18,14 +19,12 @@ const STREAM_DETAILS =
 
 const shapes = {
   list: {
-    group: 'Logs',
     summary: 'The log lines of an installation, newest first',
     problems: ['not_found'],
     querystring: logQuery,
     response: { 200: page(logLineResource) },
   },
   stream: {
-    group: 'Logs',
     summary: 'Log lines as they are written',
     details: STREAM_DETAILS,
     problems: ['not_found'],
@@ -38,6 +37,7 @@ const shapes = {
 export function logRoutes(services: Services): FastifyPluginAsyncZod {
   const { pool } = services;
   return async (app) => {
+    groupRoutes(app, 'Logs');
     const streams = new LogStreams(services);
     app.addHook('preClose', async () => streams.close());
 

@@ -7,6 +7,7 @@ import { listFiles } from '../../db/catalog/versions.ts';
 import { findSession } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import type { Services } from '../services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
@@ -29,11 +30,11 @@ const query = z.object({
 
 export function agentPluginRoutes(services: Services, addresses: ServiceAddresses): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Authoring');
     app.get(
       '/plugins/:id/versions/:versionId/agent-plugin',
       {
         schema: {
-          group: 'Authoring',
           summary: 'A version as an Agent Plugin',
           details:
             'A zip with plugin.json, the skills of the version and mcp.json (agent-plugins.org, 1.0.0). Without a session, mcp.json starts “bulkhead mcp”.',

@@ -5,6 +5,7 @@ import { findPlugin } from '../../db/catalog/plugins.ts';
 import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { page } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
@@ -14,11 +15,11 @@ import { findVersionOrDraft, readVersionFiles } from './version-files.ts';
 
 export function fileRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Authoring');
     app.get(
       '/plugins/:id/versions/:versionId/files',
       {
         schema: {
-          group: 'Authoring',
           summary: 'The files of a version',
           details: 'With “draft” for versionId: those of the saved draft.',
           problems: ['not_owner'],

@@ -3,6 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
@@ -13,7 +14,6 @@ import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, version
 
 const shapes = {
   draft: {
-    group: 'Authoring',
     summary: 'Saves the draft',
     details: 'Builds and checks the draft like a version. Installations with the policy Draft use it at once.',
     problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy'],
@@ -22,14 +22,12 @@ const shapes = {
     response: { 200: savedDraft },
   },
   list: {
-    group: 'Authoring',
     summary: 'Lists a plugin in the catalog',
     problems: ['not_owner', 'no_published_version'],
     params: idParams,
     response: { 200: pluginResource },
   },
   delist: {
-    group: 'Authoring',
     summary: 'Takes a plugin out of the catalog',
     details: 'Installations keep working and show the deprecation message.',
     problems: ['not_owner'],
@@ -38,14 +36,12 @@ const shapes = {
     response: { 200: pluginResource },
   },
   yank: {
-    group: 'Authoring',
     summary: 'Yanks a version',
     problems: ['not_owner', 'last_version'],
     params: versionParams,
     response: { 200: versionResource },
   },
   remove: {
-    group: 'Authoring',
     summary: 'Deletes a plugin without published versions',
     problems: ['not_owner', 'published_version_exists'],
     params: idParams,
@@ -55,6 +51,7 @@ const shapes = {
 
 export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Authoring');
     app.post(
       '/plugins/:id/draft',
       {

@@ -6,6 +6,7 @@ import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.
 import { listFiles, listVersions } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
@@ -28,20 +29,17 @@ const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bund
 
 const shapes = {
   make: {
-    group: 'Authoring',
     summary: 'Creates a plugin',
     problems: ['slug_taken'],
     body: newPlugin,
     response: { 201: pluginResource },
   },
   list: {
-    group: 'Authoring',
     summary: 'The caller’s plugins',
     querystring: pageQuery,
     response: { 200: page(pluginResource) },
   },
   one: {
-    group: 'Authoring',
     summary: 'One plugin with all its versions',
     problems: ['not_owner'],
     params: idParams,
@@ -49,7 +47,6 @@ const shapes = {
     response: { 200: pluginDetail },
   },
   publish: {
-    group: 'Authoring',
     summary: 'Publishes a version from text files',
     problems: [...publishProblems, 'text_files_only'],
     params: idParams,
@@ -57,7 +54,6 @@ const shapes = {
     response: { 201: versionResource },
   },
   publishZip: {
-    group: 'Authoring',
     summary: 'Publishes a version from a zip',
     problems: publishProblems,
     params: idParams,
@@ -69,6 +65,7 @@ const shapes = {
 /** @param uploads limits concurrent zip uploads; file lists are limited by the bundler's queue */
 export function pluginRoutes(services: Services, uploads: UploadLimiter): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Authoring');
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
       const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: requireCaller(request).id });
       if (!plugin) throw slugTaken(request.body.slug);

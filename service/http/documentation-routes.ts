@@ -1,9 +1,11 @@
 /** Serves the OpenAPI document and its HTML page. Neither needs a token: they contain no account data. */
+
 import { createHash } from 'node:crypto';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { renderDocumentationPage, STYLE } from './documentation-page.ts';
 import { getDocument } from './openapi.ts';
+import { groupRoutes } from './route-schema.ts';
 
 export const DOCUMENTATION_GROUP = { Documentation: 'This document.' } as const;
 
@@ -12,6 +14,7 @@ const styleHash = createHash('sha256').update(STYLE).digest('base64');
 const POLICY = `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
 export const documentationRoutes: FastifyPluginAsyncZod = async (app) => {
+  groupRoutes(app, 'Documentation');
   let json: string | undefined;
   let html: string | undefined;
 
@@ -19,7 +22,6 @@ export const documentationRoutes: FastifyPluginAsyncZod = async (app) => {
     '/openapi.json',
     {
       schema: {
-        group: 'Documentation',
         summary: 'This interface as OpenAPI 3.1',
         open: true,
         response: { 200: z.unknown() },
@@ -35,7 +37,6 @@ export const documentationRoutes: FastifyPluginAsyncZod = async (app) => {
     '/docs',
     {
       schema: {
-        group: 'Documentation',
         summary: 'The same as a page for browsers',
         open: true,
         response: { 200: { content: { 'text/html': { schema: z.string() } } } },

@@ -1,11 +1,11 @@
 /** Adds to Fastify's route schema the fields that the OpenAPI document needs. */
-import type { FastifySchema } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 
 declare module 'fastify' {
   interface FastifySchema {
-    /** The tag in the document. */
+    /** The tag in the document. Set by `groupRoutes`. */
     readonly group?: string;
     /** A longer description. */
     readonly details?: string;
@@ -16,6 +16,13 @@ declare module 'fastify' {
     /** Needs no token. */
     readonly open?: true;
   }
+}
+
+/** Puts the routes that a scope adds from now on under one tag of the document. */
+export function groupRoutes(scope: FastifyInstance, group: string): void {
+  scope.addHook('onRoute', (route) => {
+    route.schema = { group, ...route.schema };
+  });
 }
 
 export interface RouteFacts {

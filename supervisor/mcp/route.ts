@@ -1,10 +1,12 @@
 /** `/sessions/{id}/mcp`: the session as a Model Context Protocol server, over streamable HTTP. */
+
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
@@ -35,6 +37,7 @@ const summaries = {
 
 export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'MCP');
     let loading: Promise<McpConnections> | null = null;
     // Loaded on demand: the library takes 20 MB and slows down start-up.
     const load = async (): Promise<McpConnections> => {
@@ -48,7 +51,6 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
         url: '/sessions/:sessionId/mcp',
         exposeHeadRoute: false,
         schema: {
-          group: 'MCP',
           summary,
           details: DETAILS,
           params: sessionParams,

@@ -1,10 +1,12 @@
 /** `/sessions/{id}/commands`: lists and runs the commands of the account's plugins. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { text } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page } from '../../service/http/schemas.ts';
 import { formatFullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from './commands.ts';
@@ -22,17 +24,13 @@ const commandResource = z
   })
   .meta({ id: 'Command', description: 'A command of a plugin, written as code or as a prompt.' });
 
-const group = 'Commands';
-
 const shapes = {
   list: {
-    group,
     summary: 'The commands of the account’s plugins',
     params: sessionParams,
     response: { 200: page(commandResource) },
   },
   run: {
-    group,
     summary: 'Runs a command',
     problems: ['cancelled', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
@@ -44,6 +42,7 @@ const shapes = {
 export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const findCommands = async (accountId: string) => listCommands((await services.pluginsCache.get(accountId)).plugins);
   return async (app) => {
+    groupRoutes(app, 'Commands');
     app.get('/sessions/:sessionId/commands', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const items = (await findCommands(accountId)).map(({ plugin, name, description, prompt }) => ({

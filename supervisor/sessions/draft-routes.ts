@@ -10,6 +10,7 @@ import { json } from '../../sdk/contract/payloads.ts';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { parseInput } from '../../service/http/errors.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, jsonBody } from '../../service/http/schemas.ts';
 import { pickStack } from '../calls/plugin-call.ts';
 import { requireOwnDraft } from '../children/own-draft.ts';
@@ -32,11 +33,8 @@ const firedEvent = z
   })
   .meta({ id: 'FiredEvent', description: 'The result of a draft’s event handler.' });
 
-const group = 'Drafts';
-
 const shapes = {
   wake: {
-    group,
     summary: 'Starts the draft saved last',
     details: 'Answers when it can be called.',
     problems: ['not_a_draft', 'not_running'],
@@ -44,7 +42,6 @@ const shapes = {
     response: { 200: z.strictObject({ versionId: z.string(), ms: z.int() }) },
   },
   fire: {
-    group,
     summary: 'Sends the draft an event, once',
     problems: ['not_a_draft', 'not_running'],
     params: idParams,
@@ -55,6 +52,7 @@ const shapes = {
 
 export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Drafts');
     app.post('/installations/:id/wake', { schema: shapes.wake }, async (request) => {
       const plugin = await requireOwnDraft(services.pool, requireCaller(request).id, request.params.id);
       const started = performance.now();

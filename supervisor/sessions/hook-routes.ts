@@ -1,4 +1,5 @@
 /** `POST /sessions/{id}/hooks/{hook}` and `…/compaction`: a step of an agent's turn passes through the account's plugins. */
+
 import { closest } from 'fastest-levenshtein';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
@@ -6,6 +7,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { trigger } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody } from '../../service/http/schemas.ts';
 import { type Fields, linkOutcomes } from '../calls/chain.ts';
 import { summarizeTranscript } from './compaction.ts';
@@ -74,6 +76,7 @@ const compactionResult = z
 
 export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Hooks');
     for (const { name, short } of names) {
       const { doc, context } = hooks[name];
       app.post(
@@ -82,7 +85,6 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           config: { label: HOOK_PATH },
           bodyLimit: CALL_BODY_MAX_BYTES,
           schema: {
-            group: 'Hooks',
             summary: `Runs the hook ${short}`,
             details: doc,
             params: sessionParams,
@@ -118,7 +120,6 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
       '/sessions/:sessionId/compaction',
       {
         schema: {
-          group: 'Hooks',
           summary: 'Summarizes a conversation with a plugin',
           params: sessionParams,
           body: compactionBody,

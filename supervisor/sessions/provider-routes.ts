@@ -1,9 +1,11 @@
 /** `/sessions/{id}/providers`: lists and calls the model providers of the account's plugins. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { completionRequest, model } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
 import { callProvider, listProviders } from './providers.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -26,17 +28,13 @@ const completionResource = z
   })
   .meta({ id: 'Completion', description: 'The answer of a model.' });
 
-const group = 'Providers';
-
 const shapes = {
   list: {
-    group,
     summary: 'The model providers of the account’s plugins',
     params: sessionParams,
     response: { 200: page(providerResource) },
   },
   ask: {
-    group,
     summary: 'Calls a model of a provider',
     problems: ['invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
@@ -47,6 +45,7 @@ const shapes = {
 
 export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Providers');
     app.get('/sessions/:sessionId/providers', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);

@@ -1,8 +1,10 @@
 /** `/sessions/{id}/skills`: lists and reads the skills of the account's plugins. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { fileBytes, jsonBody, page, storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { formatFullName } from '../calls/surface-call.ts';
@@ -48,25 +50,20 @@ const showSkill = ({ plugin, text }: Skill) => ({
   slug: plugin.slug,
 });
 
-const group = 'Skills';
-
 const shapes = {
   list: {
-    group,
     summary: 'The skills of the account’s plugins',
     params: sessionParams,
     response: { 200: page(skillResource) },
   },
-  one: { group, summary: 'A skill with its text', params: offerParams, response: { 200: skillDetail } },
+  one: { summary: 'A skill with its text', params: offerParams, response: { 200: skillDetail } },
   file: {
-    group,
     summary: 'Reads one file of a skill',
     params: offerParams,
     body: jsonBody({ path: path.default(SKILL_TEXT) }),
     response: { 200: skillFile },
   },
   bytes: {
-    group,
     summary: 'The exact bytes of a file of a skill',
     params: offerParams,
     querystring: z.object({ path }),
@@ -78,6 +75,7 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const find = async (caller: Caller, params: z.infer<typeof offerParams>): Promise<Skill> =>
     findSkill(services, await requireSession(services, caller, params), params.name);
   return async (app) => {
+    groupRoutes(app, 'Skills');
     app.get('/sessions/:sessionId/skills', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);

@@ -6,6 +6,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { json } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -44,17 +45,13 @@ const toolResult = z
   })
   .meta({ id: 'ToolResult', description: 'The result of a tool, as a Model Context Protocol content list.' });
 
-const group = 'Tools';
-
 const shapes = {
   list: {
-    group,
     summary: 'The tools of the account’s plugins',
     params: sessionParams,
     response: { 200: page(toolResource) },
   },
   call: {
-    group,
     summary: 'Calls a tool',
     details: 'A handler that throws answers with `isError`, so that the agent can read why.',
     problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
@@ -66,6 +63,7 @@ const shapes = {
 
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Tools');
     app.get('/sessions/:sessionId/tools', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       return { items: listTools(await services.pluginsCache.get(accountId)), nextCursor: null };

@@ -1,4 +1,5 @@
 /** `/sessions/{id}/messages`, `…/replies` and `/sessions/stream`: reads and writes transcripts. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
@@ -7,6 +8,7 @@ import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments, json, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { sendReply } from './replies.ts';
@@ -54,18 +56,14 @@ const messageResource = z
 const STREAM_DETAILS =
   'Server-sent events of the types message and notice, in the order they were added to any session of the account, each with the session’s id and the message as JSON. Without Last-Event-ID it starts with the next new message; with it, after the event of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
 
-const group = 'Sessions';
-
 const shapes = {
   stream: {
-    group,
     summary: 'Messages and notices as they are added',
     details: STREAM_DETAILS,
     headers: streamHeaders,
     response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
   },
   append: {
-    group,
     summary: 'Adds messages to the transcript',
     details: 'The transcript is what `host.session` and a compaction read. No hook runs.',
     params: sessionParams,
@@ -73,14 +71,12 @@ const shapes = {
     response: { 200: z.strictObject({ items: z.array(messageResource) }) },
   },
   list: {
-    group,
     summary: 'The transcript, oldest message first',
     params: sessionParams,
     querystring: pageQuery,
     response: { 200: page(messageResource) },
   },
   reply: {
-    group,
     summary: 'Sends an agent’s reply to the channel of the session',
     details:
       'Runs the hook `outboundMessage`, adds the reply to the transcript and delivers it through `channel.send`, with retries.',
@@ -94,6 +90,7 @@ const shapes = {
 export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const { pool, streams } = services;
   return async (app) => {
+    groupRoutes(app, 'Sessions');
     app.addHook('preClose', async () => streams.close());
 
     app.get(

@@ -2,6 +2,7 @@
  * `POST /installations/{id}/inspector` opens the inspector of the caller's own draft until the request ends. The response is a
  * stream that contains the path of the WebSocket. A token in the path authorizes it, because debuggers cannot send headers.
  */
+
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PassThrough } from 'node:stream';
@@ -10,6 +11,7 @@ import type { WebSocketServer } from 'ws';
 import { z } from 'zod';
 import { requireCaller } from '../../../service/http/authentication.ts';
 import { formatEvent, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts';
+import { groupRoutes } from '../../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
 import { idParams } from '../../../service/http/schemas.ts';
 import type { InspectionEvent } from './inspection.ts';
@@ -28,11 +30,11 @@ export const isInspectorPath = ({ url }: IncomingMessage): boolean => SOCKET_PAT
 /** Registers the route and, if the inspector is enabled, the WebSocket. */
 export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Drafts');
     app.post(
       '/installations/:id/inspector',
       {
         schema: {
-          group: 'Drafts',
           summary: 'Opens the inspector of a draft',
           details: DETAILS,
           problems: ['inspector_off', 'not_a_draft', 'inspector_open', 'not_running'],
