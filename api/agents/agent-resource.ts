@@ -1,7 +1,6 @@
 /** The representation of an agent. */
 
 import { z } from 'zod';
-import type { OwnedAgent } from '../../db/accounts/agents.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 
 export const agentResource = z
@@ -16,9 +15,3 @@ export const agentResource = z
     updatedAt: timestamp,
   })
   .meta({ id: 'Agent', description: 'An agent that a plugin created in the account with host.agents.' });
-
-export const showAgent = ({ createdAt, updatedAt, ...row }: OwnedAgent): z.output<typeof agentResource> => ({
-  ...row,
-  createdAt: createdAt.toISOString(),
-  updatedAt: updatedAt.toISOString(),
-});

@@ -5,21 +5,20 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { deleteAgent, findOwnedAgent, pageAgents } from '../../db/accounts/agents.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
-import { agentResource, showAgent } from './agent-resource.ts';
+import { agentResource } from './agent-resource.ts';
 
 const shapes = {
   list: {
-    group: 'Agents',
     summary: 'The agents that plugins created in the caller’s account, oldest first',
     details: 'Agents of an agent runtime are not listed; they appear in their sessions only.',
     querystring: pageQuery,
     response: { 200: page(agentResource) },
   },
-  one: { group: 'Agents', summary: 'One agent', params: idParams, response: { 200: agentResource } },
+  one: { summary: 'One agent', params: idParams, response: { 200: agentResource } },
   remove: {
-    group: 'Agents',
     summary: 'Removes an agent of any plugin, with its chats',
     details: 'Plugins receive sessionDeleted for each chat.',
     params: idParams,
@@ -31,16 +30,14 @@ const unknownAgent = () => new Problem('not_found', 'You have no agent with this
 
 export function agentRoutes({ pool, queues }: Services): FastifyPluginAsyncZod {
   return async (app) => {
-    app.get('/agents', { schema: shapes.list }, async (request) => {
-      const found = await pageAgents(pool, requireCaller(request).id, request.query);
-      return { items: found.items.map(showAgent), nextCursor: found.nextCursor };
-    });
+    groupRoutes(app, 'Agents');
+    app.get('/agents', { schema: shapes.list }, (request) => pageAgents(pool, requireCaller(request).id, request.query));
 
     app.get('/agents/:id', { schema: shapes.one }, async (request) => {
       const { id: accountId, operator } = requireCaller(request);
       const found = await findOwnedAgent(pool, operator ? null : accountId, request.params.id);
       if (!found) throw unknownAgent();
-      return showAgent(found);
+      return found;
     });
 
     app.delete('/agents/:id', { schema: shapes.remove }, async (request, reply) => {

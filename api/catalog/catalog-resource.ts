@@ -7,8 +7,8 @@ import { timestamp } from '../../service/http/schemas.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { discovered, getTier } from '../plugins/plugin-resource.ts';
 
-/** An entry of the list: without readme and other long fields. */
-const summary = z.strictObject({
+/** An entry of the list, without readme and other long fields. Selects the fields of a plugin's row that every account sees. */
+const summary = z.object({
   slug: z.string(),
   displayName: z.string(),
   description: z.string(),
@@ -57,24 +57,17 @@ export interface CatalogFacts {
 export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeof catalogSummary> {
   const { latest, installationId, installCount } = facts;
   return {
-    slug: plugin.slug,
-    displayName: plugin.displayName,
+    ...plugin,
     // The plugin's description may be empty; then use the newest manifest's.
     description: plugin.description || (latest?.manifest.description ?? ''),
-    visibility: plugin.visibility,
     tier: getTier(plugin),
     author: { name: plugin.ownerName, verified: plugin.ownerVerified },
-    latest: latest?.semVer
-      ? { versionId: latest.id, semVer: latest.semVer, publishedAt: latest.createdAt.toISOString() }
-      : null,
+    latest: latest?.semVer ? { versionId: latest.id, semVer: latest.semVer, publishedAt: latest.createdAt } : null,
     capabilities: [...(latest?.capabilities ?? [])],
     reach: showReach(latest?.capabilities ?? []),
     installed: installationId !== null,
     installationId,
     installCount,
-    deprecationMessage: plugin.deprecationMessage,
-    blockedReason: plugin.blockedReason,
-    updatedAt: plugin.updatedAt.toISOString(),
   };
 }
 
@@ -99,7 +92,7 @@ export function showEntry(
     versions: versions.map(({ id, semVer, createdAt, capabilities, manifest }) => ({
       versionId: id,
       semVer,
-      publishedAt: createdAt.toISOString(),
+      publishedAt: createdAt,
       reach: showReach(capabilities),
       configuration: showFields(manifest),
     })),

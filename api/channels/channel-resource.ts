@@ -2,7 +2,6 @@
 
 import { z } from 'zod';
 import type { Delivery } from '../../db/channels/delivery-history.ts';
-import type { RecordedEvent } from '../../db/installations/event-history.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 
 /** Maximum bytes of a body in a response. */
@@ -30,13 +29,11 @@ export function showChannel(channel: ShownChannel, webhookUrl: string): z.output
   return { id, name, webhookUrl: `${webhookUrl}/webhook/plugin/${routingId}`, connectedAt };
 }
 
-const direction = z.enum(['in', 'out']);
-const deliveryState = z.enum(['pending', 'delivered', 'dead']);
 const deliveryFields = {
   id: z.string(),
   channelId: z.string(),
-  direction: direction.describe('in: a webhook request; out: an agent’s reply.'),
-  state: deliveryState,
+  direction: z.enum(['in', 'out']).describe('in: a webhook request; out: an agent’s reply.'),
+  state: z.enum(['pending', 'delivered', 'dead']),
   attempts: z.number(),
   receivedAt: timestamp,
   nextAttemptAt: timestamp
@@ -49,7 +46,7 @@ const deliveryFields = {
   bodyBytes: z.number(),
 };
 export const deliveryResource = z
-  .strictObject(deliveryFields)
+  .object(deliveryFields)
   .meta({ id: 'Delivery', description: 'One webhook request or reply, with its result.' });
 export const deliveryDetail = z
   .strictObject({
@@ -61,29 +58,11 @@ export const deliveryDetail = z
   })
   .meta({ id: 'DeliveryDetail', description: 'A delivery with its headers and body.' });
 
-export function showDelivery(row: Delivery): z.output<typeof deliveryResource> {
-  const { id, channelId, direction, state, attempts, lastError, method, query, bodyBytes } = row;
-  return {
-    id,
-    channelId,
-    direction,
-    state,
-    attempts,
-    lastError,
-    method,
-    query,
-    bodyBytes,
-    receivedAt: row.receivedAt.toISOString(),
-    nextAttemptAt: row.nextAttemptAt?.toISOString() ?? null,
-    finishedAt: row.finishedAt?.toISOString() ?? null,
-  };
-}
-
 export function showDeliveryDetail(row: Delivery & { readonly body: Buffer }): z.output<typeof deliveryDetail> {
   const truncated = row.bodyBytes > row.body.byteLength;
   const text = decodeBody(row.body, truncated);
   return {
-    ...showDelivery(row),
+    ...row,
     headers: row.headers.map(([name, value]) => [name, value]),
     body: text ?? row.body.toString('base64'),
     bodyEncoding: text === null ? 'base64' : 'text',
@@ -104,12 +83,11 @@ export const replayed = z
   .strictObject({ replayed: z.number().describe('How many were made pending again.') })
   .meta({ id: 'Replayed', description: 'The result of replaying many deliveries.' });
 
-const eventState = z.enum(['pending', 'delivered', 'skipped', 'dead']);
 export const eventResource = z
   .strictObject({
     id: z.string(),
     type: z.string(),
-    state: eventState,
+    state: z.enum(['pending', 'delivered', 'skipped', 'dead']),
     attempts: z.number(),
     occurredAt: timestamp,
     nextAttemptAt: timestamp.nullable(),
@@ -118,12 +96,3 @@ export const eventResource = z
     data: anyJson,
   })
   .meta({ id: 'Event', description: 'One lifecycle notification to a plugin, with its result.' });
-
-export function showEvent(row: RecordedEvent): z.output<typeof eventResource> {
-  return {
-    ...row,
-    occurredAt: row.occurredAt.toISOString(),
-    nextAttemptAt: row.nextAttemptAt?.toISOString() ?? null,
-    finishedAt: row.finishedAt?.toISOString() ?? null,
-  };
-}

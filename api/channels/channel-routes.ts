@@ -5,6 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageDeliveries } from '../../db/channels/delivery-history.ts';
 import { pageEvents } from '../../db/installations/event-history.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent, page } from '../../service/http/schemas.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
@@ -25,16 +26,12 @@ import {
   eventResource,
   replayed,
   showChannel,
-  showDelivery,
   showDeliveryDetail,
-  showEvent,
 } from './channel-resource.ts';
 import { replayDelivery, replayInstallationEvent, replayManyDeliveries, requireDelivery } from './replays.ts';
 
-const group = 'Channels';
 const shapes = {
   connect: {
-    group,
     summary: 'Connects a channel',
     details: 'Returns the address for the vendor. Only plugins that register channel.receive have channels.',
     problems: ['no_channel'],
@@ -43,41 +40,35 @@ const shapes = {
     response: { 201: channelResource },
   },
   disconnect: {
-    group,
     summary: 'Disconnects a channel',
     details: 'Its address answers 410 afterwards, and its chats are removed.',
     params: channelParams,
     response: { 204: noContent },
   },
   replace: {
-    group,
     summary: 'Replaces a channel’s address',
     details: 'The old one answers 410 afterwards.',
     params: channelParams,
     response: { 200: channelResource },
   },
   deliveries: {
-    group,
     summary: 'Deliveries of the channels, inbound and outbound, newest first',
     params: idParams,
     querystring: deliveryQuery,
     response: { 200: page(deliveryResource) },
   },
   delivery: {
-    group,
     summary: 'One delivery with its payload',
     params: deliveryParams,
     response: { 200: deliveryDetail },
   },
   replay: {
-    group,
     summary: 'Replays a delivery',
     problems: ['no_channel'],
     params: deliveryParams,
     response: { 200: deliveryDetail },
   },
   replayManyDeliveries: {
-    group,
     summary: 'Replays many deliveries',
     details: 'Oldest first, at most 10,000 at once. Skips those of disconnected channels.',
     params: idParams,
@@ -85,18 +76,18 @@ const shapes = {
     response: { 200: replayed },
   },
   events: {
-    group,
     summary: 'The events sent to the plugin, newest first',
     params: idParams,
     querystring: eventQuery,
     response: { 200: page(eventResource) },
   },
-  replayEvent: { group, summary: 'Replays an event', params: eventParams, response: { 200: eventResource } },
+  replayEvent: { summary: 'Replays an event', params: eventParams, response: { 200: eventResource } },
 } satisfies Record<string, FastifySchema>;
 
 export function channelRoutes(services: Services): FastifyPluginAsyncZod {
   const { pool, webhookUrl } = services;
   return async (app) => {
+    groupRoutes(app, 'Channels');
     app.post('/installations/:id/channels', { schema: shapes.connect }, async (request, reply) => {
       const channel = await connectChannel(services, requireCaller(request), request.params.id, request.body);
       return reply.code(201).send(showChannel(channel, webhookUrl));
@@ -115,8 +106,7 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.get('/installations/:id/deliveries', { schema: shapes.deliveries }, async (request) => {
       const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
-      const found = await pageDeliveries(pool, { installationId: id, ...request.query });
-      return { items: found.items.map(showDelivery), nextCursor: found.nextCursor };
+      return pageDeliveries(pool, { installationId: id, ...request.query });
     });
 
     app.get('/installations/:id/deliveries/:deliveryId', { schema: shapes.delivery }, async (request) => {
@@ -135,13 +125,12 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.get('/installations/:id/events', { schema: shapes.events }, async (request) => {
       const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
-      const found = await pageEvents(pool, { installationId: id, ...request.query });
-      return { items: found.items.map(showEvent), nextCursor: found.nextCursor };
+      return pageEvents(pool, { installationId: id, ...request.query });
     });
 
     app.post('/installations/:id/events/:eventId/replay', { schema: shapes.replayEvent }, async (request) => {
       const { id, eventId } = request.params;
-      return showEvent(await replayInstallationEvent(services, requireCaller(request), id, eventId));
+      return replayInstallationEvent(services, requireCaller(request), id, eventId);
     });
   };
 }

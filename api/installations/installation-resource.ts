@@ -8,8 +8,9 @@ import { configurationFields, reachRow, showFields, showReach } from '../plugins
 import { diffCapabilities } from './capability-diff.ts';
 import { versionPolicy } from './installation-input.ts';
 
+/** Selects the fields of a row that its user sees. */
 export const installationResource = z
-  .strictObject({
+  .object({
     id: z.string(),
     pluginId: z.string(),
     slug: z.string(),
@@ -56,36 +57,22 @@ export const installationResource = z
 export function showInstallation(row: Installation, webhookUrl: string): z.output<typeof installationResource> {
   const pendingUpdate = showPending(row);
   return {
-    id: row.id,
-    pluginId: row.pluginId,
-    slug: row.slug,
-    displayName: row.displayName,
-    versionPolicy: row.versionPolicy,
-    pinnedVersionId: row.pinnedVersionId,
-    currentVersionId: row.currentVersionId,
-    currentSemVer: row.currentSemVer,
+    ...row,
     grantedCapabilities: [...row.grantedCapabilities],
     pendingUpdate,
-    settings: { ...row.settings },
     secretNames: [...row.secretNames],
     configuration: showFields(row.currentManifest),
     reach: showReach(new Set([...row.grantedCapabilities, ...(pendingUpdate?.added ?? [])])),
-    status: row.status,
     statusReason: pickReason(row),
     runtime: {
       state: row.runtimeState ?? 'stopped',
       restarts: row.restarts ?? 0,
       lastExit: row.lastExit ?? null,
-      startedAt: row.startedAt?.toISOString() ?? null,
+      startedAt: row.startedAt,
       rssBytes: row.rssBytes,
       inspected: row.inspected ?? false,
     },
     channels: row.channels.map((channel) => showChannel(channel, webhookUrl)),
-    hookOrder: row.hookOrder,
-    required: row.required,
-    deprecationMessage: row.deprecationMessage,
-    createdAt: row.createdAt.toISOString(),
-    updatedAt: row.updatedAt.toISOString(),
   };
 }
 

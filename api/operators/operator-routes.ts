@@ -6,6 +6,7 @@ import { blockPlugin, type Moderated, unblockPlugin, verifyAuthor } from '../../
 import { listDeadLetters, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { readBacklogs } from '../../service/telemetry/backlogs.ts';
 import { slugParams } from '../catalog/catalog-input.ts';
 import type { Services } from '../services.ts';
@@ -21,7 +22,7 @@ import {
   verifiedResource,
 } from './operator-resource.ts';
 
-const common = { group: 'Operators', problems: ['operators_only'] } as const;
+const common = { problems: ['operators_only'] } as const;
 const shapes = {
   fleet: {
     ...common,
@@ -63,29 +64,24 @@ const shapes = {
 
 export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Operators');
     app.addHook('preValidation', async (request) => {
       if (!requireCaller(request).operator) throw new Problem('operators_only', 'Only operators may do this.');
     });
 
     app.get('/operator/fleet', { schema: shapes.fleet }, async () => {
       const rows = await listFleet(pool, null, ROWS_MAX);
-      const children = rows.map((row) => ({
-        ...row,
-        startedAt: row.startedAt?.toISOString() ?? null,
-        lastExit: row.lastExit?.reason ?? null,
-      }));
-      return { children };
+      return { children: rows.map((row) => ({ ...row, lastExit: row.lastExit?.reason ?? null })) };
     });
 
     app.get('/operator/plugins', { schema: shapes.plugins }, async (request) => ({
       plugins: await listPluginCosts(pool, request.query.hours, ROWS_MAX),
     }));
 
-    app.get('/operator/queues', { schema: shapes.queues }, async () => {
-      const dead = await listDeadLetters(pool, null, ROWS_MAX);
-      const deadLetters = dead.map((letter) => ({ ...letter, at: letter.at.toISOString() }));
-      return { queues: await readBacklogs(pool), deadLetters };
-    });
+    app.get('/operator/queues', { schema: shapes.queues }, async () => ({
+      queues: await readBacklogs(pool),
+      deadLetters: await listDeadLetters(pool, null, ROWS_MAX),
+    }));
 
     app.post('/operator/plugins/:slug/block', { schema: shapes.block }, async (request) => {
       const { params, body } = request;

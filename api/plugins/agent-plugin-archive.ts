@@ -37,7 +37,7 @@ export function packAgentPlugin(
   // A client that disconnects must not leave a file open.
   output.once('close', () => source?.destroy());
   // A fixed time, so that the same version packs to the same bytes.
-  const options = { mtime: version.createdAt };
+  const options = { mtime: new Date(version.createdAt) };
   const add = (name: string, value: object): void =>
     zip.addBuffer(Buffer.from(`${JSON.stringify(value, null, 2)}\n`), `${plugin.slug}/${name}`, options);
   add('plugin.json', createManifest(plugin, version.semVer));

@@ -21,8 +21,9 @@ export const discovered = z
     channel: z.object({ receive: z.boolean(), send: z.boolean(), handshake: z.boolean() }).nullable(),
   })
   .meta({ id: 'Discovered', description: 'What a version offers.' });
+/** Selects the fields of a row that its owner sees. */
 export const versionResource = z
-  .strictObject({
+  .object({
     id: z.string(),
     semVer: z.string(),
     status: z.enum(['published', 'yanked']),
@@ -36,7 +37,8 @@ export const versionResource = z
     yankedAt: timestamp.nullable(),
   })
   .meta({ id: 'Version', description: 'A published version. Only its status can change.' });
-const plugin = z.strictObject({
+/** Selects the fields of a row that its owner sees. */
+const plugin = z.object({
   id: z.string(),
   slug: z.string(),
   displayName: z.string(),
@@ -80,36 +82,20 @@ export type FileResource = z.output<typeof fileResource>;
 export const getTier = (plugin: Plugin): 'community' | 'verified' => (plugin.ownerVerified ? 'verified' : 'community');
 
 export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
-  return {
-    id: plugin.id,
-    slug: plugin.slug,
-    displayName: plugin.displayName,
-    description: plugin.description,
-    visibility: plugin.visibility,
-    tier: getTier(plugin),
-    owner: { id: plugin.ownerId, name: plugin.ownerName },
-    deprecationMessage: plugin.deprecationMessage,
-    blockedReason: plugin.blockedReason,
-    createdAt: plugin.createdAt.toISOString(),
-    updatedAt: plugin.updatedAt.toISOString(),
-  };
+  return { ...plugin, tier: getTier(plugin), owner: { id: plugin.ownerId, name: plugin.ownerName } };
 }
 
 /** Represents a published version. @throws Error for a draft */
 export function showVersion(version: Version): z.output<typeof versionResource> {
-  if (version.semVer === null || version.status === 'draft') throw new Error(`version ${version.id} is a draft`);
+  const { semVer, status } = version;
+  if (semVer === null || status === 'draft') throw new Error(`version ${version.id} is a draft`);
   return {
-    id: version.id,
-    semVer: version.semVer,
-    status: version.status,
-    sourceSha256: version.sourceSha256,
-    bundleSha256: version.bundleSha256,
-    sizeBytes: version.sizeBytes,
+    ...version,
+    semVer,
+    status,
     capabilities: [...version.capabilities],
     addedCapabilities: [...version.addedCapabilities],
     discovered: discovered.parse(version.discovered),
-    createdAt: version.createdAt.toISOString(),
-    yankedAt: version.yankedAt?.toISOString() ?? null,
   };
 }
 
@@ -132,7 +118,7 @@ export function showPluginDetail(
 export function showDraft(draft: Version): z.output<typeof draftResource> {
   return {
     sourceSha256: draft.sourceSha256,
-    savedAt: draft.createdAt.toISOString(),
+    savedAt: draft.createdAt,
     discovered: discovered.parse(draft.discovered),
   };
 }

@@ -1,6 +1,7 @@
 /** Accounts: one per token subject, created when first seen. */
+
 import { randomUUIDv7 } from 'node:crypto';
-import type { ClientBase, Pool } from 'pg';
+import { findRow, type Queryable } from '../postgres/rows.ts';
 
 export interface Account {
   readonly id: string;
@@ -8,8 +9,8 @@ export interface Account {
   readonly name: string;
   readonly operator: boolean;
   /** Non-null: an operator verified the account, and its plugins show its identity. */
-  readonly verifiedAt: Date | null;
-  readonly createdAt: Date;
+  readonly verifiedAt: string | null;
+  readonly createdAt: string;
 }
 
 const COLUMNS = 'id, name, operator, verified_at AS "verifiedAt", created_at AS "createdAt"';
@@ -19,7 +20,7 @@ const COLUMNS = 'id, name, operator, verified_at AS "verifiedAt", created_at AS 
  *
  * @param name a validated user name
  */
-export async function findOrCreateAccount(db: Pool | ClientBase, name: string): Promise<Account> {
+export async function findOrCreateAccount(db: Queryable, name: string): Promise<Account> {
   const found = await findAccount(db, name);
   if (found !== null) return found;
   await db.query('INSERT INTO accounts (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [
@@ -31,11 +32,9 @@ export async function findOrCreateAccount(db: Pool | ClientBase, name: string): 
   return made;
 }
 
-export async function setOperator(db: Pool | ClientBase, id: string, operator: boolean): Promise<void> {
+export async function setOperator(db: Queryable, id: string, operator: boolean): Promise<void> {
   await db.query('UPDATE accounts SET operator = $2 WHERE id = $1', [id, operator]);
 }
 
-async function findAccount(db: Pool | ClientBase, name: string): Promise<Account | null> {
-  const found = await db.query<Account>(`SELECT ${COLUMNS} FROM accounts WHERE name = $1`, [name]);
-  return found.rows[0] ?? null;
-}
+const findAccount = (db: Queryable, name: string): Promise<Account | null> =>
+  findRow(db, `SELECT ${COLUMNS} FROM accounts WHERE name = $1`, [name]);

@@ -1,13 +1,14 @@
 /** The agents of an account. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { agentFields, agentRecord } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
-import type { PageQuery } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { findRow, listRows, type PageQuery, readPage } from '../postgres/rows.ts';
 import { deleteSessions, lockAccountSessions } from '../sessions/session-removal.ts';
 
 type AgentRecord = z.infer<typeof agentRecord>;
@@ -26,21 +27,12 @@ export const AGENTS_BYTES = hostCalls['agents.list'].maxBytes - 2;
 const COLUMNS = 'id, name, instructions, model';
 
 /** Oldest first; not paged, because `AGENTS_MAX` and `AGENTS_BYTES` limit them. */
-export async function listAgents(pool: Pool, accountId: string): Promise<AgentRecord[]> {
-  const found = await pool.query<AgentRecord>(`SELECT ${COLUMNS} FROM agents WHERE account_id = $1 ORDER BY id`, [
-    accountId,
-  ]);
-  return found.rows;
-}
+export const listAgents = (pool: Pool, accountId: string): Promise<AgentRecord[]> =>
+  listRows(pool, `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 ORDER BY id`, [accountId]);
 
 /** Locks an agent's row until the transaction ends, against its removal and a concurrent start of its first session. */
-export async function lockAgent(tx: Transaction, accountId: string, id: string): Promise<AgentRecord | null> {
-  const found = await tx.query<AgentRecord>(
-    `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE`,
-    [accountId, id],
-  );
-  return found.rows[0] ?? null;
-}
+export const lockAgent = (tx: Transaction, accountId: string, id: string): Promise<AgentRecord | null> =>
+  findRow(tx, `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE`, [accountId, id]);
 
 /** Null: the account has reached its limit, or the installation is gone. */
 export function createAgent(
@@ -173,27 +165,23 @@ export interface OwnedAgent extends AgentRecord {
   /** The installation that created it and may change it; null: the account itself. */
   readonly installationId: string | null;
   readonly slug: string | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
+  readonly createdAt: string;
+  readonly updatedAt: string;
 }
 const OWNED_SELECT = `SELECT a.id, a.name, a.instructions, a.model, a.made_by AS "installationId", p.slug,
        a.created_at AS "createdAt", a.updated_at AS "updatedAt"
   FROM agents a LEFT JOIN installations i ON i.id = a.made_by LEFT JOIN plugins p ON p.id = i.plugin_id`;
 
 /** Oldest first. */
-export async function pageAgents(pool: Pool, accountId: string, query: PageQuery): Promise<Page<OwnedAgent>> {
-  const found = await pool.query<OwnedAgent>(
+export const pageAgents = (pool: Pool, accountId: string, query: PageQuery): Promise<Page<OwnedAgent>> =>
+  readPage(
+    pool,
     `${OWNED_SELECT} WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id > $2) ORDER BY a.id LIMIT $3`,
-    [accountId, decodeCursor(query.cursor), query.limit + 1],
+    [accountId],
+    query,
+    (row) => row.id,
   );
-  return toPage(found.rows, query.limit, (row) => row.id);
-}
 
 /** @param accountId the agent's account; null: any */
-export async function findOwnedAgent(pool: Pool, accountId: string | null, id: string): Promise<OwnedAgent | null> {
-  const found = await pool.query<OwnedAgent>(
-    `${OWNED_SELECT} WHERE a.id = $2 AND ($1::text IS NULL OR a.account_id = $1)`,
-    [accountId, id],
-  );
-  return found.rows[0] ?? null;
-}
+export const findOwnedAgent = (pool: Pool, accountId: string | null, id: string): Promise<OwnedAgent | null> =>
+  findRow(pool, `${OWNED_SELECT} WHERE a.id = $2 AND ($1::text IS NULL OR a.account_id = $1)`, [accountId, id]);

@@ -1,8 +1,10 @@
 /** Media files of an account. A row refers to a blob and exists while at least one installation holds it. */
+
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/blobs.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { findRow } from '../postgres/rows.ts';
 
 interface Media {
   readonly id: string;
@@ -62,13 +64,8 @@ export function saveMedia(pool: Pool, media: NewMedia, quota: MediaQuota, signal
   return inTransaction(pool, save, signal);
 }
 
-export async function findMedia(pool: Pool, accountId: string, id: string): Promise<Media | null> {
-  const found = await pool.query<Media>(`SELECT ${COLUMNS} FROM media WHERE id = $1 AND account_id = $2`, [
-    id,
-    accountId,
-  ]);
-  return found.rows[0] ?? null;
-}
+export const findMedia = (pool: Pool, accountId: string, id: string): Promise<Media | null> =>
+  findRow(pool, `SELECT ${COLUMNS} FROM media WHERE id = $1 AND account_id = $2`, [id, accountId]);
 
 /** Removes an installation as a holder, and the row with its last holder. False: it does not hold this file. */
 export function releaseMedia(

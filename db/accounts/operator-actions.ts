@@ -1,6 +1,8 @@
 /** The append-only record of what operators did, when and why. */
+
 import { hostname, userInfo } from 'node:os';
-import type { ClientBase, Pool } from 'pg';
+import type { ClientBase } from 'pg';
+import { listRows, type Queryable } from '../postgres/rows.ts';
 
 interface NewAction {
   readonly action: string;
@@ -34,13 +36,8 @@ export async function recordAction(
 }
 
 /** Newest first. */
-export async function listActions(db: ClientBase | Pool, limit: number): Promise<OperatorAction[]> {
-  const found = await db.query<Omit<OperatorAction, 'at'> & { at: Date }>(
-    'SELECT by, action, subject, reason, at FROM operator_actions ORDER BY id DESC LIMIT $1',
-    [limit],
-  );
-  return found.rows.map((row) => ({ ...row, at: row.at.toISOString() }));
-}
+export const listActions = (db: Queryable, limit: number): Promise<OperatorAction[]> =>
+  listRows(db, 'SELECT by, action, subject, reason, at FROM operator_actions ORDER BY id DESC LIMIT $1', [limit]);
 
 /**
  * Returns the user of this process as `user@machine`.

@@ -1,8 +1,10 @@
 /** Exports tables from a database and imports them into an empty one. */
+
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Client, escapeIdentifier } from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
+import { listRows } from '../postgres/rows.ts';
 import type { StoredTable } from './format.ts';
 
 /** Recreated at start, or valid for seconds only. */
@@ -11,8 +13,9 @@ const EXCLUDED_TABLES = ['migrations', 'handshakes', 'introspections', 'installa
 export type Table = Pick<StoredTable, 'name' | 'columns' | 'partitions'>;
 
 /** Lists the tables of a backup, without generated columns. */
-export async function listTables(client: Client): Promise<Table[]> {
-  const found = await client.query<Table>(
+export const listTables = (client: Client): Promise<Table[]> =>
+  listRows(
+    client,
     `SELECT c.relname AS name,
         (SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
           WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') AS columns,
@@ -24,8 +27,6 @@ export async function listTables(client: Client): Promise<Table[]> {
       ORDER BY c.relname`,
     [EXCLUDED_TABLES],
   );
-  return found.rows;
-}
 
 /** Names of the applied migrations, in order. Null: the database was never migrated. */
 export async function listMigrations(client: Client): Promise<string[] | null> {

@@ -1,7 +1,9 @@
 /** Reads pages of the catalog: every listed plugin, and the account's own private ones. */
+
 import type { Pool } from 'pg';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
-import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
+import type { PageQuery } from '../postgres/rows.ts';
+import { PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 
 /** Visible to every account. Must equal the condition of the catalog's partial indexes. */
 export const LISTED = `p.visibility = 'listed' AND p.blocked_reason IS NULL AND p.deleted_at IS NULL`;

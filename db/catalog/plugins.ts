@@ -1,7 +1,9 @@
 /** Plugins: owner, slug and visibility in the catalog. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 export type Visibility = 'private' | 'listed' | 'delisted';
 export interface Plugin {
@@ -17,19 +19,14 @@ export interface Plugin {
   readonly deprecationMessage: string | null;
   readonly blockedReason: string | null;
   readonly latestVersionId: string | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
+  readonly createdAt: string;
+  readonly updatedAt: string;
 }
 interface NewPlugin {
   readonly ownerId: string;
   readonly slug: string;
   readonly displayName: string;
   readonly description: string;
-}
-export interface PageQuery {
-  /** Maximum number of rows. */
-  readonly limit: number;
-  readonly cursor?: string | undefined;
 }
 
 /** The columns of a `Plugin`, from `plugins p` joined to its owner `o`. */
@@ -42,7 +39,7 @@ const SELECT = `SELECT ${PLUGIN_COLUMNS} FROM plugins p JOIN accounts o ON o.id 
 const PRESENT = 'p.deleted_at IS NULL';
 
 /** Null: the slug is in use, or reserved because a version was once published under it. */
-export async function insertPlugin(pool: ClientBase | Pool, plugin: NewPlugin): Promise<Plugin | null> {
+export async function insertPlugin(pool: Queryable, plugin: NewPlugin): Promise<Plugin | null> {
   const id = randomUUIDv7();
   const made = await pool.query(
     `INSERT INTO plugins (id, owner_id, slug, display_name, description)
@@ -53,15 +50,11 @@ export async function insertPlugin(pool: ClientBase | Pool, plugin: NewPlugin): 
   return made.rowCount === 0 ? null : findPlugin(pool, id);
 }
 
-export async function findPlugin(pool: ClientBase | Pool, id: string): Promise<Plugin | null> {
-  const found = await pool.query<Plugin>(`${SELECT} WHERE p.id = $1 AND ${PRESENT}`, [id]);
-  return found.rows[0] ?? null;
-}
+export const findPlugin = (pool: Queryable, id: string): Promise<Plugin | null> =>
+  findRow(pool, `${SELECT} WHERE p.id = $1 AND ${PRESENT}`, [id]);
 
-export async function findPluginBySlug(pool: ClientBase | Pool, slug: string): Promise<Plugin | null> {
-  const found = await pool.query<Plugin>(`${SELECT} WHERE p.slug = $1 AND ${PRESENT}`, [slug]);
-  return found.rows[0] ?? null;
-}
+export const findPluginBySlug = (pool: Queryable, slug: string): Promise<Plugin | null> =>
+  findRow(pool, `${SELECT} WHERE p.slug = $1 AND ${PRESENT}`, [slug]);
 
 /**
  * Reads a plugin and locks its row until the transaction ends. A change of the latest version locks it `exclusive`; an
@@ -69,18 +62,18 @@ export async function findPluginBySlug(pool: ClientBase | Pool, slug: string): P
  */
 export async function lockPlugin(tx: ClientBase, id: string, mode: 'exclusive' | 'shared'): Promise<Plugin | null> {
   const strength = mode === 'exclusive' ? 'FOR UPDATE' : 'FOR SHARE';
-  const found = await tx.query<Plugin>(`${SELECT} WHERE p.id = $1 AND ${PRESENT} ${strength} OF p`, [id]);
-  return found.rows[0] ?? null;
+  return findRow(tx, `${SELECT} WHERE p.id = $1 AND ${PRESENT} ${strength} OF p`, [id]);
 }
 
 /** An account's plugins, oldest first. */
-export async function pagePlugins(pool: Pool, ownerId: string, query: PageQuery): Promise<Page<Plugin>> {
-  const found = await pool.query<Plugin>(
+export const pagePlugins = (pool: Pool, ownerId: string, query: PageQuery): Promise<Page<Plugin>> =>
+  readPage(
+    pool,
     `${SELECT} WHERE p.owner_id = $1 AND ${PRESENT} AND ($2::text IS NULL OR p.id > $2) ORDER BY p.id LIMIT $3`,
-    [ownerId, decodeCursor(query.cursor), query.limit + 1],
+    [ownerId],
+    query,
+    (row) => row.id,
   );
-  return toPage(found.rows, query.limit, (row) => row.id);
-}
 
 /** Reserves a slug permanently. */
 export async function reserveSlug(tx: ClientBase, slug: string): Promise<void> {
@@ -118,10 +111,9 @@ export async function deletePlugin(tx: ClientBase, id: string): Promise<void> {
 }
 
 /** Removes the rows of deleted plugins that have no installations left. */
-export async function sweepDeletedPlugins(pool: ClientBase | Pool): Promise<number> {
-  const swept = await pool.query(
+export const sweepDeletedPlugins = (pool: Queryable): Promise<number> =>
+  changeRows(
+    pool,
     `DELETE FROM plugins p
       WHERE p.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM installations i WHERE i.plugin_id = p.id)`,
   );
-  return swept.rowCount ?? 0;
-}

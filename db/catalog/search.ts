@@ -2,12 +2,14 @@
  * Searches the catalog. Results are ordered by tier (exact slug or name, words of slug and name, of the description, of the
  * readme), then by installations, then by slug. If nothing matches, the search is repeated with spelling suggestions.
  */
+
 import type { Pool } from 'pg';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { decodeCursor, encodeCursor, type Page } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
+import type { PageQuery } from '../postgres/rows.ts';
 import { LISTED, OWN } from './catalog.ts';
-import { type PageQuery, PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
+import { PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 import { SIMILARITY_MIN, suggestWords } from './spelling-suggestions.ts';
 
 /** Further words of a query are ignored. */

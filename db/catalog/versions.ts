@@ -1,8 +1,10 @@
 /** Versions and drafts. Rows are immutable, except that a version can be yanked and a draft is replaced. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
+import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export type VersionStatus = 'published' | 'yanked' | 'draft';
 /** The result of building a package. */
@@ -40,8 +42,8 @@ export interface Version {
   readonly capabilities: readonly string[];
   readonly addedCapabilities: readonly string[];
   readonly discovered: unknown;
-  readonly createdAt: Date;
-  readonly yankedAt: Date | null;
+  readonly createdAt: string;
+  readonly yankedAt: string | null;
 }
 
 /** The columns of a `Version`, from `versions v`. */
@@ -97,89 +99,78 @@ async function insertFiles(tx: ClientBase, id: string, files: readonly VersionFi
   );
 }
 
-export async function findVersion(pool: ClientBase | Pool, id: string): Promise<Version | null> {
-  const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.id = $1`, [id]);
-  return found.rows[0] ?? null;
-}
+export const findVersion = (pool: Queryable, id: string): Promise<Version | null> =>
+  findRow(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.id = $1`, [id]);
 
 /** In no particular order. */
-export async function findVersions(pool: ClientBase | Pool, ids: readonly string[]): Promise<Version[]> {
+export async function findVersions(pool: Queryable, ids: readonly string[]): Promise<Version[]> {
   if (ids.length === 0) return [];
-  const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
-  return found.rows;
+  return listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
 }
 
 /** Oldest first, including the draft. */
-export async function listVersions(pool: ClientBase | Pool, pluginId: string): Promise<Version[]> {
-  const found = await pool.query<Version>(`SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 ORDER BY v.id`, [
-    pluginId,
-  ]);
-  return found.rows;
-}
+export const listVersions = (pool: Queryable, pluginId: string): Promise<Version[]> =>
+  listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 ORDER BY v.id`, [pluginId]);
 
 /** A version that can be pinned. */
 export interface PublishedVersion {
   readonly id: string;
   readonly semVer: string;
-  readonly createdAt: Date;
+  readonly createdAt: string;
   readonly capabilities: readonly string[];
   readonly manifest: Manifest;
 }
 
 /** Newest first, without yanked versions. */
-export async function listPublishedVersions(pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> {
-  const found = await pool.query<PublishedVersion>(
+export const listPublishedVersions = (pool: Pool, pluginId: string, limit: number): Promise<PublishedVersion[]> =>
+  listRows(
+    pool,
     `SELECT id, semver AS "semVer", created_at AS "createdAt", capabilities, manifest FROM versions
       WHERE plugin_id = $1 AND status = 'published' ORDER BY id DESC LIMIT $2`,
     [pluginId, limit],
   );
-  return found.rows;
-}
 
 /** Includes yanked versions. */
-export async function versionExists(pool: ClientBase | Pool, pluginId: string, semVer: string): Promise<boolean> {
+export async function versionExists(pool: Queryable, pluginId: string, semVer: string): Promise<boolean> {
   const found = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer]);
   return found.rows.length > 0;
 }
 
 /** Without frontmatter. */
-export async function readReadme(pool: ClientBase | Pool, versionId: string): Promise<string> {
+export async function readReadme(pool: Queryable, versionId: string): Promise<string> {
   const found = await pool.query<{ readme: string }>('SELECT readme FROM versions WHERE id = $1', [versionId]);
   return found.rows[0]?.readme ?? '';
 }
 
 /** By path. */
-export async function listFiles(pool: ClientBase | Pool, versionId: string): Promise<VersionFile[]> {
-  const found = await pool.query<VersionFile>(
+export const listFiles = (pool: Queryable, versionId: string): Promise<VersionFile[]> =>
+  listRows(
+    pool,
     `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1
       ORDER BY path COLLATE "C"`,
     [versionId],
   );
-  return found.rows;
-}
 
-export async function findFile(pool: ClientBase | Pool, versionId: string, path: string): Promise<VersionFile | null> {
-  const found = await pool.query<VersionFile>(
+export const findFile = (pool: Queryable, versionId: string, path: string): Promise<VersionFile | null> =>
+  findRow(
+    pool,
     'SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1 AND path = $2',
     [versionId, path],
   );
-  return found.rows[0] ?? null;
-}
 
 /** By path. */
-export async function listFilesBelow(
-  pool: ClientBase | Pool,
+export const listFilesBelow = (
+  pool: Queryable,
   versionId: string,
   folder: string,
   limit: number,
-): Promise<VersionFile[]> {
-  const found = await pool.query<VersionFile>(
+): Promise<VersionFile[]> =>
+  listRows(
+    pool,
     `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files
       WHERE version_id = $1 AND starts_with(path, $2) ORDER BY path COLLATE "C" LIMIT $3`,
     [versionId, `${folder}/`, limit],
   );
-  return found.rows;
-}
 
 export async function markYanked(tx: ClientBase, id: string): Promise<void> {
   await tx.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1 AND status = 'published'`, [
@@ -193,7 +184,7 @@ export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<voi
 }
 
 /** Finds the blobs in use: as a version's file, bundle or source map, or as media. */
-export async function findUsedBlobs(pool: ClientBase | Pool, names: readonly string[]): Promise<Set<string>> {
+export async function findUsedBlobs(pool: Queryable, names: readonly string[]): Promise<Set<string>> {
   const found = await pool.query<{ name: string }>(
     `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)
      UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 = ANY ($1)

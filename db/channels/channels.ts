@@ -1,7 +1,9 @@
 /** Channels (connected vendor inboxes) and their webhook addresses, current and retired. */
+
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
-import type { ClientBase, Pool } from 'pg';
+import type { ClientBase } from 'pg';
 import { notifyAddressesSql } from '../postgres/notifications.ts';
+import type { Queryable } from '../postgres/rows.ts';
 
 const ROUTING_BYTES = 16;
 const createRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
@@ -16,8 +18,6 @@ export interface Channel {
   readonly connectedAt: string;
 }
 const COLUMNS = `id, installation_id AS "installationId", name, routing_id AS "routingId", connected_at AS "connectedAt"`;
-type Row = Omit<Channel, 'connectedAt'> & { readonly connectedAt: Date };
-const toChannel = (row: Row): Channel => ({ ...row, connectedAt: row.connectedAt.toISOString() });
 
 /** Creates a channel with a new address. */
 export async function insertChannel(
@@ -26,13 +26,13 @@ export async function insertChannel(
 ): Promise<Channel> {
   const id = randomUUIDv7();
   const routingId = createRoutingId();
-  const made = await tx.query<Row>(
+  const made = await tx.query<Channel>(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ($1, $2, $3, $4, $5)
       RETURNING ${COLUMNS}`,
     [id, installationId, accountId, name, routingId],
   );
   await addAddress(tx, routingId, id, installationId);
-  return toChannel(made.rows[0] as Row);
+  return made.rows[0] as Channel;
 }
 
 /** Gives a channel a new address; after the commit, the old one answers 410. Null: no such channel. */
@@ -42,7 +42,7 @@ export async function replaceAddress(
   channelId: string,
 ): Promise<Channel | null> {
   const routingId = createRoutingId();
-  const changed = await tx.query<Row>(
+  const changed = await tx.query<Channel>(
     `UPDATE channels SET routing_id = $3 WHERE id = $2 AND installation_id = $1 RETURNING ${COLUMNS}`,
     [installationId, channelId, routingId],
   );
@@ -50,7 +50,7 @@ export async function replaceAddress(
   if (!row) return null;
   await retireAddresses(tx, 'channel_id', channelId);
   await addAddress(tx, routingId, channelId, installationId);
-  return toChannel(row);
+  return row;
 }
 
 /** False: no such channel. */
@@ -96,7 +96,7 @@ export interface Address {
 }
 export type FoundAddress = Address | 'retired' | 'unknown';
 
-export async function findAddress(pool: ClientBase | Pool, routingId: string): Promise<FoundAddress> {
+export async function findAddress(pool: Queryable, routingId: string): Promise<FoundAddress> {
   const found = await pool.query<{ retired: boolean; handshake: unknown } & Address>(
     `SELECT a.retired_at IS NOT NULL OR c.id IS NULL AS retired, c.id AS "channelId",
             c.installation_id AS "installationId", c.account_id AS "accountId",

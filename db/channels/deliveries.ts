@@ -1,6 +1,7 @@
 /** Writes deliveries: webhook requests, in groups and before their vendors get an answer, and agents' replies. */
-import type { ClientBase, Pool } from 'pg';
+
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
+import type { Queryable } from '../postgres/rows.ts';
 
 /** A header as received, in Latin-1. */
 export type RawHeader = readonly [name: string, value: string];
@@ -23,7 +24,7 @@ export interface NewDelivery {
 }
 
 /** Inserts a group of requests in order, in one statement, and notifies supervisors. Skips existing ids. */
-export async function insertDeliveries(tx: ClientBase | Pool, group: readonly NewDelivery[]): Promise<void> {
+export async function insertDeliveries(tx: Queryable, group: readonly NewDelivery[]): Promise<void> {
   const column = <T>(pick: (delivery: NewDelivery) => T): T[] => group.map(pick);
   await tx.query({
     name: 'insert-deliveries',
@@ -58,7 +59,7 @@ export async function insertDeliveries(tx: ClientBase | Pool, group: readonly Ne
 
 /** Inserts an agent's reply for `channel.send`: an outbound delivery. Skips an existing id. */
 export async function insertReply(
-  tx: ClientBase | Pool,
+  tx: Queryable,
   reply: Pick<NewDelivery, 'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body' | 'traceparent'>,
 ): Promise<void> {
   await tx.query(

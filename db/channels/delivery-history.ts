@@ -1,7 +1,9 @@
 /** Lists and replays deliveries for their user. `delivery-queue.ts` processes them. */
+
 import type { ClientBase, Pool } from 'pg';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
+import { findRow, type PageQuery, readPage } from '../postgres/rows.ts';
 import type { RawHeader } from './deliveries.ts';
 
 type DeliveryState = 'pending' | 'delivered' | 'dead';
@@ -11,11 +13,11 @@ export interface Delivery {
   readonly direction: 'in' | 'out';
   readonly state: DeliveryState;
   readonly attempts: number;
-  readonly receivedAt: Date;
+  readonly receivedAt: string;
   /** Null: it waits until its installation can run, or is finished. */
-  readonly nextAttemptAt: Date | null;
+  readonly nextAttemptAt: string | null;
   readonly lastError: string | null;
-  readonly finishedAt: Date | null;
+  readonly finishedAt: string | null;
   readonly method: string;
   readonly query: string;
   readonly headers: readonly RawHeader[];
@@ -26,39 +28,37 @@ const COLUMNS = `id, channel_id AS "channelId", direction, state, attempts, rece
   CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
   last_error AS "lastError", finished_at AS "finishedAt", method, query, headers, octet_length(body) AS "bodyBytes"`;
 
-interface DeliveryQuery {
+interface DeliveryQuery extends PageQuery {
   readonly installationId: string;
   readonly channelId?: string | undefined;
   readonly state?: DeliveryState | undefined;
-  readonly limit: number;
-  readonly cursor?: string | undefined;
 }
 
 /** An installation's deliveries, newest first. */
-export async function pageDeliveries(pool: Pool, query: DeliveryQuery): Promise<Page<Delivery>> {
-  const found = await pool.query<Delivery>(
+export const pageDeliveries = (pool: Pool, query: DeliveryQuery): Promise<Page<Delivery>> =>
+  readPage(
+    pool,
     `SELECT ${COLUMNS} FROM deliveries
       WHERE installation_id = $1 AND ($2::text IS NULL OR channel_id = $2) AND ($3::text IS NULL OR state = $3)
         AND ($4::text IS NULL OR id < $4)
       ORDER BY id DESC LIMIT $5`,
-    [query.installationId, query.channelId ?? null, query.state ?? null, decodeCursor(query.cursor), query.limit + 1],
+    [query.installationId, query.channelId ?? null, query.state ?? null],
+    query,
+    (row) => row.id,
   );
-  return toPage(found.rows, query.limit, (row) => row.id);
-}
 
 /** Finds one delivery with the first bytes of its body. */
-export async function findDelivery(
+export const findDelivery = (
   pool: Pool,
   installationId: string,
   id: string,
   bodyBytesMax: number,
-): Promise<(Delivery & { readonly body: Buffer }) | null> {
-  const found = await pool.query<Delivery & { body: Buffer }>(
+): Promise<(Delivery & { readonly body: Buffer }) | null> =>
+  findRow<Delivery & { body: Buffer }>(
+    pool,
     `SELECT ${COLUMNS}, substring(body FROM 1 FOR $3) AS body FROM deliveries WHERE id = $1 AND installation_id = $2`,
     [id, installationId, bodyBytesMax],
   );
-  return found.rows[0] ?? null;
-}
 
 /**
  * Makes finished deliveries pending again, at their old positions and with all attempts left. Skips deliveries whose

@@ -3,10 +3,11 @@
  * head) is attempted; the next one follows when the head is delivered or dead.
  */
 
-import type { ClientBase, Pool } from 'pg';
+import type { Pool } from 'pg';
 import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { isLeaseHeldSql } from '../jobs/leases.ts';
+import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export interface ChannelQueue {
   readonly channelId: string;
@@ -21,7 +22,7 @@ export interface ReadyChannelQueue extends ChannelQueue {
 export interface ClaimedDelivery extends ReadyChannelQueue {
   readonly id: string;
   readonly routingId: string;
-  readonly receivedAt: Date;
+  readonly receivedAt: string;
   readonly method: string;
   readonly query: string;
   /** As received, in order. */
@@ -45,12 +46,13 @@ const isFree = (column: string, lease: string) =>
  * @param lease the caller's lease: its own claims count as free, because it knows which queues it is working on
  * @param channelIds null: all channels
  */
-export async function findReadyChannelQueues(
+export const findReadyChannelQueues = (
   pool: Pool,
   lease: number,
   channelIds: readonly string[] | null,
-): Promise<ReadyChannelQueue[]> {
-  const found = await pool.query<ReadyChannelQueue>(
+): Promise<ReadyChannelQueue[]> =>
+  listRows(
+    pool,
     `SELECT d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
             d.account_id AS "accountId"
        FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction) CROSS JOIN LATERAL (${HEAD}) d
@@ -59,19 +61,14 @@ export async function findReadyChannelQueues(
       ORDER BY d.position`,
     [lease, channelIds],
   );
-  return found.rows;
-}
 
 /**
  * Claims one attempt at the head of a channel queue. Null: the queue is empty, its head is not due, or another running
  * supervisor has claimed it.
  */
-export async function claimNextDelivery(
-  pool: Pool,
-  queue: ChannelQueue,
-  lease: number,
-): Promise<ClaimedDelivery | null> {
-  const found = await pool.query<ClaimedDelivery>(
+export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, lease: number): Promise<ClaimedDelivery | null> =>
+  findRow(
+    pool,
     `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
       WHERE d.id = (SELECT h.id FROM deliveries h
                      WHERE h.channel_id = $1 AND h.direction = $2 AND h.state = 'pending'
@@ -82,12 +79,10 @@ export async function claimNextDelivery(
         d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent`,
     [queue.channelId, queue.direction, lease],
   );
-  return found.rows[0] ?? null;
-}
 
 /** False: another supervisor has taken the delivery over, and its result counts. */
 export async function finishDelivery(
-  tx: ClientBase | Pool,
+  tx: Queryable,
   id: string,
   lease: number,
   state: 'delivered' | 'dead',
@@ -138,7 +133,7 @@ export async function releaseHeldDeliveries(pool: Pool, installationId: string |
 }
 
 /** Marks pending deliveries of disconnected channels as dead. */
-export async function endOrphanedDeliveries(tx: ClientBase | Pool): Promise<void> {
+export async function endOrphanedDeliveries(tx: Queryable): Promise<void> {
   await tx.query(
     `UPDATE deliveries d SET state = 'dead', last_error = 'the channel is disconnected', claimed_by = NULL,
             finished_at = now()

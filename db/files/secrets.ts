@@ -1,8 +1,9 @@
 /** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
+
 import { createCipheriv, createDecipheriv, randomBytes, randomUUIDv7 } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ClientBase, Pool } from 'pg';
+import type { Queryable } from '../postgres/rows.ts';
 import { syncPath } from './data-dir.ts';
 
 const KEY_BYTES = 32;
@@ -121,7 +122,7 @@ const additionalData = (installationId: string, name: string) =>
 
 /** Encrypts and stores one secret. */
 export async function saveSecret(
-  tx: ClientBase | Pool,
+  tx: Queryable,
   keys: SecretKeys,
   installationId: string,
   name: string,
@@ -136,12 +137,12 @@ export async function saveSecret(
   );
 }
 
-export async function deleteSecret(tx: ClientBase | Pool, installationId: string, name: string): Promise<void> {
+export async function deleteSecret(tx: Queryable, installationId: string, name: string): Promise<void> {
   await tx.query('DELETE FROM installation_secrets WHERE installation_id = $1 AND name = $2', [installationId, name]);
 }
 
 /** Sorted. Users see the names of their secrets, never the values. */
-export async function listSecretNames(tx: ClientBase | Pool, installationId: string): Promise<string[]> {
+export async function listSecretNames(tx: Queryable, installationId: string): Promise<string[]> {
   const found = await tx.query<{ name: string }>(
     'SELECT name FROM installation_secrets WHERE installation_id = $1 ORDER BY name',
     [installationId],
@@ -151,7 +152,7 @@ export async function listSecretNames(tx: ClientBase | Pool, installationId: str
 
 /** Decrypts one secret, only for the host call of the child that owns it. Null: the installation has no such secret. */
 export async function readSecret(
-  pool: ClientBase | Pool,
+  pool: Queryable,
   keys: SecretKeys,
   installationId: string,
   name: string,

@@ -1,7 +1,8 @@
 /** Loads an account's plugins with everything that a supervisor needs to run them. */
-import type { ClientBase, Pool } from 'pg';
+
 import { type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
+import type { Queryable } from '../postgres/rows.ts';
 
 /** The version number of drafts in envelopes and log lines. No published version has it. */
 export const DRAFT_SEM_VER = '0.0.0-draft';
@@ -36,13 +37,12 @@ export interface InstalledPlugin {
   readonly updatedAt: string;
 }
 
-interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'registrations' | 'updatedAt' | 'texts'> {
+interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'registrations' | 'texts'> {
   readonly semVer: string | null;
   readonly registrations: unknown;
   readonly manifest: Manifest;
   readonly given: Record<string, string>;
   readonly texts: Record<string, string> | null;
-  readonly updatedAt: Date;
 }
 
 const SELECT = `
@@ -63,7 +63,7 @@ const SELECT = `
  * Loads the account's installations in hook order, except those being uninstalled. Includes those that cannot run (paused,
  * not configured, blocked), so that the caller can report why it skips them.
  */
-export async function loadAccountPlugins(pool: ClientBase | Pool, accountId: string): Promise<InstalledPlugin[]> {
+export async function loadAccountPlugins(pool: Queryable, accountId: string): Promise<InstalledPlugin[]> {
   const found = await pool.query<Row>(
     `${SELECT} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
       ORDER BY i.hook_order, i.id`,
@@ -73,15 +73,12 @@ export async function loadAccountPlugins(pool: ClientBase | Pool, accountId: str
 }
 
 /** Loads one installation in any status. Null: it is deleted or has no version. */
-export async function loadInstalledPlugin(
-  pool: ClientBase | Pool,
-  installationId: string,
-): Promise<InstalledPlugin | null> {
+export async function loadInstalledPlugin(pool: Queryable, installationId: string): Promise<InstalledPlugin | null> {
   const found = await pool.query<Row>(`${SELECT} WHERE i.id = $1`, [installationId]);
   return found.rows[0] ? toInstalledPlugin(found.rows[0]) : null;
 }
 
-export async function isBlocked(pool: ClientBase | Pool, installationId: string): Promise<boolean> {
+export async function isBlocked(pool: Queryable, installationId: string): Promise<boolean> {
   const found = await pool.query(
     `SELECT 1 FROM installations i JOIN plugins p ON p.id = i.plugin_id
       WHERE i.id = $1 AND p.blocked_reason IS NOT NULL`,
@@ -97,6 +94,5 @@ function toInstalledPlugin({ manifest, given, semVer, texts, ...row }: Row): Ins
     registrations: registrations.parse(row.registrations),
     settings: resolveSettings(manifest, given),
     texts: texts ?? {},
-    updatedAt: row.updatedAt.toISOString(),
   };
 }

@@ -1,7 +1,9 @@
 /** Lists and replays events for their user. `events.ts` delivers them. */
+
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { findRow, type PageQuery, readPage } from '../postgres/rows.ts';
 
 type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
@@ -9,10 +11,10 @@ export interface RecordedEvent {
   readonly type: string;
   readonly state: EventState;
   readonly attempts: number;
-  readonly occurredAt: Date;
-  readonly nextAttemptAt: Date | null;
+  readonly occurredAt: string;
+  readonly nextAttemptAt: string | null;
   readonly lastError: string | null;
-  readonly finishedAt: Date | null;
+  readonly finishedAt: string | null;
   readonly data: unknown;
 }
 const COLUMNS = `id, type, state, attempts, occurred_at AS "occurredAt",
@@ -20,23 +22,19 @@ const COLUMNS = `id, type, state, attempts, occurred_at AS "occurredAt",
   last_error AS "lastError", finished_at AS "finishedAt", data`;
 
 /** Newest first. */
-export async function pageEvents(
+export const pageEvents = (
   pool: Pool,
-  query: {
-    installationId: string;
-    state?: EventState | undefined;
-    limit: number;
-    cursor?: string | undefined;
-  },
-): Promise<Page<RecordedEvent>> {
-  const found = await pool.query<RecordedEvent>(
+  query: PageQuery & { readonly installationId: string; readonly state?: EventState | undefined },
+): Promise<Page<RecordedEvent>> =>
+  readPage(
+    pool,
     `SELECT ${COLUMNS} FROM events
       WHERE installation_id = $1 AND ($2::text IS NULL OR state = $2) AND ($3::text IS NULL OR id < $3)
       ORDER BY id DESC LIMIT $4`,
-    [query.installationId, query.state ?? null, decodeCursor(query.cursor), query.limit + 1],
+    [query.installationId, query.state ?? null],
+    query,
+    (row) => row.id,
   );
-  return toPage(found.rows, query.limit, (row) => row.id);
-}
 
 /** Makes a finished event pending again with all attempts left; leaves a pending one as it is. Null: no such event. */
 export async function replayEvent(
@@ -52,9 +50,5 @@ export async function replayEvent(
   );
   for (const { accountId } of changed.rows)
     await queues.send(tx, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
-  const found = await tx.query<RecordedEvent>(`SELECT ${COLUMNS} FROM events WHERE id = $1 AND installation_id = $2`, [
-    eventId,
-    installationId,
-  ]);
-  return found.rows[0] ?? null;
+  return findRow(tx, `SELECT ${COLUMNS} FROM events WHERE id = $1 AND installation_id = $2`, [eventId, installationId]);
 }

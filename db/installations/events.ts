@@ -1,11 +1,13 @@
 /** The outbox of events to plugins: a row in the transaction of the change, and a queue job that delivers it. */
+
 import { randomUUIDv7 } from 'node:crypto';
-import type { ClientBase, Pool } from 'pg';
+import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { isLeaseHeldSql } from '../jobs/leases.ts';
 import type { Queues } from '../jobs/queues.ts';
+import { findRow, type Queryable } from '../postgres/rows.ts';
 
 /** Limits the memory of one sweep; the next sweep handles the rest. */
 const SWEEP_LIMIT = 10_000;
@@ -31,7 +33,7 @@ export interface ClaimedEvent extends Omit<NewEvent, 'data'> {
 
 /** Inserts an event and its queue job in the caller's transaction. @returns the event's id, the same in every attempt */
 export async function recordEvent<Type extends EventName>(
-  tx: ClientBase | Pool,
+  tx: Queryable,
   queues: Queues,
   event: NewEvent<Type>,
 ): Promise<string> {
@@ -60,8 +62,9 @@ export async function recordEvent<Type extends EventName>(
  *
  * @param lease the caller's lease; the caller must not be working on this event already
  */
-export async function claimEvent(pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> {
-  const found = await pool.query<ClaimedEvent & { occurredAt: Date }>(
+export const claimEvent = (pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> =>
+  findRow(
+    pool,
     `UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
       WHERE id = $1 AND state = 'pending' AND next_attempt_at <= now()
         AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isLeaseHeldSql('claimed_by')})
@@ -70,9 +73,6 @@ export async function claimEvent(pool: Pool, eventId: string, lease: number): Pr
         interruptions`,
     [eventId, lease],
   );
-  const row = found.rows[0];
-  return row ? { ...row, occurredAt: new Date(row.occurredAt).toISOString() } : null;
-}
 
 /** @param state `skipped`: the plugin no longer has a handler; `dead`: its attempts are used up */
 export async function finishEvent(
@@ -169,7 +169,7 @@ export async function releaseHeldEvents(pool: Pool, queues: Queues, installation
 }
 
 /** Marks the pending events of a removed installation as dead. */
-export async function abandonEvents(tx: ClientBase | Pool, installationId: string, error: string): Promise<void> {
+export async function abandonEvents(tx: Queryable, installationId: string, error: string): Promise<void> {
   await tx.query(
     `UPDATE events SET state = 'dead', last_error = $2, claimed_by = NULL, finished_at = now()
       WHERE installation_id = $1 AND state = 'pending'`,

@@ -44,8 +44,8 @@ async function lockUninstalling(tx: Transaction, installationId: string): Promis
 }
 
 /** When the pending `pluginUninstalled` event was recorded; null: no such event is pending. */
-export async function findUninstallEventTime(pool: Pool, installationId: string): Promise<Date | null> {
-  const found = await pool.query<{ occurredAt: Date }>(
+export async function findUninstallEventTime(pool: Pool, installationId: string): Promise<string | null> {
+  const found = await pool.query<{ occurredAt: string }>(
     `SELECT occurred_at AS "occurredAt" FROM events
       WHERE installation_id = $1 AND type = 'pluginUninstalled' AND state = 'pending' ORDER BY id LIMIT 1`,
     [installationId],

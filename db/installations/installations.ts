@@ -1,11 +1,13 @@
 /** Installations: one plugin in one account, with its version, grants and configuration. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
-import type { PageQuery, Visibility } from '../catalog/plugins.ts';
+import type { Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import type { RuntimeState } from './installation-runtimes.ts';
 
 export type VersionPolicy = 'Latest' | 'Pinned' | 'Draft';
@@ -40,12 +42,12 @@ export interface Installation {
   readonly runtimeState: RuntimeState | null;
   readonly restarts: number | null;
   readonly lastExit: unknown;
-  readonly startedAt: Date | null;
+  readonly startedAt: string | null;
   readonly rssBytes: number | null;
   readonly inspected: boolean | null;
   readonly channels: readonly Omit<Channel, 'installationId'>[];
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
+  readonly createdAt: string;
+  readonly updatedAt: string;
 }
 
 const SELECT = `
@@ -73,23 +75,12 @@ const SELECT = `
 const LIVE = `i.status <> 'uninstalling'`;
 
 /** Finds a live installation of this account only. */
-export async function findInstallation(
-  pool: ClientBase | Pool,
-  accountId: string,
-  id: string,
-): Promise<Installation | null> {
-  const found = await pool.query<Installation>(`${SELECT} WHERE i.id = $1 AND i.account_id = $2 AND ${LIVE}`, [
-    id,
-    accountId,
-  ]);
-  return found.rows[0] ?? null;
-}
+export const findInstallation = (pool: Queryable, accountId: string, id: string): Promise<Installation | null> =>
+  findRow(pool, `${SELECT} WHERE i.id = $1 AND i.account_id = $2 AND ${LIVE}`, [id, accountId]);
 
 /** Finds a live installation of any account: for operators. */
-export async function findAnyInstallation(pool: Pool, id: string): Promise<Installation | null> {
-  const found = await pool.query<Installation>(`${SELECT} WHERE i.id = $1 AND ${LIVE}`, [id]);
-  return found.rows[0] ?? null;
-}
+export const findAnyInstallation = (pool: Pool, id: string): Promise<Installation | null> =>
+  findRow(pool, `${SELECT} WHERE i.id = $1 AND ${LIVE}`, [id]);
 
 /**
  * Locks the row of an account's installation until the transaction ends. Locks and reads in two statements: one statement
@@ -100,26 +91,22 @@ export async function lockInstallation(tx: ClientBase, accountId: string, id: st
   return findInstallation(tx, accountId, id);
 }
 
-export async function findInstallationOfPlugin(
-  pool: ClientBase | Pool,
+export const findInstallationOfPlugin = (
+  pool: Queryable,
   accountId: string,
   pluginId: string,
-): Promise<Installation | null> {
-  const found = await pool.query<Installation>(`${SELECT} WHERE i.account_id = $1 AND i.plugin_id = $2 AND ${LIVE}`, [
-    accountId,
-    pluginId,
-  ]);
-  return found.rows[0] ?? null;
-}
+): Promise<Installation | null> =>
+  findRow(pool, `${SELECT} WHERE i.account_id = $1 AND i.plugin_id = $2 AND ${LIVE}`, [accountId, pluginId]);
 
 /** Oldest first. */
-export async function pageInstallations(pool: Pool, accountId: string, query: PageQuery): Promise<Page<Installation>> {
-  const found = await pool.query<Installation>(
+export const pageInstallations = (pool: Pool, accountId: string, query: PageQuery): Promise<Page<Installation>> =>
+  readPage(
+    pool,
     `${SELECT} WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
-    [accountId, decodeCursor(query.cursor), query.limit + 1],
+    [accountId],
+    query,
+    (row) => row.id,
   );
-  return toPage(found.rows, query.limit, (row) => row.id);
-}
 
 /**
  * Returns the number of live installations and the greatest hook order. Locks the account's row, so that concurrent
@@ -222,8 +209,7 @@ export async function lockInstallations(
   const where = `WHERE i.plugin_id = $1 ${conditions.join(' ')} AND ${LIVE} ORDER BY i.id`;
   const values = [pluginId, ...fields.map((field) => filter[field])];
   await tx.query(`SELECT 1 FROM installations i ${where} FOR UPDATE`, values);
-  const found = await tx.query<Installation>(`${SELECT} ${where}`, values);
-  return found.rows;
+  return listRows(tx, `${SELECT} ${where}`, values);
 }
 
 /**

@@ -2,6 +2,7 @@
  * Introspection requests: the API requests the registrations of a bundle; any supervisor reads them in a one-shot
  * jailed child.
  */
+
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { z } from 'zod';
@@ -9,6 +10,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { registrations } from '../../sdk/contract/protocol.ts';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
+import { findRow } from '../postgres/rows.ts';
 import type { Queues } from './queues.ts';
 
 /** 5 s for the child, the rest for waiting in the queue. Milliseconds. */
@@ -120,14 +122,13 @@ async function pollAnswer(pool: Pool, id: string, answered: Answered, giveUpAt: 
 }
 
 /** For supervisors. Null: the request is answered or was given up. */
-export async function findIntrospection(pool: Pool, id: string): Promise<IntrospectionRequest | null> {
-  const found = await pool.query<IntrospectionRequest>(
+export const findIntrospection = (pool: Pool, id: string): Promise<IntrospectionRequest | null> =>
+  findRow(
+    pool,
     `SELECT bundle_sha256 AS "bundleSha256", source_name AS "sourceName" FROM introspections
       WHERE id = $1 AND result IS NULL`,
     [id],
   );
-  return found.rows[0] ?? null;
-}
 
 /** For supervisors: stores the answer and notifies the API process that waits. */
 export async function answerIntrospection(pool: Pool, id: string, result: Introspection): Promise<void> {

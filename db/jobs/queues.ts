@@ -2,11 +2,13 @@
  * Declares every pg-boss queue. A job only triggers work: its state is in a row of its own table, which every handler
  * reads first, so a job that is lost, duplicated or late does no harm.
  */
-import type { ClientBase, Pool } from 'pg';
+
+import type { Pool } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { z } from 'zod';
 import { id } from '../../sdk/contract/payloads.ts';
 import type { Listener } from '../postgres/listener.ts';
+import type { Queryable } from '../postgres/rows.ts';
 import { QueueWorker } from './queue-worker.ts';
 
 interface QueueRow {
@@ -84,15 +86,10 @@ interface JobGroup {
 }
 export interface Queues {
   /** Adds a job in the caller's transaction. */
-  send<Name extends QueueName>(
-    tx: ClientBase | Pool,
-    name: Name,
-    payload: Payload<Name>,
-    options?: SendOptions,
-  ): Promise<void>;
+  send<Name extends QueueName>(tx: Queryable, name: Name, payload: Payload<Name>, options?: SendOptions): Promise<void>;
   /** Adds many jobs of one group in one statement. */
   sendAll<Name extends QueueName>(
-    tx: ClientBase | Pool,
+    tx: Queryable,
     name: Name,
     payloads: readonly Payload<Name>[],
     options: Required<Pick<SendOptions, 'group'>>,
@@ -168,7 +165,7 @@ async function createQueue(boss: PgBoss, name: string, row: QueueRow): Promise<v
 
 async function send<Name extends QueueName>(
   boss: PgBoss,
-  tx: ClientBase | Pool,
+  tx: Queryable,
   name: Name,
   payload: Payload<Name>,
   options: SendOptions = {},
@@ -182,7 +179,7 @@ async function send<Name extends QueueName>(
 
 async function sendAll<Name extends QueueName>(
   boss: PgBoss,
-  tx: ClientBase | Pool,
+  tx: Queryable,
   name: Name,
   payloads: readonly Payload<Name>[],
   group: JobGroup,

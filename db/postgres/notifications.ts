@@ -2,8 +2,9 @@
  * NOTIFY channels between API and supervisors. A notification is sent with the sender's commit and carries an id only:
  * the receiver reads the row.
  */
-import type { ClientBase, Pool } from 'pg';
+
 import type { Listener, Subscription } from './listener.ts';
+import type { Queryable } from './rows.ts';
 
 const INSTALLATIONS = 'bulkhead_installations';
 const RESTARTS = 'bulkhead_restarts';
@@ -26,7 +27,7 @@ export const subscribeTo =
 
 const notify =
   (channel: string) =>
-  async (tx: ClientBase | Pool, id: string): Promise<void> =>
+  async (tx: Queryable, id: string): Promise<void> =>
     void (await tx.query('SELECT pg_notify($1, $2)', [channel, id]));
 
 /** Ends a statement that writes rows. `query` selects the id that the notification carries. */
@@ -41,7 +42,7 @@ const notifySql =
  *
  * @param tx the transaction that changes the installation
  */
-export async function notifyInstallationChanged(tx: ClientBase | Pool, installationId: string): Promise<void> {
+export async function notifyInstallationChanged(tx: Queryable, installationId: string): Promise<void> {
   await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE id = $2`, [
     INSTALLATIONS,
     installationId,
@@ -49,7 +50,7 @@ export async function notifyInstallationChanged(tx: ClientBase | Pool, installat
 }
 
 /** Notifies supervisors of every installation of a plugin: after a publish, a yank or a block. */
-export async function notifyPluginChanged(tx: ClientBase | Pool, pluginId: string): Promise<void> {
+export async function notifyPluginChanged(tx: Queryable, pluginId: string): Promise<void> {
   await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE plugin_id = $2`, [
     INSTALLATIONS,
     pluginId,
@@ -84,7 +85,7 @@ export const subscribeToIntrospections = subscribeTo(INTROSPECTION_ANSWERS);
 
 /** Notifies supervisors that a session was cleared or deleted. */
 export const notifySessionChanged = notify(SESSIONS);
-export async function notifySessionsDeleted(tx: ClientBase | Pool, sessionIds: readonly string[]): Promise<void> {
+export async function notifySessionsDeleted(tx: Queryable, sessionIds: readonly string[]): Promise<void> {
   await tx.query('SELECT pg_notify($1, id) FROM unnest($2::text[]) AS deleted(id)', [SESSIONS, sessionIds]);
 }
 export const subscribeToSessions = subscribeTo(SESSIONS);

@@ -1,5 +1,5 @@
 /** The connection pool, transactions, and advisory locks that end with a transaction. */
-import { Pool, type PoolClient } from 'pg';
+import { Pool, type PoolClient, types } from 'pg';
 
 /** Without a connection in this time, the caller answers 503. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -45,6 +45,7 @@ export function openPool(url: string, options: PoolOptions): Database {
     lock_timeout: LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     keepAlive: true,
+    types: { getTypeParser },
   });
   pool.on('error', options.onError);
   // The pool listens to idle connections only. Without this listener, a checked-out connection that is lost between two
@@ -58,6 +59,16 @@ export function openPool(url: string, options: PoolOptions): Database {
       return closing;
     },
   };
+}
+
+/** Reads times as ISO 8601 texts, as every interface shows them. Other types are read by the driver's defaults. */
+const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
+  oid === types.builtins.TIMESTAMPTZ && format !== 'binary' ? readTime : types.getTypeParser(oid, format);
+
+/** `infinity` is no time, so it stays as it is. */
+function readTime(text: string): string {
+  const time: unknown = types.getTypeParser(types.builtins.TIMESTAMPTZ, 'text')(text);
+  return time instanceof Date ? time.toISOString() : text;
 }
 
 /**

@@ -1,6 +1,8 @@
 /** The audit log: every host call and denial, without its content. */
+
 import type { Pool } from 'pg';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { type PageQuery, readPage } from '../postgres/rows.ts';
 import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const DAY_MS = 86_400_000;
@@ -51,16 +53,16 @@ export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): P
 }
 
 /** Newest first. */
-export async function pageAudit(
+export const pageAudit = (
   pool: Pool,
-  query: { readonly installationId: string; readonly limit: number; readonly cursor?: string | undefined },
-): Promise<Page<AuditEntry>> {
-  const found = await pool.query<AuditEntry & { at: Date }>(
+  query: PageQuery & { readonly installationId: string },
+): Promise<Page<AuditEntry>> =>
+  readPage(
+    pool,
     `SELECT id, at, installation_id AS "installationId", session_id AS "sessionId", invocation_id AS "invocationId",
        member, outcome, duration_ms AS "durationMs", arguments_sha256 AS "argumentsSha256", detail
        FROM audit WHERE installation_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
-    [query.installationId, decodeCursor(query.cursor), query.limit + 1],
+    [query.installationId],
+    query,
+    (row) => row.id,
   );
-  const rows = found.rows.map((row) => ({ ...row, at: new Date(row.at).toISOString() }));
-  return toPage(rows, query.limit, (row) => row.id);
-}

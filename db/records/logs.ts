@@ -1,8 +1,10 @@
 /** Log lines of plugins: writes batches, reads pages, reads forwards, and drops lines after a day. */
+
 import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
+import { listRows, type PageQuery, readPage } from '../postgres/rows.ts';
 import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -44,11 +46,6 @@ export interface LogFilter {
   readonly levels?: readonly LogLevel[] | undefined;
   readonly sessionId?: string | undefined;
 }
-interface LogQuery extends LogFilter {
-  readonly limit: number;
-  readonly cursor?: string | undefined;
-}
-
 /** Creates partitions ahead and drops those past retention. Run at start and every few minutes. */
 export const maintainLogs = (pool: Pool, now: number = Date.now()): Promise<void> =>
   maintainPartitions(pool, table, now);
@@ -83,24 +80,18 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
 }
 
 /** Newest first. */
-export async function pageLogs(pool: Pool, query: LogQuery): Promise<Page<StoredLogLine>> {
-  const found = await pool.query<StoredLogLine & { at: Date }>(
+export const pageLogs = (pool: Pool, query: LogFilter & PageQuery): Promise<Page<StoredLogLine>> =>
+  readPage(
+    pool,
     `SELECT ${COLUMNS} FROM plugin_logs
       WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours'
         AND ($2::text[] IS NULL OR level = ANY ($2)) AND ($3::text IS NULL OR session_id = $3)
         AND ($4::text IS NULL OR id < $4)
       ORDER BY id DESC LIMIT $5`,
-    [
-      query.installationId,
-      query.levels?.length ? query.levels : null,
-      query.sessionId ?? null,
-      decodeCursor(query.cursor),
-      query.limit + 1,
-    ],
+    [query.installationId, query.levels?.length ? query.levels : null, query.sessionId ?? null],
+    query,
+    (row) => row.id,
   );
-  const rows = found.rows.map((row) => ({ ...row, at: new Date(row.at).toISOString() }));
-  return toPage(rows, query.limit, (row) => row.id);
-}
 
 /** Where to continue reading forwards. */
 interface LogPosition {
@@ -113,13 +104,14 @@ interface LogPosition {
 }
 
 /** Oldest first. */
-export async function readLogs(
+export const readLogs = (
   pool: Pool,
   filter: LogFilter,
   position: LogPosition,
   limit: number,
-): Promise<StoredLogLine[]> {
-  const found = await pool.query<StoredLogLine & { at: Date }>(
+): Promise<StoredLogLine[]> =>
+  listRows(
+    pool,
     `SELECT ${COLUMNS} FROM plugin_logs
       WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > $2
         AND ($3::text[] IS NULL OR level = ANY ($3)) AND ($4::text IS NULL OR session_id = $4)
@@ -135,8 +127,6 @@ export async function readLogs(
       limit,
     ],
   );
-  return found.rows.map((row) => ({ ...row, at: new Date(row.at).toISOString() }));
-}
 
 export async function findNewestLogId(pool: Pool, installationId: string): Promise<string | null> {
   const found = await pool.query<{ id: string }>(

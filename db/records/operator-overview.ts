@@ -1,6 +1,8 @@
 /** Overviews for operators, in the command line and the console: child processes, plugin costs, dead letters. */
+
 import type { Pool } from 'pg';
 import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
+import { listRows } from '../postgres/rows.ts';
 import { estimatePercentiles } from './rollups.ts';
 
 interface FleetRow {
@@ -11,13 +13,14 @@ interface FleetRow {
   readonly state: RuntimeState;
   readonly restarts: number;
   readonly rssBytes: number | null;
-  readonly startedAt: Date | null;
+  readonly startedAt: string | null;
   readonly lastExit: LastExit | null;
 }
 
 /** Lists children by memory use, highest first. @param state null: all but the stopped ones */
-export async function listFleet(pool: Pool, state: string | null, limit: number): Promise<FleetRow[]> {
-  const { rows } = await pool.query<FleetRow>(
+export const listFleet = (pool: Pool, state: string | null, limit: number): Promise<FleetRow[]> =>
+  listRows(
+    pool,
     `SELECT r.installation_id AS "installationId", p.slug, a.name AS account, v.semver AS "semVer", r.state, r.restarts,
             r.rss_bytes::float8 AS "rssBytes", r.started_at AS "startedAt", r.last_exit AS "lastExit"
        FROM installation_runtime r JOIN installations i ON i.id = r.installation_id
@@ -27,8 +30,6 @@ export async function listFleet(pool: Pool, state: string | null, limit: number)
       ORDER BY r.rss_bytes DESC NULLS LAST, r.restarts DESC LIMIT $2`,
     [state, limit],
   );
-  return rows;
-}
 
 interface PluginCost {
   readonly slug: string;
@@ -80,13 +81,14 @@ interface DeadLetter {
   readonly slug: string | null;
   readonly what: string;
   readonly attempts: number;
-  readonly at: Date;
+  readonly at: string;
   readonly lastError: string | null;
 }
 
 /** Lists deliveries and events that used up their attempts, newest first. @param installationId null: all */
-export async function listDeadLetters(pool: Pool, installationId: string | null, limit: number): Promise<DeadLetter[]> {
-  const found = await pool.query<DeadLetter>(
+export const listDeadLetters = (pool: Pool, installationId: string | null, limit: number): Promise<DeadLetter[]> =>
+  listRows(
+    pool,
     `SELECT l.*, p.slug FROM (
        (SELECT id, 'delivery' AS kind, installation_id AS "installationId", direction || ' ' || method AS what, attempts,
                received_at AS at, last_error AS "lastError" FROM deliveries
@@ -98,5 +100,3 @@ export async function listDeadLetters(pool: Pool, installationId: string | null,
       ORDER BY l.at DESC LIMIT $2`,
     [installationId, limit],
   );
-  return found.rows;
-}

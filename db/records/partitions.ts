@@ -1,6 +1,8 @@
 /** Creates time-range partitions of append-only tables ahead of time and drops those past retention. */
+
 import type { Pool } from 'pg';
 import { isDuplicateTable } from '../postgres/database-errors.ts';
+import { listRows } from '../postgres/rows.ts';
 
 export interface PartitionedTable {
   readonly table: 'plugin_logs' | 'audit';
@@ -40,11 +42,10 @@ async function createPartition(pool: Pool, row: PartitionedTable, from: number):
   }
 }
 
-async function listPartitions(pool: Pool, table: string): Promise<{ name: string }[]> {
-  const found = await pool.query<{ name: string }>(
+const listPartitions = (pool: Pool, table: string): Promise<{ name: string }[]> =>
+  listRows(
+    pool,
     `SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
       WHERE i.inhparent = $1::regclass`,
     [table],
   );
-  return found.rows;
-}

@@ -1,6 +1,8 @@
 /** Metrics of installations, summed by the minute: supervisors add to them, the API reads them. */
+
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
+import { listRows } from '../postgres/rows.ts';
 import { estimatePercentile } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
@@ -104,7 +106,7 @@ export interface Point
   readonly p95Ms: number | null;
   readonly memoryMaxBytes: number;
 }
-type PointRow = Omit<Point, 'at' | 'p50Ms' | 'p95Ms'> & { readonly at: Date; readonly buckets: number[] | null };
+type PointRow = Omit<Point, 'p50Ms' | 'p95Ms'> & { readonly buckets: number[] | null };
 
 const WITHIN = 'installation_id = $1 AND minute >= $2 AND minute < $3';
 const BIN = "date_bin(make_interval(secs => $4), minute, '2000-01-01Z')";
@@ -133,11 +135,7 @@ export async function readPoints(pool: Pool, installationId: string, { from, to,
        FROM c FULL JOIN u USING (at) LEFT JOIN b ON b.by = at ORDER BY at`,
     [installationId, new Date(from), new Date(to), stepMs / 1000],
   );
-  return found.rows.map(({ at, buckets, ...sums }) => ({
-    at: at.toISOString(),
-    ...sums,
-    ...estimatePercentiles(buckets),
-  }));
+  return found.rows.map(({ buckets, ...sums }) => ({ ...sums, ...estimatePercentiles(buckets) }));
 }
 
 /** The calls of one handler over a range. */
@@ -152,18 +150,14 @@ export async function readHandlers(
   installationId: string,
   { from, to }: Pick<Range, 'from' | 'to'>,
 ): Promise<HandlerSums[]> {
-  const found = await pool.query<Omit<HandlerSums, 'lastAt'> & { lastAt: Date; buckets: number[] }>(
+  const found = await pool.query<HandlerSums & { buckets: number[] }>(
     `SELECT kind, name, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors, ${sumSql('timeouts')} AS timeouts,
             ${sumSql('cancels')} AS cancels, max(last_at) AS "lastAt", b.buckets
        FROM call_minutes LEFT JOIN (${sumBucketsSql('ROW(kind, name)')}) b ON b.by = ROW(kind, name)
       WHERE ${WITHIN} GROUP BY kind, name, b.buckets ORDER BY kind, name`,
     [installationId, new Date(from), new Date(to)],
   );
-  return found.rows.map(({ buckets, lastAt, ...sums }) => ({
-    ...sums,
-    ...estimatePercentiles(buckets),
-    lastAt: lastAt.toISOString(),
-  }));
+  return found.rows.map(({ buckets, ...sums }) => ({ ...sums, ...estimatePercentiles(buckets) }));
 }
 
 export const estimatePercentiles = (buckets: readonly number[] | null) => ({
@@ -198,13 +192,9 @@ export async function listHandlers(pool: Pool, installationId: string): Promise<
 }
 
 /** Reads when each handler was called last, within the retention. */
-export async function readLastCalls(
-  pool: Pool,
-  installationId: string,
-): Promise<(Handler & { readonly at: string })[]> {
-  const found = await pool.query<Handler & { at: Date }>(
+export const readLastCalls = (pool: Pool, installationId: string): Promise<(Handler & { readonly at: string })[]> =>
+  listRows(
+    pool,
     'SELECT kind, name, max(last_at) AS at FROM call_minutes WHERE installation_id = $1 GROUP BY kind, name',
     [installationId],
   );
-  return found.rows.map((row) => ({ ...row, at: row.at.toISOString() }));
-}

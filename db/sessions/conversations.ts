@@ -1,7 +1,9 @@
 /** Maps the conversations of a channel to sessions. */
+
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction } from '../postgres/pool.ts';
+import { findRow, type Queryable } from '../postgres/rows.ts';
 import { deleteSessions } from './session-removal.ts';
 
 /** @returns the session id; null: the conversation has none yet */
@@ -35,28 +37,23 @@ export interface ReplyAddress {
 }
 
 /** Null: the session does not belong to a channel. */
-export async function findReplyAddress(pool: ClientBase | Pool, sessionId: string): Promise<ReplyAddress | null> {
-  const found = await pool.query<ReplyAddress>(
+export const findReplyAddress = (pool: Queryable, sessionId: string): Promise<ReplyAddress | null> =>
+  findRow(
+    pool,
     `SELECT c.id AS "channelId", k.conversation_key AS "conversationKey", c.installation_id AS "installationId",
             c.account_id AS "accountId", c.routing_id AS "routingId"
        FROM conversations k JOIN channels c ON c.id = k.channel_id WHERE k.session_id = $1`,
     [sessionId],
   );
-  return found.rows[0] ?? null;
-}
 
 /** Reads the agent of a channel and locks the channel's row against deletion. Null: the channel was deleted. */
-export async function lockChannelAgent(
-  tx: Transaction,
-  channelId: string,
-): Promise<{ id: string; name: string } | null> {
-  const found = await tx.query<{ id: string; name: string }>(
+export const lockChannelAgent = (tx: Transaction, channelId: string): Promise<{ id: string; name: string } | null> =>
+  findRow(
+    tx,
     `SELECT coalesce(agent_id, id) AS id, coalesce(agent_name, agent_id, name) AS name FROM channels WHERE id = $1
         FOR KEY SHARE`,
     [channelId],
   );
-  return found.rows[0] ?? null;
-}
 
 export async function setChannelAgent(
   tx: ClientBase,

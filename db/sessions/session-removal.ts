@@ -7,6 +7,7 @@ import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
 import { type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { listRows } from '../postgres/rows.ts';
 
 /** Sessions per statement: limits its memory and duration. */
 const BATCH = 1_000;
@@ -51,16 +52,15 @@ export async function deleteSessions(
 }
 
 /** Installations that may run and whose version handles `sessionDeleted`. */
-async function findSubscribers(tx: Transaction, accountId: string): Promise<Subscriber[]> {
-  const found = await tx.query<Subscriber>(
+const findSubscribers = (tx: Transaction, accountId: string): Promise<Subscriber[]> =>
+  listRows(
+    tx,
     `SELECT i.id AS "installationId", i.plugin_id AS "pluginId", v.id AS "versionId", v.semver AS "semVer"
        FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN versions v ON v.id = i.current_version_id
       WHERE i.account_id = $1 AND ${MAY_RUN_SQL}
         AND v.registrations -> 'events' ? 'sessionDeleted'`,
     [accountId],
   );
-  return found.rows;
-}
 
 async function recordSessionsDeleted(
   tx: Transaction,

@@ -1,7 +1,9 @@
 /** Reads new messages of an account's sessions, each once, in the order in which their transactions began. */
+
 import type { Pool } from 'pg';
 import { subscribeTo } from '../postgres/notifications.ts';
 import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
+import { listRows } from '../postgres/rows.ts';
 import { MESSAGE, MESSAGES_ADDED, type MessageRow, type TranscriptMessage, toMessage } from './sessions.ts';
 
 /** Limits the memory of a slow reader: a message may be a megabyte. */
@@ -47,13 +49,14 @@ export async function openSessionTail(pool: Pool, accountId: string, after: stri
 }
 
 /** @param known the snapshot whose messages are skipped; null: none */
-async function readAfter(
+const readAfter = (
   pool: Pool,
   accountId: string,
   at: { tx: string; row: string },
   known: string | null,
-): Promise<Row[]> {
-  const found = await pool.query<Row>(
+): Promise<Row[]> =>
+  listRows(
+    pool,
     `SELECT ${MESSAGE}, session_id AS "sessionId", tx::text AS tx,
             session_messages.tx < pg_snapshot_xmin(pg_current_snapshot()) AS settled
        FROM session_messages
@@ -62,8 +65,6 @@ async function readAfter(
       ORDER BY session_messages.tx, session_messages.position LIMIT $4`,
     [accountId, at.tx, at.row, BATCH, known],
   );
-  return found.rows;
-}
 
 function asEvent(row: Row): RowEvent {
   const message: TranscriptMessage = toMessage(row);

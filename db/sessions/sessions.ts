@@ -1,10 +1,12 @@
 /** Sessions and their transcripts. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import type { role, transcriptMessage } from '../../sdk/contract/payloads.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
+import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 export interface Session {
   readonly id: string;
@@ -28,62 +30,46 @@ export const MESSAGES_ADDED = 'bulkhead_messages';
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
   channel_id AS "channelId", created_at AS "createdAt", cleared_at AS "clearedAt"`;
-type Row = Omit<Session, 'createdAt' | 'clearedAt'> & { createdAt: Date; clearedAt: Date | null };
-const toSession = (row: Row): Session => ({
-  ...row,
-  createdAt: row.createdAt.toISOString(),
-  clearedAt: row.clearedAt?.toISOString() ?? null,
-});
 
 export async function createSession(
-  tx: ClientBase | Pool,
+  tx: Queryable,
   session: { accountId: string; agentId: string; agentName: string; channelId: string | null },
 ): Promise<Session> {
-  const made = await tx.query<Row>(
+  const made = await tx.query<Session>(
     `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id) VALUES ($1, $2, $3, $4, $5)
      RETURNING ${COLUMNS}`,
     [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId],
   );
   const row = made.rows[0];
   if (!row) throw new Error('The session was not inserted.');
-  return toSession(row);
+  return row;
 }
 
 /** Of any account: the caller must check it. */
-export async function findSession(tx: ClientBase | Pool, id: string): Promise<Session | null> {
-  const found = await tx.query<Row>(`SELECT ${COLUMNS} FROM sessions WHERE id = $1`, [id]);
-  return found.rows[0] ? toSession(found.rows[0]) : null;
-}
+export const findSession = (tx: Queryable, id: string): Promise<Session | null> =>
+  findRow(tx, `SELECT ${COLUMNS} FROM sessions WHERE id = $1`, [id]);
 
 /** The newest one. */
-export async function findAgentSession(
-  pool: ClientBase | Pool,
-  accountId: string,
-  agentId: string,
-): Promise<Session | null> {
-  const found = await pool.query<Row>(
-    `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT 1`,
-    [accountId, agentId],
-  );
-  return found.rows[0] ? toSession(found.rows[0]) : null;
-}
+export const findAgentSession = (pool: Queryable, accountId: string, agentId: string): Promise<Session | null> =>
+  findRow(pool, `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT 1`, [
+    accountId,
+    agentId,
+  ]);
 
 /** Newest first. */
-export async function pageSessions(
-  pool: Pool,
-  query: { accountId: string; limit: number; cursor?: string | undefined },
-): Promise<Page<Session>> {
-  const found = await pool.query<Row>(
+export const pageSessions = (pool: Pool, query: PageQuery & { readonly accountId: string }): Promise<Page<Session>> =>
+  readPage(
+    pool,
     `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND ($2::text IS NULL OR id < $2)
       ORDER BY id DESC LIMIT $3`,
-    [query.accountId, decodeCursor(query.cursor), query.limit + 1],
+    [query.accountId],
+    query,
+    (row) => row.id,
   );
-  return toPage(found.rows.map(toSession), query.limit, (row) => row.id);
-}
 
 /** Appends messages in the given order. Skips messages whose id exists already. */
 export async function appendMessages(
-  tx: ClientBase | Pool,
+  tx: Queryable,
   sessionId: string,
   messages: readonly NewMessage[],
 ): Promise<TranscriptMessage[]> {
@@ -121,7 +107,7 @@ export interface MessageRow {
   readonly id: string;
   readonly role: z.infer<typeof role>;
   readonly text: string;
-  readonly at: Date;
+  readonly at: string;
   readonly data: Record<string, unknown> | null;
   readonly position: string;
 }
@@ -129,7 +115,7 @@ export const toMessage = (row: MessageRow): TranscriptMessage => ({
   id: row.id,
   role: row.role,
   text: row.text,
-  at: row.at.toISOString(),
+  at: row.at,
   ...(row.data === null ? {} : { data: row.data as TranscriptMessage['data'] }),
 });
 
@@ -138,7 +124,7 @@ export async function lockSession(tx: ClientBase, id: string): Promise<boolean> 
   return (await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id])).rows.length > 0;
 }
 
-export async function hasMessage(pool: ClientBase | Pool, sessionId: string, id: string): Promise<boolean> {
+export async function hasMessage(pool: Queryable, sessionId: string, id: string): Promise<boolean> {
   const found = await pool.query('SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
   return found.rows.length > 0;
 }
@@ -146,7 +132,7 @@ export async function hasMessage(pool: ClientBase | Pool, sessionId: string, id:
 /** Oldest first. */
 export async function pageMessages(
   pool: Pool,
-  query: { sessionId: string; limit: number; cursor?: string | undefined },
+  query: PageQuery & { readonly sessionId: string },
 ): Promise<Page<TranscriptMessage>> {
   const after = decodeCursor(query.cursor);
   const found = await pool.query<MessageRow>(
@@ -166,7 +152,7 @@ export async function lastMessages(pool: Pool, sessionId: string, limit: number)
   return found.rows.reverse().map(toMessage);
 }
 
-export async function countMessages(tx: ClientBase | Pool, sessionId: string): Promise<number> {
+export async function countMessages(tx: Queryable, sessionId: string): Promise<number> {
   const found = await tx.query<{ count: string }>('SELECT count(*) FROM session_messages WHERE session_id = $1', [
     sessionId,
   ]);
@@ -174,16 +160,15 @@ export async function countMessages(tx: ClientBase | Pool, sessionId: string): P
 }
 
 /** Deletes all messages. @returns how many; null: the session was deleted */
-export async function clearSession(tx: ClientBase | Pool, sessionId: string): Promise<number | null> {
+export async function clearSession(tx: Queryable, sessionId: string): Promise<number | null> {
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   if (marked.rowCount === 0) return null;
   await notifySessionChanged(tx, sessionId);
-  const removed = await tx.query('DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
-  return removed.rowCount ?? 0;
+  return changeRows(tx, 'DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
 }
 
 /** False: the session was deleted already. */
-export async function deleteSession(tx: ClientBase | Pool, sessionId: string): Promise<boolean> {
+export async function deleteSession(tx: Queryable, sessionId: string): Promise<boolean> {
   const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
   await notifySessionChanged(tx, sessionId);
   return (removed.rowCount ?? 0) > 0;

@@ -267,7 +267,7 @@ function vendorRequest(request: VendorRequest): Fields {
     attempt,
     channelId,
     routingId,
-    receivedAt: new Date(),
+    receivedAt: new Date().toISOString(),
     method,
     query,
     headers: Object.entries(headers),

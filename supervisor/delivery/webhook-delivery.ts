@@ -112,7 +112,7 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
   if (verdict.kind === 'delivered') {
     deps.faultPoint(stepOf(delivery, 'taken'));
     await settle(deps, delivery, verdict);
-    if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - delivery.receivedAt.getTime());
+    if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - Date.parse(delivery.receivedAt));
     deps.faultPoint(stepOf(delivery, 'finished'));
     return true;
   }

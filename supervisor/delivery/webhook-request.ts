@@ -24,7 +24,7 @@ export function requestOf(delivery: ReceivedRequest): Record<string, unknown> {
     attempt: delivery.attempt,
     channelId: delivery.channelId,
     routingId: delivery.routingId,
-    receivedAt: delivery.receivedAt.toISOString(),
+    receivedAt: delivery.receivedAt,
     method: delivery.method,
     query: delivery.query,
     headers,

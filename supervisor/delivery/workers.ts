@@ -162,7 +162,7 @@ async function look(deps: JobDeps, { bundleSha256, sourceName }: IntrospectionRe
  */
 async function uninstall(deps: JobDeps, installationId: string): Promise<void> {
   const since = await findUninstallEventTime(deps.pool, installationId);
-  if (since && Date.now() - since.getTime() < LAST_WORD_MS) return;
+  if (since && Date.now() - Date.parse(since) < LAST_WORD_MS) return;
   await deps.fleet.retire(installationId);
   await removeInstallation(deps.pool, deps.queues, installationId);
 }

@@ -1,9 +1,11 @@
 /** `/sessions`: starts, lists, clears and deletes sessions. */
+
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { pageSessions, type Session } from '../../db/sessions/sessions.ts';
+import { pageSessions } from '../../db/sessions/sessions.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -22,8 +24,9 @@ const clearBody = jsonBody({
   by: storedText(BY_MAX_CHARS).default('user'),
 });
 
+/** Selects the fields of a row that its runtime sees. */
 const sessionResource = z
-  .strictObject({
+  .object({
     id: z.string(),
     agentId: z.string(),
     agentName: z.string(),
@@ -33,34 +36,20 @@ const sessionResource = z
   })
   .meta({ id: 'Session', description: 'One conversation of one agent.' });
 
-const showSession = ({
-  id,
-  agentId,
-  agentName,
-  channelId,
-  createdAt,
-  clearedAt,
-}: Session): z.infer<typeof sessionResource> => ({ id, agentId, agentName, channelId, createdAt, clearedAt });
-
-const group = 'Sessions';
-
 const shapes = {
   start: {
-    group,
     summary: 'Starts a session',
     details: 'Plugins that registered `sessionStarted` get the event.',
     body: newSession,
     response: { 201: sessionResource },
   },
   list: {
-    group,
     summary: 'The account’s sessions, newest first',
     querystring: pageQuery,
     response: { 200: page(sessionResource) },
   },
-  one: { group, summary: 'One session', params: sessionParams, response: { 200: sessionResource } },
+  one: { summary: 'One session', params: sessionParams, response: { 200: sessionResource } },
   clear: {
-    group,
     summary: 'Removes the messages of a session',
     details: 'Runs the hook `sessionClear` first: 409 `cancelled` if a plugin cancels it.',
     problems: ['cancelled'],
@@ -68,29 +57,29 @@ const shapes = {
     body: clearBody,
     response: { 200: sessionResource },
   },
-  remove: { group, summary: 'Deletes a session', params: sessionParams, response: { 204: noContent } },
+  remove: { summary: 'Deletes a session', params: sessionParams, response: { 204: noContent } },
 } satisfies Record<string, FastifySchema>;
 
 export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
+    groupRoutes(app, 'Sessions');
     app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
       const { agentId, agentName = agentId, channelId } = request.body;
       const session = await startSession(services, requireCaller(request).id, { agentId, agentName, channelId });
-      return reply.code(201).send(showSession(session));
+      return reply.code(201).send(session);
     });
 
-    app.get('/sessions', { schema: shapes.list }, async (request) => {
-      const found = await pageSessions(services.pool, { accountId: requireCaller(request).id, ...request.query });
-      return { items: found.items.map(showSession), nextCursor: found.nextCursor };
-    });
+    app.get('/sessions', { schema: shapes.list }, (request) =>
+      pageSessions(services.pool, { accountId: requireCaller(request).id, ...request.query }),
+    );
 
-    app.get('/sessions/:sessionId', { schema: shapes.one }, async (request) =>
-      showSession(await requireSession(services, requireCaller(request), request.params)),
+    app.get('/sessions/:sessionId', { schema: shapes.one }, (request) =>
+      requireSession(services, requireCaller(request), request.params),
     );
 
     app.post('/sessions/:sessionId/clear', { schema: shapes.clear }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      return showSession(await clearTranscript(services, session, request.body));
+      return clearTranscript(services, session, request.body);
     });
 
     app.delete('/sessions/:sessionId', { schema: shapes.remove }, async (request, reply) => {

@@ -1,0 +1,53 @@
+/** Runs statements and returns their rows. */
+import type { ClientBase, Pool, QueryResultRow } from 'pg';
+import { decodeCursor, type Page, toPage } from './cursors.ts';
+
+/** The pool, or a connection inside a transaction. */
+export type Queryable = Pool | ClientBase;
+
+/** Returns the first row. Null: there are no rows. */
+export async function findRow<Row extends QueryResultRow>(
+  db: Queryable,
+  sql: string,
+  values: readonly unknown[] = [],
+): Promise<Row | null> {
+  const rows = await listRows<Row>(db, sql, values);
+  return rows[0] ?? null;
+}
+
+export async function listRows<Row extends QueryResultRow>(
+  db: Queryable,
+  sql: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const found = await db.query<Row>(sql, [...values]);
+  return found.rows;
+}
+
+/** Returns the number of rows that the statement changed. */
+export async function changeRows(db: Queryable, sql: string, values: readonly unknown[] = []): Promise<number> {
+  const changed = await db.query(sql, [...values]);
+  return changed.rowCount ?? 0;
+}
+
+export interface PageQuery {
+  /** Maximum number of rows. */
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+/**
+ * Reads one page of a list.
+ *
+ * @param sql its last two parameters are the key after which the page starts (null: from the beginning) and the limit
+ */
+export async function readPage<Row extends QueryResultRow>(
+  db: Queryable,
+  sql: string,
+  values: readonly unknown[],
+  { limit, cursor }: PageQuery,
+  keyOf: (row: Row) => string,
+): Promise<Page<Row>> {
+  const rows = await listRows<Row>(db, sql, [...values, decodeCursor(cursor), limit + 1]);
+  return toPage(rows, limit, keyOf);
+}
