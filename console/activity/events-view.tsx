@@ -1,11 +1,11 @@
 /** Lists the lifecycle events of an installation, dead letters included. */
-import { Button, NativeSelect, Stack } from '@mantine/core';
+import { NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
 import { AttemptState } from '../channels/attempt-state.tsx';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
@@ -51,11 +51,8 @@ const readPage = (id: string, state: State | '', cursor: string | undefined) =>
   );
 
 function EventTable({ items, installationId }: { readonly items: readonly Event[]; readonly installationId: string }) {
-  const replay = useAction(
-    (eventId: string) =>
-      rest.POST('/installations/{id}/events/{eventId}/replay', { params: { path: { id: installationId, eventId } } }),
-    'The event is queued for delivery',
-  );
+  const replay = (eventId: string) =>
+    rest.POST('/installations/{id}/events/{eventId}/replay', { params: { path: { id: installationId, eventId } } });
   const rows = items.map((event) => ({
     key: event.id,
     cells: [
@@ -64,9 +61,9 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
       <AttemptState key="state" {...event} />,
       event.attempts,
       <Monospace key="data">{escapeText(JSON.stringify(event.data))}</Monospace>,
-      <Button key="again" size="xs" variant="default" onClick={() => replay.mutate(event.id)}>
+      <ActionButton key="again" run={() => replay(event.id)} done="The event is queued for delivery">
         Replay
-      </Button>,
+      </ActionButton>,
     ],
   }));
   return <DataTable label="Events" titles={TITLES} rows={rows} numeric={['Attempts']} />;

@@ -2,19 +2,19 @@
 import { Text } from '@mantine/core';
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
-import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Agent = Pick<components['schemas']['Agent'], 'id' | 'name' | 'slug'>;
 
 export function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Agent }) {
-  const remove = useAction<void, unknown>(
-    () => rest.DELETE('/agents/{id}', { params: { path: { id } } }),
-    'The agent is removed',
-  );
   return (
-    <ConfirmButton label="Remove" title={`Remove ${escapeText(name)}`} onConfirm={() => remove.mutate()}>
+    <ConfirmButton
+      label="Remove"
+      title={`Remove ${escapeText(name)}`}
+      run={() => rest.DELETE('/agents/{id}', { params: { path: { id } } })}
+      done="The agent is removed"
+    >
       <Text>
         The agent and all its sessions are removed permanently. {slug ?? 'Its plugin'} may create another one; uninstall
         the plugin to prevent that.

@@ -2,7 +2,6 @@
 import { Button, Code, Group, Text } from '@mantine/core';
 import { useState } from 'react';
 import { rest } from '../rest/client.ts';
-import { useAction } from '../rest/use-action.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
@@ -52,12 +51,14 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
 }
 
 function Yank({ pluginId, id, semVer }: { readonly pluginId: string; readonly id: string; readonly semVer: string }) {
-  const yank = useAction<void, unknown>(
-    () => rest.POST('/plugins/{id}/versions/{versionId}/yank', { params: { path: { id: pluginId, versionId: id } } }),
-    `${semVer} is yanked`,
-  );
+  const params = { path: { id: pluginId, versionId: id } };
   return (
-    <ConfirmButton label="Yank" title={`Yank ${semVer}`} onConfirm={() => yank.mutate()}>
+    <ConfirmButton
+      label="Yank"
+      title={`Yank ${semVer}`}
+      run={() => rest.POST('/plugins/{id}/versions/{versionId}/yank', { params })}
+      done={`${semVer} is yanked`}
+    >
       <Text>
         {semVer} can no longer be installed. Installations that follow the newest version move to the previous one;
         pinned installations keep running it. The number cannot be reused.

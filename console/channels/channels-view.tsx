@@ -87,14 +87,6 @@ function ChannelCard({ installationId, channel }: OfChannel) {
 
 function ChannelButtons({ installationId, channel }: OfChannel) {
   const target = { params: { path: { id: installationId, channelId: channel.id } } };
-  const replace = useAction<void, unknown>(
-    () => rest.POST('/installations/{id}/channels/{channelId}/replace-address', target),
-    'The channel has a new address',
-  );
-  const remove = useAction<void, unknown>(
-    () => rest.DELETE('/installations/{id}/channels/{channelId}', target),
-    'The channel is removed',
-  );
   return (
     <Group gap="xs">
       <CopyButton value={channel.webhookUrl}>
@@ -107,14 +99,16 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
       <ConfirmButton
         label="Replace address"
         title={`Replace the address of ${escapeText(channel.name)}`}
-        onConfirm={() => replace.mutate()}
+        run={() => rest.POST('/installations/{id}/channels/{channelId}/replace-address', target)}
+        done="The channel has a new address"
       >
         <Text>The old address stops working immediately. Enter the new one at the vendor.</Text>
       </ConfirmButton>
       <ConfirmButton
         label="Disconnect"
         title={`Disconnect ${escapeText(channel.name)}`}
-        onConfirm={() => remove.mutate()}
+        run={() => rest.DELETE('/installations/{id}/channels/{channelId}', target)}
+        done="The channel is removed"
       >
         <Text>The address stops working immediately, and its deliveries are removed.</Text>
       </ConfirmButton>

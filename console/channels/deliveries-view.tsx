@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
@@ -29,10 +29,6 @@ export function DeliveriesView({ installationId, channels }: Shown) {
   const [state, setState] = useState<State | ''>('');
   const [opened, setOpened] = useState<string | null>(null);
   const target = { params: { path: { id: installationId } } };
-  const replayDead = useAction<void, unknown>(
-    () => rest.POST('/installations/{id}/deliveries/replay', { ...target, body: { state: 'dead' } }),
-    'Dead deliveries are queued again',
-  );
   return (
     <Stack gap="sm">
       <Group align="flex-end" justify="space-between" mt="sm">
@@ -42,14 +38,14 @@ export function DeliveriesView({ installationId, channels }: Shown) {
           onChange={(event) => setState(event.currentTarget.value as State | '')}
           data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'dead']}
         />
-        <Button
-          variant="default"
+        <ActionButton
+          size="sm"
           leftSection={<IconRefresh size={15} stroke={1.8} />}
-          loading={replayDead.isPending}
-          onClick={() => replayDead.mutate()}
+          run={() => rest.POST('/installations/{id}/deliveries/replay', { ...target, body: { state: 'dead' } })}
+          done="Dead deliveries are queued again"
         >
           Replay all dead ones
-        </Button>
+        </ActionButton>
       </Group>
       <PagedList
         of={['deliveries', installationId, state]}

@@ -1,9 +1,9 @@
 /** Shows one delivery with its headers and its payload. */
 
-import { Button, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from '../rest/client.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
@@ -22,10 +22,6 @@ export function DeliveryDetail({ installationId, deliveryId }: Shown) {
     queryKey: ['deliveries', installationId, 'one', deliveryId],
     queryFn: () => readBody(rest.GET('/installations/{id}/deliveries/{deliveryId}', target)),
   });
-  const replay = useAction<void, unknown>(
-    () => rest.POST('/installations/{id}/deliveries/{deliveryId}/replay', target),
-    'It is delivered again',
-  );
   if (found.error) return <ErrorAlert error={found.error} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const { headers, body, bodyEncoding, bodyTruncated, lastError, ...delivery } = found.data;
@@ -51,9 +47,13 @@ export function DeliveryDetail({ installationId, deliveryId }: Shown) {
       <PreformattedText>{escapeText(body)}</PreformattedText>
       {bodyTruncated ? <Text size="sm">The payload is truncated.</Text> : null}
       <Group justify="flex-end">
-        <Button variant="default" loading={replay.isPending} onClick={() => replay.mutate()}>
+        <ActionButton
+          size="sm"
+          run={() => rest.POST('/installations/{id}/deliveries/{deliveryId}/replay', target)}
+          done="It is delivered again"
+        >
           Replay
-        </Button>
+        </ActionButton>
       </Group>
     </Stack>
   );

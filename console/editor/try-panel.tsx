@@ -1,5 +1,5 @@
 /** Runs the saved draft in a session beside the editor. */
-import { Alert, Button, Code, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Alert, Code, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useState } from 'react';
 import type { SessionRecord } from '../../sdk/session/api-types.ts';
 import { UpdateConsent } from '../installations/update-consent.tsx';
@@ -9,7 +9,7 @@ import { ToolForm } from '../playground/tool-form.tsx';
 import { rest } from '../rest/client.ts';
 import { type Installation, useInstallations } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 
@@ -24,10 +24,10 @@ export function TryPanel({ pluginId, slug }: Tried) {
   const [session, setSession] = useState<string | null>(null);
   const installations = useInstallations();
   const installation = installations.data?.items.find((one) => one.pluginId === pluginId);
-  const start = useAction<void, void>(async () => {
+  const start = async () => {
     await followDraft(slug, installation);
     setSession((await callSessions<SessionRecord>('POST', '/sessions', { agentId: AGENT })).id);
-  });
+  };
   if (installations.error) return <ErrorAlert error={installations.error} />;
   if (!installations.data) return <Skeleton height={120} aria-label="Loading" />;
   const isReady = session !== null && installation?.versionPolicy === 'Draft';
@@ -39,9 +39,9 @@ export function TryPanel({ pluginId, slug }: Tried) {
       ) : (
         <>
           <Text size="sm">{describeStart(installation)}</Text>
-          <Button loading={start.isPending} onClick={() => start.mutate()}>
+          <ActionButton size="sm" variant="filled" run={start}>
             Try it
-          </Button>
+          </ActionButton>
         </>
       )}
     </Stack>

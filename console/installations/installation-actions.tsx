@@ -1,10 +1,10 @@
 /** Buttons that pause, resume, set up again and uninstall an installation. */
-import { Button, Group, List, Text } from '@mantine/core';
+import { Group, List, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -15,52 +15,43 @@ const ICON = { size: 15, stroke: 1.8 } as const;
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate();
   const target = { params: { path: { id: installation.id } } };
-  const pause = useAction<void, unknown>(() => rest.POST('/installations/{id}/pause', target), 'Paused');
-  const resume = useAction<void, unknown>(() => rest.POST('/installations/{id}/resume', target), 'Resumed');
-  const rerun = useAction<void, unknown>(
-    () => rest.POST('/installations/{id}/rerun-setup', target),
-    'The plugin is told to set itself up again',
-  );
-  const uninstall = useAction<void, unknown>(async () => {
+  const uninstall = async () => {
     await rest.DELETE('/installations/{id}', target);
     await navigate({ to: '/installations' });
-  }, 'Uninstalled');
+  };
   return (
     <Group gap="xs">
       {installation.status === 'paused' ? (
-        <Button
-          size="xs"
-          loading={resume.isPending}
-          onClick={() => resume.mutate()}
+        <ActionButton
+          variant="filled"
+          run={() => rest.POST('/installations/{id}/resume', target)}
+          done="Resumed"
           leftSection={<IconPlayerPlay {...ICON} />}
         >
           Resume
-        </Button>
+        </ActionButton>
       ) : (
-        <Button
-          size="xs"
-          variant="default"
-          loading={pause.isPending}
-          onClick={() => pause.mutate()}
+        <ActionButton
+          run={() => rest.POST('/installations/{id}/pause', target)}
+          done="Paused"
           leftSection={<IconPlayerPause {...ICON} />}
         >
           Pause
-        </Button>
+        </ActionButton>
       )}
-      <Button
-        size="xs"
-        variant="default"
-        loading={rerun.isPending}
-        onClick={() => rerun.mutate()}
+      <ActionButton
+        run={() => rest.POST('/installations/{id}/rerun-setup', target)}
+        done="The plugin is told to set itself up again"
         leftSection={<IconRefresh {...ICON} />}
       >
         Run setup again
-      </Button>
+      </ActionButton>
       <ConfirmButton
         label="Uninstall"
         title={`Uninstall ${escapeText(installation.displayName)}`}
-        onConfirm={() => uninstall.mutate()}
-        button={{ loading: uninstall.isPending, leftSection: <IconTrash {...ICON} /> }}
+        run={uninstall}
+        done="Uninstalled"
+        button={{ leftSection: <IconTrash {...ICON} /> }}
       >
         <Removed installation={installation} />
       </ConfirmButton>

@@ -36,15 +36,13 @@ export function SettingsForm({ installation }: { readonly installation: Installa
 }
 
 function ForgetSecret({ id, name }: { readonly id: string; readonly name: string }) {
-  const forget = useAction<void, unknown>(
-    () => rest.POST('/installations/{id}/configure', { params: { path: { id } }, body: { secrets: { [name]: null } } }),
-    `${name} is forgotten`,
-  );
+  const body = { secrets: { [name]: null } };
   return (
     <ConfirmButton
       label={`Forget ${name}`}
       title={`Forget the secret ${name}`}
-      onConfirm={() => forget.mutate()}
+      run={() => rest.POST('/installations/{id}/configure', { params: { path: { id } }, body })}
+      done={`${name} is forgotten`}
       button={{ size: 'sm' }}
     >
       <Text>The stored value is removed. If the plugin requires it, the plugin stops until you set a new one.</Text>

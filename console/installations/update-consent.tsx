@@ -5,7 +5,7 @@ import { ReachList } from '../catalog/reach-list.tsx';
 import type { Reach } from '../catalog/risks.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
 
@@ -46,7 +46,16 @@ export function UpdateConsent({ installation }: { readonly installation: Install
           </div>
           <Difference pending={pendingUpdate} reach={installation.reach} />
           <Group gap="xs">
-            <Accept id={id} pending={pendingUpdate} />
+            <ActionButton
+              size="sm"
+              variant="filled"
+              run={() =>
+                rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } })
+              }
+              done="Accepted: the new version starts"
+            >
+              Allow this and update to {semVer ?? 'the draft'}
+            </ActionButton>
             <Button variant="default" onClick={() => decline(versionId)}>
               Not this version
             </Button>
@@ -60,18 +69,6 @@ export function UpdateConsent({ installation }: { readonly installation: Install
 /** Without new access, consent is needed because the account requires the plugin. */
 export const describeReason = ({ added }: Pending): string =>
   added.length > 0 ? 'asks for more access' : 'drops a hook of a plugin that you require';
-
-function Accept({ id, pending: { versionId, semVer } }: { readonly id: string; readonly pending: Pending }) {
-  const accept = useAction<void, unknown>(
-    () => rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } }),
-    'Accepted: the new version starts',
-  );
-  return (
-    <Button loading={accept.isPending} onClick={() => accept.mutate()}>
-      Allow this and update to {semVer ?? 'the draft'}
-    </Button>
-  );
-}
 
 function Difference({ pending: { added, removed }, reach }: { readonly pending: Pending; readonly reach: Reach }) {
   const sentences = (capabilities: readonly string[]) =>

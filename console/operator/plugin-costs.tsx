@@ -1,10 +1,10 @@
 /** Lists the plugins of the last day, with actions to block a plugin and to verify its author. */
-import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
+import { Group, Stack, Text, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { milliseconds } from '../metrics/points-table.tsx';
-import { readBody, rest } from '../rest/client.ts';
+import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -37,52 +37,39 @@ export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
 
 function Actions({ plugin: { slug, author, verified, blockedReason } }: { readonly plugin: Plugin }) {
   const params = { path: { name: author } };
-  const verify = useAction(
-    (to: boolean) =>
-      readBody(
-        to
-          ? rest.POST('/operator/accounts/{name}/verify', { params })
-          : rest.POST('/operator/accounts/{name}/unverify', { params }),
-      ),
-    `${author} is ${verified ? 'no longer verified' : 'verified'}`,
-  );
-  const unblock = useAction(
-    () => readBody(rest.POST('/operator/plugins/{slug}/unblock', { params: { path: { slug } } })),
-    `${slug} is no longer blocked`,
-  );
   return (
     <Group gap="xs" wrap="nowrap">
       {blockedReason === null ? (
         <Block slug={slug} />
       ) : (
-        <Button size="xs" variant="default" aria-label={`Unblock ${slug}`} onClick={() => unblock.mutate(undefined)}>
+        <ActionButton
+          aria-label={`Unblock ${slug}`}
+          run={() => rest.POST('/operator/plugins/{slug}/unblock', { params: { path: { slug } } })}
+          done={`${slug} is no longer blocked`}
+        >
           Unblock
-        </Button>
+        </ActionButton>
       )}
-      <Button
-        size="xs"
-        variant="default"
-        onClick={() => verify.mutate(!verified)}
+      <ActionButton
         aria-label={`${verified ? 'Unverify' : 'Verify'} ${author}`}
+        run={() => rest.POST(`/operator/accounts/{name}/${verified ? 'unverify' : 'verify'}`, { params })}
+        done={`${author} is ${verified ? 'no longer verified' : 'verified'}`}
       >
         {verified ? 'Unverify' : 'Verify'}
-      </Button>
+      </ActionButton>
     </Group>
   );
 }
 
 function Block({ slug }: { readonly slug: string }) {
   const [reason, setReason] = useState('');
-  const block = useAction(
-    () => readBody(rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })),
-    `${slug} is blocked`,
-  );
   return (
     <ConfirmButton
       label={`Block ${slug}`}
       short="Block"
       title={`Block ${slug}?`}
-      onConfirm={() => block.mutate(undefined)}
+      run={() => rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })}
+      done={`${slug} is blocked`}
     >
       <Stack>
         <Text>The plugin is removed from the catalog and stops in all accounts. Its users see the reason.</Text>

@@ -1,11 +1,11 @@
 /** The page of one session. */
-import { Button, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
-import { useAction } from '../rest/use-action.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
@@ -58,20 +58,19 @@ export function SessionPage() {
 
 function SessionButtons({ path }: { readonly path: string }) {
   const navigate = useNavigate();
-  const clear = useAction<void, unknown>(
-    () => callSessions('POST', `${path}/clear`, { reason: 'cleared in the console' }),
-    'The session is cleared',
-  );
-  const remove = useAction<void, unknown>(async () => {
+  const remove = async () => {
     await callSessions('DELETE', path);
     await navigate({ to: '/playground' });
-  }, 'The session is deleted');
+  };
   return (
     <Group gap="xs">
-      <Button size="xs" variant="default" loading={clear.isPending} onClick={() => clear.mutate()}>
+      <ActionButton
+        run={() => callSessions('POST', `${path}/clear`, { reason: 'cleared in the console' })}
+        done="The session is cleared"
+      >
         Clear
-      </Button>
-      <ConfirmButton label="Delete" title="Delete the session" onConfirm={() => remove.mutate()}>
+      </ActionButton>
+      <ConfirmButton label="Delete" title="Delete the session" run={remove} done="The session is deleted">
         <Text>The transcript is removed permanently. Plugins receive sessionDeleted.</Text>
       </ConfirmButton>
     </Group>

@@ -1,7 +1,8 @@
-/** A button that asks for confirmation before an irreversible action. */
+/** A button that asks for confirmation before it runs an irreversible change. */
 import { Button, type ButtonProps, Group, Stack } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import type { ReactNode } from 'react';
+import { useAction } from '../rest/use-action.ts';
 import { Dialog } from './dialog.tsx';
 
 interface ConfirmButtonProps {
@@ -11,15 +12,18 @@ interface ConfirmButtonProps {
   readonly title: string;
   /** The consequences of the action. */
   readonly children: ReactNode;
-  readonly onConfirm: () => void;
+  readonly run: () => Promise<unknown>;
+  /** Message after success. */
+  readonly done: string;
   readonly button?: ButtonProps;
 }
 
-export function ConfirmButton({ label, short, title, children, onConfirm, button }: ConfirmButtonProps) {
+export function ConfirmButton({ label, short, title, children, run, done, button }: ConfirmButtonProps) {
+  const { mutate, isPending } = useAction<void, unknown>(run, done);
   const [isOpen, { open, close }] = useDisclosure(false);
   return (
     <>
-      <Button size="xs" variant="default" aria-label={label} {...button} onClick={open}>
+      <Button size="xs" variant="default" aria-label={label} {...button} loading={isPending} onClick={open}>
         {short ?? label}
       </Button>
       <Dialog title={title} opened={isOpen} onClose={close}>
@@ -33,7 +37,7 @@ export function ConfirmButton({ label, short, title, children, onConfirm, button
               color="red"
               onClick={() => {
                 close();
-                onConfirm();
+                mutate();
               }}
             >
               {label}
