@@ -31,7 +31,9 @@ const unknownAgent = () => new Problem('not_found', 'You have no agent with this
 export function agentRoutes({ pool, queues }: Services): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Agents');
-    app.get('/agents', { schema: shapes.list }, (request) => pageAgents(pool, requireCaller(request).id, request.query));
+    app.get('/agents', { schema: shapes.list }, (request) =>
+      pageAgents(pool, requireCaller(request).id, request.query),
+    );
 
     app.get('/agents/:id', { schema: shapes.one }, async (request) => {
       const { id: accountId, operator } = requireCaller(request);

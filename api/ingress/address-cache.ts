@@ -2,6 +2,7 @@
  * Caches the channel of each webhook address until a notification, so that addresses resolve while the database is
  * unavailable.
  */
+import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type FoundAddress, findAddress, ROUTING_ID } from '../../db/channels/channels.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
@@ -9,7 +10,7 @@ import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 
-/** Maximum number of cached addresses. Then the least recently used one is dropped. */
+/** Maximum number of cached addresses. */
 const KNOWN_MAX = 50_000;
 /** Lifetime of unknown addresses in the cache; short in case a notification was lost. Milliseconds. */
 const UNKNOWN_MS = 5 * SECOND;
@@ -24,7 +25,7 @@ interface Known {
 export class Addresses {
   readonly #pool: Pool;
   readonly #listener: Listener;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new LRUCache<string, Known>({ max: KNOWN_MAX });
   readonly #asking = new Map<string, Promise<FoundAddress>>();
 
   private constructor(pool: Pool, listener: Listener) {
@@ -78,10 +79,7 @@ export class Addresses {
   }
 
   #store(routingId: string, found: FoundAddress): FoundAddress {
-    this.#known.delete(routingId);
     this.#known.set(routingId, { found, until: performance.now() + (found === 'unknown' ? UNKNOWN_MS : KNOWN_MS) });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest);
     return found;
   }
 

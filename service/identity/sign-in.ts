@@ -1,4 +1,5 @@
 /** Finds the account of a bearer token, and caches verified tokens. */
+import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import type { TokenVerifier } from './tokens.ts';
@@ -8,7 +9,7 @@ import type { TokenVerifier } from './tokens.ts';
  * and a query. A change of an account's rights takes effect after this time. Milliseconds.
  */
 const CACHE_MS = 30_000;
-/** Maximum number of cached tokens. Then the least recently used one is dropped. */
+/** Maximum number of cached tokens. */
 const CACHE_MAX = 10_000;
 
 export interface SignIn {
@@ -31,9 +32,7 @@ interface CachedAccount {
 
 /** @param now clock, milliseconds since 1970 */
 export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => number = Date.now): SignIn {
-  // A Map keeps insertion order: deleting and setting again moves an entry to the end, so the first is the least
-  // recently used.
-  const cached = new Map<string, CachedAccount>();
+  const cached = new LRUCache<string, CachedAccount>({ max: CACHE_MAX });
   const verifyToken = (token: string, wasValid: boolean): CachedAccount => {
     const entry: CachedAccount = { account: load(), until: now() + CACHE_MS, wasValid };
     async function load(): Promise<Account> {
@@ -51,11 +50,9 @@ export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => numbe
   return {
     signIn(token) {
       const known = cached.get(token);
-      cached.delete(token);
-      const entry = known !== undefined && known.until > now() ? known : verifyToken(token, known?.wasValid ?? false);
+      if (known !== undefined && known.until > now()) return known.account;
+      const entry = verifyToken(token, known?.wasValid ?? false);
       cached.set(token, entry);
-      const [oldest] = cached.keys();
-      if (cached.size > CACHE_MAX && oldest !== undefined) cached.delete(oldest);
       return entry.account;
     },
     knows: (token) => cached.get(token)?.wasValid ?? false,

@@ -1,11 +1,12 @@
 /** Caches the plugins of accounts in memory, so that a hook call needs no query. A change notification drops an entry. */
 
+import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
-/** Accounts in the cache; the least recently used one is evicted. An account takes a few kilobytes. */
+/** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
 
 export interface ToolRef {
@@ -32,7 +33,7 @@ export type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) 
 export class AccountPluginsCache {
   readonly #pool: Pool;
   readonly #onLoaded: OnLoaded;
-  readonly #byAccount = new Map<string, AccountPlugins>();
+  readonly #byAccount = new LRUCache<string, AccountPlugins>({ max: ACCOUNTS_MAX });
   readonly #loading = new Map<string, Promise<AccountPlugins>>();
   readonly #watchers = new Set<(accountId: string | null) => void>();
 
@@ -43,12 +44,7 @@ export class AccountPluginsCache {
 
   /** Returns the cached plugins without a promise, for the hot path. */
   peek(accountId: string): AccountPlugins | undefined {
-    const accountPlugins = this.#byAccount.get(accountId);
-    if (accountPlugins && this.#byAccount.size > ACCOUNTS_MAX / 2) {
-      this.#byAccount.delete(accountId);
-      this.#byAccount.set(accountId, accountPlugins);
-    }
-    return accountPlugins;
+    return this.#byAccount.get(accountId);
   }
 
   /** Returns the cached plugins, or a promise that loads them. */
@@ -90,7 +86,7 @@ export class AccountPluginsCache {
       const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
       const accountPlugins = indexAccountPlugins(plugins.map((plugin) => byId.get(plugin.installationId) ?? plugin));
       // After a drop these rows are stale: callers that wait get them, but they are not cached.
-      if (this.#loading.get(accountId) === loading) this.#store(accountId, accountPlugins);
+      if (this.#loading.get(accountId) === loading) this.#byAccount.set(accountId, accountPlugins);
       return accountPlugins;
     });
     this.#loading.set(accountId, loading);
@@ -99,13 +95,6 @@ export class AccountPluginsCache {
     };
     loading.then(forget, forget);
     return loading;
-  }
-
-  #store(accountId: string, accountPlugins: AccountPlugins): void {
-    this.#byAccount.set(accountId, accountPlugins);
-    if (this.#byAccount.size <= ACCOUNTS_MAX) return;
-    const oldest = this.#byAccount.keys().next().value;
-    if (oldest !== undefined) this.#byAccount.delete(oldest);
   }
 }
 

@@ -1,4 +1,5 @@
 /** Caches the fields of sessions that never change, so that hook calls read no row. */
+import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { findSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -8,7 +9,7 @@ const SESSIONS_MAX = 50_000;
 
 export class SessionCache {
   readonly #pool: Pool;
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new LRUCache<string, Session>({ max: SESSIONS_MAX });
 
   constructor(pool: Pool) {
     this.#pool = pool;
@@ -31,10 +32,6 @@ export class SessionCache {
   }
 
   put(session: Session): void {
-    if (this.#sessions.size >= SESSIONS_MAX) {
-      const oldest = this.#sessions.keys().next().value;
-      if (oldest !== undefined) this.#sessions.delete(oldest);
-    }
     this.#sessions.set(session.id, session);
   }
 

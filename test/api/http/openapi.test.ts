@@ -108,7 +108,7 @@ t.test('the response check of all API tests detects undeclared responses', async
   t.match(faultOf({ ...refused, contentType: 'application/json' }), /as application\/json/, 'a type');
 });
 
-t.test('a response with undeclared fields is an error', async (t) => {
+t.test('a response carries no undeclared field', async (t) => {
   const { page } = await import('../../../service/http/schemas.ts');
   const { pluginResource } = await import('../../../api/plugins/plugin-resource.ts');
   const { serializerCompiler } = await import('fastify-type-provider-zod');
@@ -116,8 +116,8 @@ t.test('a response with undeclared fields is an error', async (t) => {
   const ann = await api.user('ann');
   const plugin = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   t.ok(serialize({ items: [plugin], nextCursor: null }));
-  t.throws(() => serialize({ items: [{ ...plugin, sealed: 'x' }], nextCursor: null }));
-  t.throws(() => serialize({ items: [], nextCursor: null, total: 1 }));
+  t.same(JSON.parse(serialize({ items: [{ ...plugin, sealed: 'x' }], nextCursor: null })).items, [plugin], 'a row');
+  t.throws(() => serialize({ items: [], nextCursor: null, total: 1 }), 'what the handler composed');
 });
 
 t.test('it is read without a token, by programs and by people', async (t) => {
