@@ -1,6 +1,6 @@
 /** Limits memory, threads and CPU by control groups of version 2 or 1. Without writable ones, rlimits remain. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 export type LimiterKind = 'cgroup2' | 'cgroup1' | 'rlimit';
@@ -14,7 +14,7 @@ export interface GroupBounds {
 }
 /** The control group of one child. */
 export interface LimitedGroup {
-  /** Moves a process with its threads into the group. Asynchronous, because the kernel takes some milliseconds. */
+  /** Moves a process with its threads into the group, once that has its limits. Rejects if the hierarchy is gone. */
   add(pid: number): Promise<void>;
   /** Whether the kernel has killed a process of this group for exceeding the memory limit. */
   ranOutOfMemory(): boolean;
@@ -28,7 +28,7 @@ export interface LimitedGroup {
 }
 export interface Limiter {
   readonly kind: LimiterKind;
-  /** Creates the group of one child. @throws if the hierarchy is gone */
+  /** Begins to create the group of one child. */
   group(bounds: GroupBounds): LimitedGroup | null;
 }
 
@@ -42,6 +42,8 @@ const nextName = (): string => {
   serial += 1;
   return `bulkhead-${process.pid}-${serial}`;
 };
+/** What the file that counts kills contains after one. */
+const KILLED = /^oom_kill [1-9]/m;
 const OWNER = /^bulkhead-(\d+)-/;
 /** Limits of the group that is made to test the hierarchy. */
 const probe: GroupBounds = { residentBytes: 67_108_864, threads: 32, cpuWeight: 100 };
@@ -56,16 +58,33 @@ const ownHierarchy = (): Hierarchy => ({
   memberships: readFileSync('/proc/self/cgroup', 'utf8'),
 });
 
+/** A writable hierarchy. */
+interface Groups {
+  readonly kind: LimiterKind;
+  /** Describes the group of the next child. */
+  describe(bounds: GroupBounds): GroupDescription;
+}
+interface GroupDescription {
+  /** The group's folder in each hierarchy. */
+  readonly paths: readonly string[];
+  /** The memory limit, which is required, and the optional ones: the kernel may lack swap accounting and the CPU controller. */
+  readonly limits: readonly [memory: Rule, ...others: Rule[]];
+  /** The file that counts kills. */
+  readonly outcome: string;
+  readonly cpu: { readonly path: string; readonly weight: Rule } | null;
+}
+type Rule = readonly [file: string, value: number];
+
 const noLimiter: Limiter = { kind: 'rlimit', group: () => null };
 
 /** Finds the limiter that works here, by making and removing a group. */
 export function findLimiter(hierarchy?: Hierarchy): Limiter {
   for (const candidate of [groupsOfVersion2, groupsOfVersion1]) {
     try {
-      const limiter = candidate(hierarchy ?? ownHierarchy());
-      if (!limiter) continue;
-      limiter.group(probe)?.remove();
-      return limiter;
+      const groups = candidate(hierarchy ?? ownHierarchy());
+      if (!groups) continue;
+      tryGroup(groups.describe(probe));
+      return { kind: groups.kind, group: (bounds) => new Group(groups.describe(bounds)) };
     } catch {
       // Not writable, or a controller is missing: try the next one.
     }
@@ -79,7 +98,7 @@ function ownGroups({ memberships }: Hierarchy): Map<string, string> {
   return new Map(rows.flatMap(([, names = '', ...path]) => names.split(',').map((name) => [name, path.join(':')])));
 }
 
-function groupsOfVersion2(hierarchy: Hierarchy): Limiter | null {
+function groupsOfVersion2(hierarchy: Hierarchy): Groups | null {
   const own = ownGroups(hierarchy).get('');
   if (own === undefined) return null;
   const { root } = hierarchy;
@@ -91,16 +110,20 @@ function groupsOfVersion2(hierarchy: Hierarchy): Limiter | null {
   sweepGroups(base);
   return {
     kind: 'cgroup2',
-    group: ({ residentBytes, threads, cpuWeight }) => {
+    describe: ({ residentBytes, threads, cpuWeight }) => {
       const path = join(base, nextName());
-      mkdirSync(path);
-      const rules = [
-        [`${path}/memory.max`, residentBytes],
-        [`${path}/memory.swap.max`, 0],
-        [`${path}/pids.max`, threads],
-      ] as const;
       const weight = [`${path}/cpu.weight`, cpuWeight] as const;
-      return groupAt([path], `${path}/memory.events`, /^oom_kill [1-9]/m, [...rules, weight], { path, weight });
+      return {
+        paths: [path],
+        limits: [
+          [`${path}/memory.max`, residentBytes],
+          [`${path}/memory.swap.max`, 0],
+          [`${path}/pids.max`, threads],
+          weight,
+        ],
+        outcome: `${path}/memory.events`,
+        cpu: { path, weight },
+      };
     },
   };
 }
@@ -127,7 +150,7 @@ function enableController(file: string, controller: string): void {
   }
 }
 
-function groupsOfVersion1(hierarchy: Hierarchy): Limiter | null {
+function groupsOfVersion1(hierarchy: Hierarchy): Groups | null {
   const own = ownGroups(hierarchy);
   const bases = ['memory', 'pids', 'cpu'].map((name) => {
     const path = own.get(name);
@@ -138,72 +161,99 @@ function groupsOfVersion1(hierarchy: Hierarchy): Limiter | null {
   for (const base of bases) if (base) sweepGroups(base);
   return {
     kind: 'cgroup1',
-    group: ({ residentBytes, threads, cpuWeight }) => {
+    describe: ({ residentBytes, threads, cpuWeight }) => {
       const name = nextName();
+      const at = (base: string | null | undefined) => (base ? join(base, name) : null);
+      const [memoryPath, pidsPath, cpuPath] = [join(memory, name), at(pids), at(cpu)];
       const shares = Math.max(SHARES_MIN, Math.round(cpuWeight * SHARES_OF_WEIGHT));
-      const paths = [memory, pids, cpu].map((base) => (base ? join(base, name) : null));
-      for (const path of paths) if (path) mkdirSync(path);
-      const cpuGroup = paths[2] ? { path: paths[2], weight: [`${paths[2]}/cpu.shares`, shares] as const } : null;
-      return groupAt(
-        paths.filter((path) => path !== null),
-        `${paths[0]}/memory.oom_control`,
-        /^oom_kill [1-9]/m,
-        [
-          [`${paths[0]}/memory.limit_in_bytes`, residentBytes],
-          [`${paths[0]}/memory.memsw.limit_in_bytes`, residentBytes],
-          ...(paths[1] ? [[`${paths[1]}/pids.max`, threads] as const] : []),
+      const cpuGroup = cpuPath ? { path: cpuPath, weight: [`${cpuPath}/cpu.shares`, shares] as const } : null;
+      return {
+        paths: [memoryPath, pidsPath, cpuPath].filter((path) => path !== null),
+        limits: [
+          [`${memoryPath}/memory.limit_in_bytes`, residentBytes],
+          [`${memoryPath}/memory.memsw.limit_in_bytes`, residentBytes],
+          ...(pidsPath ? [[`${pidsPath}/pids.max`, threads] as const] : []),
           ...(cpuGroup ? [cpuGroup.weight] : []),
         ],
-        cpuGroup,
-      );
+        outcome: `${memoryPath}/memory.oom_control`,
+        cpu: cpuGroup,
+      };
     },
   };
 }
 
-type Rule = readonly [file: string, value: number];
+/** Creates and removes a group. @throws if that or its memory limit is refused */
+function tryGroup({ paths, limits: [[file, value]] }: GroupDescription): void {
+  try {
+    for (const path of paths) mkdirSync(path);
+    writeFileSync(file, String(value));
+  } finally {
+    for (const path of paths) removeGroup(path);
+  }
+}
 
-function groupAt(
-  paths: readonly string[],
-  outcome: string,
-  killed: RegExp,
-  limits: readonly Rule[],
-  cpu: { readonly path: string; readonly weight: Rule } | null,
-): LimitedGroup {
-  let isIdleClass = false;
-  let yielding: Promise<unknown> = Promise.resolve();
-  for (const [index, [file, value]] of limits.entries()) {
+/**
+ * All changes of groups, one after the other. The kernel makes one at a time anyway, and each may wait for every process of the
+ * machine that is just forking: up to half a second on a busy machine. So none is made on the event loop, and no more than one
+ * holds a thread of the pool, which also reads files and computes signatures.
+ */
+let changes: Promise<unknown> = Promise.resolve();
+function changeInTurn<T>(change: () => Promise<T>): Promise<T> {
+  const changed = changes.then(change);
+  changes = changed.catch(() => undefined);
+  return changed;
+}
+
+class Group implements LimitedGroup {
+  readonly #description: GroupDescription;
+  readonly #created: Promise<void>;
+  #isIdleClass = false;
+
+  constructor(description: GroupDescription) {
+    this.#description = description;
+    this.#created = changeInTurn(() => this.#create());
+    // `add` reports the error.
+    this.#created.catch(() => undefined);
+  }
+
+  async #create(): Promise<void> {
+    const { paths, limits } = this.#description;
+    const [[memoryFile, memoryBytes], ...others] = limits;
+    for (const path of paths) await mkdir(path);
+    await writeFile(memoryFile, String(memoryBytes));
+    for (const [file, value] of others) await writeFile(file, String(value)).catch(() => undefined);
+  }
+
+  async add(pid: number): Promise<void> {
+    await this.#created;
+    await changeInTurn(async () => {
+      for (const path of this.#description.paths) await writeFile(`${path}/cgroup.procs`, String(pid));
+    });
+  }
+
+  ranOutOfMemory(): boolean {
     try {
-      writeFileSync(file, String(value));
-    } catch (error) {
-      // Swap accounting and the CPU controller are optional in the kernel. The memory limit, which is first, is required.
-      if (index === 0) throw error;
+      return KILLED.test(readFileSync(this.#description.outcome, 'utf8'));
+    } catch {
+      return false;
     }
   }
-  return {
-    add: async (pid) => {
-      await Promise.all(paths.map((path) => writeFile(`${path}/cgroup.procs`, String(pid))));
-    },
-    ranOutOfMemory: () => {
-      try {
-        return killed.test(readFileSync(outcome, 'utf8'));
-      } catch {
-        return false;
-      }
-    },
-    yieldProcessor: (yields) => {
-      if (!cpu || yields === isIdleClass) return;
-      isIdleClass = yields;
-      yielding = yielding
-        .then(() => writeFile(`${cpu.path}/cpu.idle`, yields ? '1' : '0'))
-        // Leaving the idle class resets the weight.
-        .then(() => (yields ? undefined : writeFile(cpu.weight[0], String(cpu.weight[1]))))
-        // The group is removed or has no CPU controller.
-        .catch(() => undefined);
-    },
-    remove: () => {
-      for (const path of paths) removeGroup(path);
-    },
-  };
+
+  yieldProcessor(yields: boolean): void {
+    const { cpu } = this.#description;
+    if (!cpu || yields === this.#isIdleClass) return;
+    this.#isIdleClass = yields;
+    changeInTurn(async () => {
+      await writeFile(`${cpu.path}/cpu.idle`, yields ? '1' : '0');
+      // Leaving the idle class resets the weight.
+      if (!yields) await writeFile(cpu.weight[0], String(cpu.weight[1]));
+      // The group is removed or has no CPU controller.
+    }).catch(() => undefined);
+  }
+
+  remove(): void {
+    for (const path of this.#description.paths) removeGroup(path);
+  }
 }
 
 /** Removes the groups of supervisors that no longer run. */
@@ -221,11 +271,9 @@ const RETRY_MS = 250;
 const TRIES = 40;
 
 function removeGroup(path: string, tries = TRIES): void {
-  try {
-    rmdirSync(path);
-  } catch (error) {
+  changeInTurn(() => rmdir(path)).catch((error: NodeJS.ErrnoException) => {
     // Already removed, or still busy after all tries: the next supervisor's start removes it.
-    if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || tries === 0) return;
+    if (error.code !== 'EBUSY' || tries === 0) return;
     setTimeout(removeGroup, RETRY_MS, path, tries - 1).unref();
-  }
+  });
 }

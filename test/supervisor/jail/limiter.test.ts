@@ -28,12 +28,12 @@ t.test('version 2: limits beside the service’s own group, where controllers ar
   t.equal(limiter.kind, 'cgroup2');
   const before = groupsIn(slice);
   const group = limiter.group(bounds);
+  await group?.add(4242);
   const path = join(slice, groupsIn(slice).find((name) => !before.includes(name)) ?? 'none');
   t.equal(said(path, 'memory.max'), '268435456');
   t.equal(said(path, 'memory.swap.max'), '0');
   t.equal(said(path, 'pids.max'), '48');
   t.equal(said(path, 'cpu.weight'), '50');
-  await group?.add(4242);
   t.equal(said(path, 'cgroup.procs'), '4242');
   t.equal(group?.ranOutOfMemory(), false, 'nothing said yet');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 0\n');
@@ -88,12 +88,12 @@ t.test('version 1: a group in each hierarchy, and its own words', async (t) => {
   t.equal(limiter.kind, 'cgroup1');
   const before = groupsIn(join(root, 'memory/a'));
   const group = limiter.group(bounds);
+  await group?.add(4242);
   const name = groupsIn(join(root, 'memory/a')).find((each) => !before.includes(each)) ?? 'none';
   t.equal(said(join(root, 'memory/a', name), 'memory.limit_in_bytes'), '268435456');
   t.equal(said(join(root, 'memory/a', name), 'memory.memsw.limit_in_bytes'), '268435456');
   t.equal(said(join(root, 'pids/b', name), 'pids.max'), '48');
   t.equal(said(join(root, 'cpu/c', name), 'cpu.shares'), '512');
-  await group?.add(4242);
   for (const at of ['memory/a', 'pids/b', 'cpu/c']) t.equal(said(join(root, at, name), 'cgroup.procs'), '4242');
   writeFileSync(join(root, 'memory/a', name, 'memory.oom_control'), 'oom_kill_disable 0\nunder_oom 0\noom_kill 2\n');
   t.equal(group?.ranOutOfMemory(), true);
@@ -105,15 +105,18 @@ t.test('what a killed supervisor left is swept; a living one’s stays', async (
   mkdirSync(join(slice, 'bulkhead-4194305-7'));
   mkdirSync(join(slice, 'bulkhead-1-7'));
   findLimiter({ root, memberships });
-  t.notOk(existsSync(join(slice, 'bulkhead-4194305-7')));
+  await until(() => !existsSync(join(slice, 'bulkhead-4194305-7')));
   t.ok(statSync(join(slice, 'bulkhead-1-7')).isDirectory());
 });
 
-/** Polls, because the limiter does not await the write. */
-async function written(path: string, text: string): Promise<void> {
-  const until = Date.now() + 10_000;
-  while (!existsSync(path) || readFileSync(path, 'utf8') !== text) {
-    if (Date.now() > until) throw new Error(`${path} does not say ${text}`);
+const written = (path: string, text: string): Promise<void> =>
+  until(() => existsSync(path) && readFileSync(path, 'utf8') === text);
+
+/** Polls, because the limiter does not await its changes. */
+async function until(isDone: () => boolean): Promise<void> {
+  const giveUpAt = Date.now() + 10_000;
+  while (!isDone()) {
+    if (Date.now() > giveUpAt) throw new Error(`never true: ${isDone}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
