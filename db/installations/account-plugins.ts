@@ -78,13 +78,14 @@ export async function loadInstalledPlugin(pool: Queryable, installationId: strin
   return found.rows[0] ? toInstalledPlugin(found.rows[0]) : null;
 }
 
-export async function isBlocked(pool: Queryable, installationId: string): Promise<boolean> {
-  const found = await pool.query(
-    `SELECT 1 FROM installations i JOIN plugins p ON p.id = i.plugin_id
-      WHERE i.id = $1 AND p.blocked_reason IS NOT NULL`,
-    [installationId],
+/** Which of these installations the operator has blocked. */
+export async function findBlocked(pool: Queryable, installationIds: readonly string[]): Promise<readonly string[]> {
+  const found = await pool.query<{ id: string }>(
+    `SELECT i.id FROM installations i JOIN plugins p ON p.id = i.plugin_id
+      WHERE i.id = ANY($1) AND p.blocked_reason IS NOT NULL`,
+    [installationIds],
   );
-  return found.rows.length > 0;
+  return found.rows.map(({ id }) => id);
 }
 
 function toInstalledPlugin({ manifest, given, semVer, texts, ...row }: Row): InstalledPlugin {

@@ -1,6 +1,6 @@
 /** Manages all children of this supervisor: starts them on demand, stops idle ones, and bounds their number. */
 import type { Pool } from 'pg';
-import { type InstalledPlugin, isBlocked } from '../../db/installations/account-plugins.ts';
+import { findBlocked, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
@@ -47,6 +47,8 @@ export class Fleet implements PluginInvoker {
   readonly #dirty = new Map<string, InstallationRunner>();
   /** `updatedAt` of the installations whose refusal is recorded, so that each is recorded once. */
   readonly #recordedRefusals = new Map<string, string>();
+  /** Runners whose block is looked up next. */
+  readonly #blockable = new Set<string>();
   readonly #spares: SpareChildren;
   readonly #sweeper: NodeJS.Timeout;
   readonly #cpuScheduler = new CpuScheduler();
@@ -138,7 +140,7 @@ export class Fleet implements PluginInvoker {
   }
 
   #stopRemoved(runner: InstallationRunner): void {
-    if (isUninstalling(runner)) this.#endIfBlocked(runner.installationId).catch(this.#options.onError);
+    if (isUninstalling(runner)) this.#endIfBlocked(runner.installationId);
     else void this.retire(runner.installationId);
   }
 
@@ -223,7 +225,7 @@ export class Fleet implements PluginInvoker {
     }
     const runner = new InstallationRunner(this.#deps, plugin);
     this.#runners.set(plugin.installationId, runner);
-    this.#endIfBlocked(runner.installationId).catch(this.#options.onError);
+    this.#endIfBlocked(runner.installationId);
     return runner;
   }
 
@@ -231,8 +233,17 @@ export class Fleet implements PluginInvoker {
    * A chain or an event may have read the row just before the plugin was blocked, and the notification may have come before
    * this runner existed. A block that is committed after this query arrives as a notification.
    */
-  async #endIfBlocked(installationId: string): Promise<void> {
-    if (await isBlocked(this.#options.pool, installationId)) await this.retire(installationId, 0);
+  #endIfBlocked(installationId: string): void {
+    // One query for all runners that are made together, so that they leave the database's connections to other accounts.
+    if (this.#blockable.size === 0) setImmediate(() => this.#endBlocked().catch(this.#options.onError));
+    this.#blockable.add(installationId);
+  }
+
+  async #endBlocked(): Promise<void> {
+    const installationIds = [...this.#blockable];
+    this.#blockable.clear();
+    const blocked = await findBlocked(this.#options.pool, installationIds);
+    await Promise.all(blocked.map((installationId) => this.retire(installationId, 0)));
   }
 
   #takeChild(installationId: string, inspectable: boolean): Spare {

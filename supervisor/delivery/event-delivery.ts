@@ -3,8 +3,8 @@
 import type { Pool } from 'pg';
 import {
   DRAFT_SEM_VER,
+  findBlocked,
   type InstalledPlugin,
-  isBlocked,
   loadInstalledPlugin,
 } from '../../db/installations/account-plugins.ts';
 import {
@@ -65,7 +65,8 @@ async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   const plugin = await loadInstalledPlugin(deps.pool, event.installationId);
   const reason = plugin ? skipReason(event, plugin) : 'the installation is gone';
   if (!plugin || reason !== null) return finish(deps, event, 'skipped', reason);
-  const held = (await isBlocked(deps.pool, plugin.installationId)) ? 'the plugin is blocked' : holdReason(plugin);
+  const isBlocked = (await findBlocked(deps.pool, [plugin.installationId])).length > 0;
+  const held = isBlocked ? 'the plugin is blocked' : holdReason(plugin);
   if (held !== null) return hold(deps, event, held);
   const refused = deps.fleet.refusalOf(plugin);
   if (refused !== null) return postpone(deps, event, { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' });
