@@ -101,5 +101,5 @@ async function sendInsidePid(id: number, info: Readable): Promise<void> {
 
 function send(message: FromSpawner, socket?: Socket): void {
   // Without the supervisor this process is about to exit.
-  if (process.connected) process.send?.(message, socket);
+  if (process.connected) process.send?.(message, socket, undefined, () => undefined);
 }
