@@ -75,6 +75,13 @@ interface Offered {
   readonly installationId: string;
   readonly slug: string;
 }
+/** An installed plugin that a hook runs. */
+export interface HookLink extends Omit<Offered, 'name'> {
+  /** Without prefix: `outboundMessage`. */
+  readonly name: HookName;
+  /** Whether the operation stops when this plugin does not run or fails. */
+  readonly required: boolean;
+}
 export interface Tool extends Offered {
   readonly description: string;
   /** JSON Schema 2020-12 of the arguments. */

@@ -6,6 +6,7 @@ import type {
   CompletionRequest,
   HookAnswer,
   HookContext,
+  HookLink,
   HookName,
   NewMessage,
   NewSession,
@@ -115,6 +116,11 @@ export class Session {
   ): Promise<HookAnswer<Name>> {
     // Safe to repeat: the runtime uses only one of the answers.
     return this.#post(`/hooks/${name}`, { context, ...(trigger ? { trigger } : {}) }, signal, true);
+  }
+
+  /** Lists the plugins that each hook runs now. */
+  async hooks({ signal }: Cancellable = {}): Promise<readonly HookLink[]> {
+    return (await this.#get<Page<HookLink>>('/hooks', signal)).items;
   }
 
   /** Asks a plugin to summarize. If `source` is `builtin`, the runtime must summarize itself. */

@@ -1,4 +1,4 @@
-/** `POST /sessions/{id}/hooks/{hook}` and `…/compaction`: a step of an agent's turn passes through the account's plugins. */
+/** `/sessions/{id}/hooks` and `…/compaction`: a step of an agent's turn passes through the account's plugins. */
 
 import { closest } from 'fastest-levenshtein';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -8,8 +8,9 @@ import { trigger } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody } from '../../service/http/schemas.ts';
+import { jsonBody, page } from '../../service/http/schemas.ts';
 import { type Fields, linkOutcomes } from '../calls/chain.ts';
+import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -54,6 +55,15 @@ const hookResult = z
   })
   .meta({ id: 'HookResult', description: 'The result of a hook: the changed context, and each plugin’s part.' });
 
+const hookLink = z
+  .strictObject({
+    name: z.string().describe('Such as `outboundMessage`.'),
+    installationId: z.string(),
+    slug: z.string(),
+    required: z.boolean().describe('Whether the operation stops when this plugin does not run or fails.'),
+  })
+  .meta({ id: 'HookLink', description: 'An installed plugin that a hook runs.' });
+
 const { messages, focus } = hooks['compaction.summarize'].context.shape;
 const compactionBody = jsonBody({
   messages: messages.optional().describe('Default: the session’s transcript.'),
@@ -77,6 +87,31 @@ const compactionResult = z
 export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Hooks');
+    app.get(
+      '/sessions/:sessionId/hooks',
+      {
+        schema: {
+          summary: 'The plugins that each hook runs, in order',
+          details: 'As of now: the account may install, pause or remove a plugin at any time.',
+          params: sessionParams,
+          response: { 200: page(hookLink) },
+        },
+      },
+      async (request) => {
+        const { accountId } = await requireSession(services, requireCaller(request), request.params);
+        const plugins = await services.pluginsCache.get(accountId);
+        const items = names.flatMap(({ name, short }) =>
+          listHookLinks(plugins, name).map(({ installationId, slug, required }) => ({
+            name: short,
+            installationId,
+            slug,
+            required,
+          })),
+        );
+        return { items, nextCursor: null };
+      },
+    );
+
     for (const { name, short } of names) {
       const { doc, context } = hooks[name];
       app.post(

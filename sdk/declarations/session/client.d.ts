@@ -1,5 +1,5 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
-import type { Added, Command, Completion, CompletionRequest, HookAnswer, HookContext, HookName, NewMessage, NewSession, Page, Provider, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger } from './api-types.js';
+import type { Added, Command, Completion, CompletionRequest, HookAnswer, HookContext, HookLink, HookName, NewMessage, NewSession, Page, Provider, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger } from './api-types.js';
 import { Transport, type TransportOptions } from './transport.js';
 interface Cancellable {
     readonly signal?: AbortSignal;
@@ -44,6 +44,8 @@ export declare class Session {
     hook<Name extends HookName>(name: Name, context: HookContext<Name>, { trigger, signal }?: {
         trigger?: Trigger;
     } & Cancellable): Promise<HookAnswer<Name>>;
+    /** Lists the plugins that each hook runs now. */
+    hooks({ signal }?: Cancellable): Promise<readonly HookLink[]>;
     /** Asks a plugin to summarize. If `source` is `builtin`, the runtime must summarize itself. */
     compact(request?: {
         messages?: readonly TranscriptMessage[];

@@ -54,6 +54,7 @@ t.test('every call of the contract is in it, with each hook’s own context', as
     `GET ${session}/messages`,
     `POST ${session}/replies`,
     `POST ${session}/compaction`,
+    `GET ${session}/hooks`,
     ...['tools', 'commands', 'skills', 'providers'].flatMap((kind) => [
       `GET ${session}/${kind}`,
       `POST ${session}/${kind}/{name}`,
