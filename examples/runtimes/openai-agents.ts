@@ -1,14 +1,6 @@
 /** An agent on the OpenAI Agents SDK that uses every plugin its account has installed. */
 import { createInterface } from 'node:readline';
-import {
-  Agent,
-  type AgentInputItem,
-  assistant,
-  OpenAIProvider,
-  OutputGuardrailTripwireTriggered,
-  Runner,
-  user,
-} from '@openai/agents';
+import { Agent, type AgentInputItem, assistant, OpenAIProvider, Runner, user } from '@openai/agents';
 import { bulkhead, bulkheadTools, VetoError } from '../../sdk/adapters/openai-agents.ts';
 import { connect } from '../../sdk/session/session.ts';
 
@@ -21,11 +13,8 @@ const agent = new Agent({
   instructions: 'You help in a bakery.',
   tools: await bulkheadTools(session),
 });
-const runner = new Runner({
-  ...bulkhead(session, { compactAfter: 6 }),
-  modelProvider: new OpenAIProvider({ apiKey: 'none', baseURL: MODEL_URL, useResponses: false }),
-  tracingDisabled: true,
-});
+const modelProvider = new OpenAIProvider({ apiKey: 'none', baseURL: MODEL_URL, useResponses: false });
+const runner = new Runner({ ...bulkhead(session, { compactAfter: 6, modelProvider }), tracingDisabled: true });
 
 // Each line of standard input is a turn of one conversation.
 const items: AgentInputItem[] = [];
@@ -37,8 +26,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     console.log(text);
   } catch (error) {
     items.pop();
-    if (error instanceof VetoError) console.log(`(${error.message})`);
-    else if (error instanceof OutputGuardrailTripwireTriggered) console.log('(a plugin stopped the answer)');
-    else throw error;
+    if (!(error instanceof VetoError)) throw error;
+    console.log(`(${error.message})`);
   }
 }

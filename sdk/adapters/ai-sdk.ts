@@ -1,7 +1,7 @@
 /** Bulkhead for the Vercel AI SDK: `wrapLanguageModel({ model, middleware: bulkhead(session) })` and `tools: await bulkheadTools(session)`. */
 import { dynamicTool, jsonSchema, type LanguageModelMiddleware, type ToolSet } from 'ai';
 import type { Session } from '../session/session.ts';
-import { formatSummary, formatToolResult, isSummary, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
+import { formatToolResult, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];
 type Prompt = Params['prompt'];
@@ -11,7 +11,7 @@ type StreamPart = Streamed['stream'] extends ReadableStream<infer Part> ? Part :
 
 /**
  * A middleware that runs the plugins' hooks on the system prompt, user messages, model messages and long conversations.
- * Streamed text is buffered until it is complete, because plugins receive complete messages.
+ * While a plugin judges the agent's messages, streamed text is buffered until it is complete and judged.
  *
  * @throws VetoError from `generateText` and `streamText` when a plugin cancels a message
  */
@@ -23,13 +23,10 @@ export function bulkhead(session: Session, options: TurnOptions = {}): LanguageM
       const system = params.prompt
         .flatMap((message) => (message.role === 'system' ? [message.content] : []))
         .join('\n\n');
-      const rest = await compactMessages(
-        turn,
-        params.prompt.filter(({ role }) => role !== 'system'),
-      );
+      const messages = params.prompt.filter(({ role }) => role !== 'system');
       const prompt: Prompt = [
         { role: 'system', content: await turn.systemPrompt(system, model.modelId) },
-        ...(await Promise.all(rest.map((message) => runInbound(turn, message)))),
+        ...(await turn.prepare<Prompt[number]>(messages, { judge: judgeMessage, toPlain, fromSummary })),
       ];
       return { ...params, prompt: prompt.filter(({ role, content }) => role !== 'system' || content !== '') };
     },
@@ -38,8 +35,8 @@ export function bulkhead(session: Session, options: TurnOptions = {}): LanguageM
       return { ...result, content: await Promise.all(result.content.map((part) => runOutbound(turn, part))) };
     },
     async wrapStream({ doStream }) {
-      const result = await doStream();
-      return { ...result, stream: result.stream.pipeThrough(bufferText(turn)) };
+      const [isJudged, result] = await Promise.all([turn.hasOutboundHook(), doStream()]);
+      return { ...result, stream: result.stream.pipeThrough(isJudged ? bufferText(turn) : passText(turn)) };
     },
   };
 }
@@ -64,27 +61,21 @@ export async function bulkheadTools(session: Session): Promise<ToolSet> {
   );
 }
 
-/** Runs `inboundMessage` on user messages. Other messages ran through their hooks when they were created. */
-async function runInbound(turn: Turn, message: Prompt[number]): Promise<Prompt[number]> {
+async function judgeMessage(message: Prompt[number], inbound: Turn['inbound']): Promise<Prompt[number]> {
   if (message.role !== 'user') return message;
   const content = message.content.map(async (part) =>
-    part.type === 'text' && !isSummary(part.text) ? { ...part, text: await turn.inbound(part.text) } : part,
+    part.type === 'text' ? { ...part, text: await inbound(part.text) } : part,
   );
   return { ...message, content: await Promise.all(content) };
 }
+
+const fromSummary = (text: string): Prompt[number] => ({ role: 'user', content: [{ type: 'text', text }] });
 
 async function runOutbound(turn: Turn, part: Generated['content'][number]): Promise<Generated['content'][number]> {
   return part.type === 'text' ? { ...part, text: await turn.outbound(part.text) } : part;
 }
 
-async function compactMessages(turn: Turn, messages: Prompt): Promise<Prompt> {
-  const compaction = await turn.compact(messages.map(toPlainMessage));
-  if (!compaction) return messages;
-  const text = formatSummary(compaction.summary);
-  return [{ role: 'user', content: [{ type: 'text', text }] }, ...messages.slice(compaction.replaced)];
-}
-
-function toPlainMessage({ role, content }: Prompt[number]): PlainMessage {
+function toPlain({ role, content }: Prompt[number]): PlainMessage {
   if (typeof content === 'string') return { role, text: content };
   const texts = content.map((part) => (part.type === 'text' ? part.text : `[${part.type}]`));
   return { role, text: texts.join('\n') };
@@ -95,6 +86,8 @@ function bufferText(turn: Turn): TransformStream<StreamPart, StreamPart> {
   const texts = new Map<string, string>();
   return new TransformStream({
     async transform(part, controller) {
+      // The provider's own chunks hold the text too.
+      if (part.type === 'raw') return;
       if (part.type === 'text-delta') {
         texts.set(part.id, (texts.get(part.id) ?? '') + part.delta);
         return;
@@ -104,6 +97,18 @@ function bufferText(turn: Turn): TransformStream<StreamPart, StreamPart> {
         texts.delete(part.id);
         if (delta !== '') controller.enqueue({ type: 'text-delta', id: part.id, delta });
       }
+      controller.enqueue(part);
+    },
+  });
+}
+
+/** Passes text on at once, and runs `outboundMessage` at its end for plugins that were installed meanwhile. */
+function passText(turn: Turn): TransformStream<StreamPart, StreamPart> {
+  const texts = new Map<string, string>();
+  return new TransformStream({
+    async transform(part, controller) {
+      if (part.type === 'text-delta') texts.set(part.id, (texts.get(part.id) ?? '') + part.delta);
+      if (part.type === 'text-end') await turn.confirmStreamed(texts.get(part.id) ?? '');
       controller.enqueue(part);
     },
   });

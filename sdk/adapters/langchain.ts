@@ -1,14 +1,20 @@
 /** Bulkhead for LangChain.js and LangGraph: `createAgent({ model, tools, middleware: [await bulkhead(session)] })`. */
-import { type BaseMessage, HumanMessage, SystemMessage } from '@langchain/core/messages';
+import type { BaseLanguageModelInput } from '@langchain/core/language_models/base';
+import { BaseChatModel, type BindToolsInput } from '@langchain/core/language_models/chat_models';
+import { type AIMessage, type BaseMessage, HumanMessage, SystemMessage } from '@langchain/core/messages';
+import type { ChatResult } from '@langchain/core/outputs';
+import type { Runnable } from '@langchain/core/runnables';
 import { tool } from '@langchain/core/tools';
 import { type AgentMiddleware, createMiddleware } from 'langchain';
 import type { Session } from '../session/session.ts';
-import { formatSummary, formatToolOutcome, isSummary, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
+import { formatToolOutcome, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
 
 /**
- * A middleware that adds the session's tools and runs the plugins' hooks on each model call.
+ * A middleware that adds the session's tools and runs the plugins' hooks on each model call. While a plugin judges the
+ * agent's messages, they are streamed whole, after they are judged. List it last: a middleware behind it that replaces the
+ * model would stream unjudged text.
  *
- * @throws VetoError from `agent.invoke` when a plugin cancels a message
+ * @throws VetoError from `agent.invoke` and `agent.stream` when a plugin cancels a message
  */
 export async function bulkhead(session: Session, options: TurnOptions = {}): Promise<AgentMiddleware> {
   const turn = new Turn(session, options);
@@ -18,15 +24,15 @@ export async function bulkhead(session: Session, options: TurnOptions = {}): Pro
     async wrapModelCall(request, handler) {
       const model = (request.model as { model?: unknown }).model;
       const prompt = await turn.systemPrompt(request.systemMessage.text, typeof model === 'string' ? model : 'unknown');
-      const messages = await compactMessages(turn, request.messages);
+      const messages = await turn.prepare(request.messages, { judge: judgeMessage, toPlain, fromSummary });
+      const isJudged = await turn.hasOutboundHook();
       const answer = await handler({
         ...request,
+        ...(isJudged ? { model: new JudgedModel(request.model as BaseChatModel, turn) } : {}),
         systemMessage: new SystemMessage(prompt),
-        messages: await Promise.all(messages.map((message) => runInbound(turn, message))),
+        messages,
       });
-      // A message that only calls tools is not sent to anyone.
-      if (!('content' in answer) || answer.text === '' || answer.tool_calls?.length) return answer;
-      answer.content = await turn.outbound(answer.text);
+      if ('content' in answer) await judgeAnswer(turn, answer);
       return answer;
     },
   }) as AgentMiddleware;
@@ -45,22 +51,77 @@ export async function bulkheadTools(session: Session) {
   );
 }
 
-/** Runs `inboundMessage` on user messages. Other messages ran through their hooks when they were created. */
-async function runInbound(turn: Turn, message: BaseMessage): Promise<BaseMessage> {
-  if (!HumanMessage.isInstance(message) || isSummary(message.text)) return message;
-  const text = await turn.inbound(message.text);
+/** Calls a model without the agent's callbacks, which stream its text, and returns its message when it is judged. */
+class JudgedModel extends BaseChatModel {
+  readonly #model: BaseChatModel;
+  /** The model, or the model with its tools. */
+  readonly #runnable: Runnable<BaseLanguageModelInput, AIMessage>;
+  readonly #turn: Turn;
+
+  constructor(model: BaseChatModel, turn: Turn, runnable: Runnable<BaseLanguageModelInput, AIMessage> = model) {
+    super({ outputVersion: 'v0' });
+    this.#model = model;
+    this.#runnable = runnable;
+    this.#turn = turn;
+  }
+
+  override getName(): string {
+    return this.#model.getName();
+  }
+
+  override get profile() {
+    return this.#model.profile;
+  }
+
+  override _llmType(): string {
+    return 'bulkhead';
+  }
+
+  override getLsParams(options: this['ParsedCallOptions']) {
+    return this.#model.getLsParams(options);
+  }
+
+  override bindTools(tools: BindToolsInput[], options?: Partial<this['ParsedCallOptions']>): JudgedModel {
+    if (!this.#model.bindTools) throw new Error(`${this.getName()} cannot call tools. Use another model.`);
+    return new JudgedModel(this.#model, this.#turn, this.#model.bindTools(tools, options));
+  }
+
+  override async _generate(messages: BaseMessage[], { signal, stop }: this['ParsedCallOptions']): Promise<ChatResult> {
+    const message = await this.#runnable.invoke(messages, {
+      callbacks: [],
+      ...(signal ? { signal } : {}),
+      ...(stop ? { stop } : {}),
+    });
+    await judgeAnswer(this.#turn, message);
+    return { generations: [{ text: message.text, message }] };
+  }
+}
+
+/** Messages of models that were judged. A copy of one is judged again. */
+const judged = new WeakSet<object>();
+
+/** Runs `outboundMessage` on a message of the model and changes its text as the plugins say. */
+async function judgeAnswer(turn: Turn, answer: AIMessage): Promise<void> {
+  if (judged.has(answer)) return;
+  const text = await turn.outbound(answer.text);
+  judged.add(answer);
+  if (text === answer.text) return;
+  const { content } = answer;
+  const others = typeof content === 'string' ? [] : content.filter(({ type }) => type !== 'text');
+  answer.content = others.length === 0 ? text : [{ type: 'text', text }, ...others];
+}
+
+async function judgeMessage(message: BaseMessage, inbound: Turn['inbound']): Promise<BaseMessage> {
+  if (!HumanMessage.isInstance(message)) return message;
+  const text = await inbound(message.text);
   return text === message.text ? message : new HumanMessage({ ...message.lc_kwargs, content: text });
 }
 
-async function compactMessages(turn: Turn, messages: BaseMessage[]): Promise<BaseMessage[]> {
-  const compaction = await turn.compact(messages.map(toPlainMessage));
-  if (!compaction) return messages;
-  return [new HumanMessage(formatSummary(compaction.summary)), ...messages.slice(compaction.replaced)];
-}
+const fromSummary = (text: string): BaseMessage => new HumanMessage(text);
 
 const ROLES: Readonly<Record<string, PlainMessage['role']>> = { human: 'user', ai: 'assistant', tool: 'tool' };
 
-const toPlainMessage = (message: BaseMessage): PlainMessage => ({
+const toPlain = (message: BaseMessage): PlainMessage => ({
   role: ROLES[message.type] ?? 'system',
   text: message.text,
 });

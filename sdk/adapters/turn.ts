@@ -1,6 +1,6 @@
 /** Runs the hooks of one agent's conversation, for all adapters. */
 import { describeCancel } from '../contract/errors.ts';
-import type { Session, Summary, ToolResult } from '../session/session.ts';
+import type { HookAnswer, Session, Summary, ToolResult } from '../session/session.ts';
 
 /** A plugin cancelled the operation, or a required plugin did not run. `message` is safe to show to users. */
 export class VetoError extends Error {
@@ -36,6 +36,19 @@ export interface PlainMessage {
   readonly text: string;
 }
 
+/** How an adapter reads and writes the messages of its framework. */
+interface MessageFormat<Message> {
+  /** Returns the message with each text of a user replaced by what `inbound` returns. Other messages were judged earlier. */
+  judge(message: Message, inbound: (text: string) => Promise<string>): Promise<Message>;
+  toPlain(message: Message): PlainMessage;
+  fromSummary(text: string): Message;
+}
+interface ConversationSummary {
+  /** Number of messages that the summary replaces. */
+  readonly upTo: number;
+  readonly text: string;
+}
+
 /** Frameworks send the whole conversation with every model call, so results are cached by text. */
 const CACHE_MAX = 1_000;
 
@@ -44,7 +57,7 @@ export class Turn {
   readonly #options: TurnOptions;
   /** Results of `inboundMessage` by text: every message runs through the plugins once. */
   readonly #inbound = new Map<string, Promise<string>>();
-  #summary: { readonly upTo: number; readonly text: string } | null = null;
+  #summary: ConversationSummary | null = null;
 
   constructor(session: Session, options: TurnOptions = {}) {
     this.session = session;
@@ -78,28 +91,64 @@ export class Turn {
     return answer.context.message.text;
   }
 
+  /** Whether a plugin judges the agent's messages now. True if the service does not say: text must not leave unjudged. */
+  async hasOutboundHook(): Promise<boolean> {
+    const hooks = await this.session.hooks().catch(() => null);
+    return hooks === null || hooks.some(({ name }) => name === 'outboundMessage');
+  }
+
+  /**
+   * Runs `outboundMessage` on a text that was streamed, because no plugin judged messages when the stream began.
+   *
+   * @throws VetoError when a plugin that was installed meanwhile cancels or changes the text
+   */
+  async confirmStreamed(text: string): Promise<void> {
+    if (text === '') return;
+    const answer = await this.#runOutbound(text);
+    requireContinue(answer);
+    const changedBy = answer.trace.findLast(({ outcome }) => outcome === 'changed');
+    if (changedBy) throw new VetoError(changedBy.slug, 'it changes a message that was already being streamed', false);
+  }
+
   /** Runs `outboundMessage` and returns the resulting text. @throws VetoError */
   async outbound(text: string): Promise<string> {
     if (text === '') return text;
-    const message = { id: crypto.randomUUID(), text, attachments: [] };
-    const target = this.#options.target ?? 'user';
-    const answer = await this.session.hook('outboundMessage', { message, target }, { trigger: 'agent' });
+    const answer = await this.#runOutbound(text);
     requireContinue(answer);
     return answer.context.message.text;
   }
 
+  #runOutbound(text: string): Promise<HookAnswer<'outboundMessage'>> {
+    const message = { id: crypto.randomUUID(), text, attachments: [] };
+    const target = this.#options.target ?? 'user';
+    return this.session.hook('outboundMessage', { message, target }, { trigger: 'agent' });
+  }
+
   /**
-   * Asks a plugin to summarize a long conversation. Returns the summary and the number of messages it replaces; null if
-   * the conversation is short or no plugin summarizes.
+   * Runs `inboundMessage` on the user's messages and replaces the oldest messages of a long conversation by a summary.
+   * The summary is added after the messages were judged, so no mark in a text can pass as one.
    *
    * @param messages without the system prompt
+   * @throws VetoError
+   */
+  async prepare<Message>(messages: readonly Message[], format: MessageFormat<Message>): Promise<Message[]> {
+    const judge = (message: Message) => format.judge(message, (text) => this.inbound(text));
+    const known = this.#findSummary(messages.length);
+    const judged = await Promise.all(messages.slice(known?.upTo ?? 0).map(judge));
+    if (known) return [format.fromSummary(SUMMARY_HEAD + known.text), ...judged];
+    const summary = await this.compact(judged.map(format.toPlain));
+    if (!summary) return judged;
+    return [format.fromSummary(SUMMARY_HEAD + summary.text), ...judged.slice(summary.upTo)];
+  }
+
+  /**
+   * Asks a plugin to summarize a long conversation. Null if it is short or no plugin summarizes.
+   *
    * @throws VetoError when a required plugin gave no usable summary
    */
-  async compact(messages: readonly PlainMessage[]): Promise<{ replaced: number; summary: string } | null> {
+  async compact(messages: readonly PlainMessage[]): Promise<ConversationSummary | null> {
     const { compactAfter, keep = 4 } = this.#options;
     if (compactAfter === undefined || messages.length <= compactAfter) return null;
-    const known = this.#summary;
-    if (known && messages.length - known.upTo <= compactAfter) return { replaced: known.upTo, summary: known.text };
     const upTo = findCutBeforeTools(messages, messages.length - keep);
     const at = new Date().toISOString();
     const answer = await this.session.compact({
@@ -109,7 +158,15 @@ export class Turn {
     const { summary } = answer;
     if (summary === null || upTo <= 0) return null;
     this.#summary = { upTo, text: summary };
-    return { replaced: upTo, summary };
+    return this.#summary;
+  }
+
+  /** The last summary, while it leaves few enough messages of a conversation of this length. */
+  #findSummary(length: number): ConversationSummary | null {
+    const { compactAfter } = this.#options;
+    const known = this.#summary;
+    if (!known || compactAfter === undefined || length <= compactAfter) return null;
+    return length - known.upTo <= compactAfter ? known : null;
   }
 }
 
@@ -128,9 +185,6 @@ function findCutBeforeTools(messages: readonly PlainMessage[], wanted: number): 
 }
 
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
-/** Formats a summary as a message of the conversation. */
-export const formatSummary = (summary: string): string => SUMMARY_HEAD + summary;
-export const isSummary = (text: string): boolean => text.startsWith(SUMMARY_HEAD);
 
 /** Formats a tool result for a model: text parts as they are, other parts as JSON. */
 export const formatToolResult = ({ content }: ToolResult): string =>

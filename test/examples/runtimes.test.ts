@@ -73,20 +73,14 @@ async function runExample(name: string, modelUrl: string, account = 'ann', turns
   return output.trimEnd().split('\n');
 }
 
-/** Whether the framework lets a plugin change what the agent finally says. */
-const examples: Readonly<Record<string, { changesAnswer: boolean }>> = {
-  'ai-sdk': { changesAnswer: true },
-  langchain: { changesAnswer: true },
-  'openai-agents': { changesAnswer: false },
-};
+const examples = ['ai-sdk', 'langchain', 'openai-agents'];
 
-for (const [name, { changesAnswer }] of Object.entries(examples)) {
+for (const name of examples) {
   t.test(name, async (t) => {
     const model = await startModelServer(t);
     model.answers = [answer];
     const lines = await runExample(name, model.url);
-    const bye = changesAnswer ? ' Bye.' : '';
-    t.same(lines.slice(0, 3), [`Yes.${bye}`, '(house cancelled the operation: we keep the recipe)', `It is 5.${bye}`]);
+    t.same(lines.slice(0, 3), ['Yes. Bye.', '(house cancelled the operation: we keep the recipe)', 'It is 5. Bye.']);
     t.equal(lines.length, TURNS.length);
     const [first] = model.asked;
     const said = JSON.stringify(first?.body.messages);
@@ -106,7 +100,7 @@ const BROKEN = `
   compaction.summarize = () => { throw new Error('x'); };`;
 await fixture.install({ slug: 'gate', account: 'strict', code: BROKEN, required: true });
 
-for (const name of Object.keys(examples))
+for (const name of examples)
   t.test(`${name}: no model is asked where a required plugin did not see the system prompt`, async (t) => {
     const model = await startModelServer(t);
     model.answers = [answer];

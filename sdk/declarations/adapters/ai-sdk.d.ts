@@ -4,7 +4,7 @@ import type { Session } from '../session/session.js';
 import { type TurnOptions } from './turn.js';
 /**
  * A middleware that runs the plugins' hooks on the system prompt, user messages, model messages and long conversations.
- * Streamed text is buffered until it is complete, because plugins receive complete messages.
+ * While a plugin judges the agent's messages, streamed text is buffered until it is complete and judged.
  *
  * @throws VetoError from `generateText` and `streamText` when a plugin cancels a message
  */

@@ -24,6 +24,18 @@ export interface PlainMessage {
     readonly role: 'system' | 'user' | 'assistant' | 'tool';
     readonly text: string;
 }
+/** How an adapter reads and writes the messages of its framework. */
+interface MessageFormat<Message> {
+    /** Returns the message with each text of a user replaced by what `inbound` returns. Other messages were judged earlier. */
+    judge(message: Message, inbound: (text: string) => Promise<string>): Promise<Message>;
+    toPlain(message: Message): PlainMessage;
+    fromSummary(text: string): Message;
+}
+interface ConversationSummary {
+    /** Number of messages that the summary replaces. */
+    readonly upTo: number;
+    readonly text: string;
+}
 export declare class Turn {
     #private;
     readonly session: Session;
@@ -32,24 +44,33 @@ export declare class Turn {
     systemPrompt(systemPrompt: string, model: string): Promise<string>;
     /** Runs `inboundMessage` and returns the resulting text. @throws VetoError */
     inbound(text: string): Promise<string>;
+    /** Whether a plugin judges the agent's messages now. True if the service does not say: text must not leave unjudged. */
+    hasOutboundHook(): Promise<boolean>;
+    /**
+     * Runs `outboundMessage` on a text that was streamed, because no plugin judged messages when the stream began.
+     *
+     * @throws VetoError when a plugin that was installed meanwhile cancels or changes the text
+     */
+    confirmStreamed(text: string): Promise<void>;
     /** Runs `outboundMessage` and returns the resulting text. @throws VetoError */
     outbound(text: string): Promise<string>;
     /**
-     * Asks a plugin to summarize a long conversation. Returns the summary and the number of messages it replaces; null if
-     * the conversation is short or no plugin summarizes.
+     * Runs `inboundMessage` on the user's messages and replaces the oldest messages of a long conversation by a summary.
+     * The summary is added after the messages were judged, so no mark in a text can pass as one.
      *
      * @param messages without the system prompt
+     * @throws VetoError
+     */
+    prepare<Message>(messages: readonly Message[], format: MessageFormat<Message>): Promise<Message[]>;
+    /**
+     * Asks a plugin to summarize a long conversation. Null if it is short or no plugin summarizes.
+     *
      * @throws VetoError when a required plugin gave no usable summary
      */
-    compact(messages: readonly PlainMessage[]): Promise<{
-        replaced: number;
-        summary: string;
-    } | null>;
+    compact(messages: readonly PlainMessage[]): Promise<ConversationSummary | null>;
 }
-/** Formats a summary as a message of the conversation. */
-export declare const formatSummary: (summary: string) => string;
-export declare const isSummary: (text: string) => boolean;
 /** Formats a tool result for a model: text parts as they are, other parts as JSON. */
 export declare const formatToolResult: ({ content }: ToolResult) => string;
 /** The same for frameworks without failed results: the text says that the tool failed. */
 export declare const formatToolOutcome: (result: ToolResult) => string;
+export {};

@@ -51,6 +51,8 @@ const chunk = (delta: object, finish: string | null = null) => ({
   ...{ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1_700_000_000, model: 'm' },
   choices: [{ index: 0, delta, finish_reason: finish }],
 });
+/** The start of an OpenAI-compatible answer. */
+export const openAiStart = data(chunk({ role: 'assistant', content: '' }));
 /** One piece of an OpenAI-compatible answer. */
 export const openAiDelta = (text: string): string => data(chunk({ content: text }));
 
@@ -59,7 +61,7 @@ export function openAiEvents(texts: readonly string[]): Buffer {
   const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
   return Buffer.from(
     [
-      data(chunk({ role: 'assistant', content: '' })),
+      openAiStart,
       ...texts.map(openAiDelta),
       data(chunk({}, 'stop')),
       data({ ...chunk({}), choices: [], usage }),
