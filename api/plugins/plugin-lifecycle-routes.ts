@@ -43,7 +43,7 @@ const shapes = {
   },
   remove: {
     summary: 'Deletes a plugin without published versions',
-    problems: ['not_owner', 'published_version_exists'],
+    problems: ['not_owner', 'published_version_exists', 'required_installation'],
     params: idParams,
     response: { 204: noContent },
   },

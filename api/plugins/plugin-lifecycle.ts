@@ -74,7 +74,10 @@ export async function yankVersion(
   });
 }
 
-/** Deletes a plugin without published versions. Installations of its draft are uninstalled as if by their users. */
+/**
+ * Deletes a plugin without published versions. Installations of its draft are uninstalled as if by their users, unless one is
+ * required: a check must not end as a side effect.
+ */
 export async function removePlugin(services: Services, caller: Caller, pluginId: string): Promise<void> {
   await inTransaction(services.pool, async (tx) => {
     const plugin = requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller);
@@ -82,8 +85,12 @@ export async function removePlugin(services: Services, caller: Caller, pluginId:
       const detail = `“${plugin.slug}” has a published version, which other accounts may use. Delist it instead.`;
       throw new Problem('published_version_exists', detail);
     }
-    for (const installation of await lockInstallations(tx, plugin.id))
-      await beginUninstall(tx, services.queues, installation, 'owner');
+    const installations = await lockInstallations(tx, plugin.id);
+    if (installations.some(({ required }) => required)) {
+      const detail = `This account requires “${plugin.slug}”, so nothing passes without it. Uninstall it, or set required to false, then delete the plugin.`;
+      throw new Problem('required_installation', detail);
+    }
+    for (const installation of installations) await beginUninstall(tx, services.queues, installation, 'owner');
     await deletePlugin(tx, plugin.id);
   });
   await sweepDeletedPlugins(services.pool);

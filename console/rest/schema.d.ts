@@ -835,7 +835,7 @@ export interface components {
             title: string;
             status: number;
             /** @enum {string} */
-            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "already_installed" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
+            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
             /** @description What happened, where, and what to do next. */
             detail: string;
             /** @description Also the header x-request-id. The operator finds the cause in the log by it. */
@@ -1933,7 +1933,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description published_version_exists: The plugin has a published version */
+            /** @description published_version_exists: The plugin has a published version; required_installation: The account requires the plugin */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1941,7 +1941,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "published_version_exists";
+                        code?: "published_version_exists" | "required_installation";
                     };
                 };
             };

@@ -14,6 +14,7 @@ export const problems = {
   no_published_version: { status: 409, title: 'The plugin has no published version' },
   last_version: { status: 409, title: 'The last version cannot be yanked' },
   published_version_exists: { status: 409, title: 'The plugin has a published version' },
+  required_installation: { status: 409, title: 'The account requires the plugin' },
   already_installed: { status: 409, title: 'The plugin is already installed' },
   not_pending: { status: 409, title: 'The version is not pending' },
   no_draft: { status: 409, title: 'The plugin has no draft' },

@@ -154,6 +154,7 @@ export class Model {
     const wrong = this.#owned(account, plugin);
     if (wrong) return wrong;
     if (latestOf(plugin)) return refused(409, 'published_version_exists');
+    if (this.live(plugin).some((one) => one.required)) return refused(409, 'required_installation');
     for (const one of this.live(plugin)) this.#end(one, 'owner');
     plugin.deleted = true;
     return { status: 204 };

@@ -56,6 +56,10 @@ export declare const problems: {
         readonly status: 409;
         readonly title: 'The plugin has a published version';
     };
+    readonly required_installation: {
+        readonly status: 409;
+        readonly title: 'The account requires the plugin';
+    };
     readonly already_installed: {
         readonly status: 409;
         readonly title: 'The plugin is already installed';

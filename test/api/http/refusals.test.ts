@@ -98,6 +98,10 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'DELETE /plugins/{id}': {
     not_owner: () => ben.delete(`/plugins/${shown}`),
     published_version_exists: () => ann.delete(`/plugins/${shown}`),
+    required_installation: async () => {
+      await ann.patch(`/installations/${drafted}`, { required: true });
+      return ann.delete(`/plugins/${unlisted}`);
+    },
   },
   'POST /installations': {
     not_found: () => ann.post('/installations', { slug: 'nothing' }),
