@@ -135,7 +135,7 @@ export class Fleet implements PluginInvoker {
       }
       const runner = this.#runners.get(plugin.installationId);
       runner?.update(plugin);
-      return runner?.effective ?? plugin;
+      return runner?.resolveServed() ?? plugin;
     });
   }
 

@@ -27,7 +27,7 @@ export interface RunnerDeps extends LoadedChildDeps {
   takeChild(installationId: string, inspectable: boolean): Spare;
   /** Called when the runner's state changed and must be saved. */
   onChange(runner: InstallationRunner): void;
-  /** Called when another version serves, which changes the account's chains. */
+  /** Called when what `resolveServed` returns has changed, which changes the account's chains. */
   onServing(runner: InstallationRunner): void;
   onChildEnd(reason: string): void;
   onChildStart(seconds: number): void;
@@ -65,6 +65,8 @@ export class InstallationRunner {
   #failedShown = false;
   #restarts = 0;
   #lastExit: LastExit | null = null;
+  /** Key of what `resolveServed` returned last. */
+  #resolvedKey: string;
 
   constructor(deps: RunnerDeps, plugin: InstalledPlugin) {
     this.#deps = deps;
@@ -76,6 +78,7 @@ export class InstallationRunner {
     };
     this.installationId = plugin.installationId;
     this.#failedShown = plugin.status === 'failed';
+    this.#resolvedKey = chainKey(plugin);
   }
 
   /** The installation as last read from the database. */
@@ -102,11 +105,36 @@ export class InstallationRunner {
     yield* this.#draining;
   }
 
-  /** The installation with the version that serves calls: the old one if the new one does not start. */
-  get effective(): InstalledPlugin {
-    if (!this.#serving || this.#refused !== this.#wanted) return this.plugin;
-    const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = this.#serving.plugin;
-    return { ...this.plugin, versionId, semVer, registrations, texts, discovered, bundleSha256 };
+  /** Returns the installation as chains use it until `onServing`. */
+  resolveServed(): InstalledPlugin {
+    const served = this.#served;
+    this.#resolvedKey = chainKey(served);
+    return served;
+  }
+
+  /**
+   * While a new version starts: that version with the hooks of both, because the old one still runs its own, and what no
+   * version ran must not pass. If the new version does not start: the old one.
+   */
+  get #served(): InstalledPlugin {
+    const serving = this.#serving?.plugin;
+    if (!serving || versionKey(serving) === versionKey(this.plugin)) return this.plugin;
+    if (this.#refused === this.#wanted) {
+      const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = serving;
+      return { ...this.plugin, versionId, semVer, registrations, texts, discovered, bundleSha256 };
+    }
+    const { registrations } = this.plugin;
+    const hooks = [...new Set([...registrations.hooks, ...serving.registrations.hooks])];
+    return { ...this.plugin, registrations: { ...registrations, hooks } };
+  }
+
+  #setServing(serving: LoadedChild | null): void {
+    this.#serving = serving;
+    this.#announceServed();
+  }
+
+  #announceServed(): void {
+    if (chainKey(this.#served) !== this.#resolvedKey) this.#deps.onServing(this);
   }
 
   /** Calls a handler and starts the child if needed. Never rejects. */
@@ -150,6 +178,7 @@ export class InstallationRunner {
   async inspect(inspector: Inspector): Promise<string | null> {
     this.#inspector = inspector;
     this.#refused = null;
+    this.#announceServed();
     const started = await this.wake();
     if (started !== null) this.endInspection(inspector);
     return started;
@@ -171,6 +200,7 @@ export class InstallationRunner {
     if (this.#inspector !== inspector) return;
     this.#inspector = null;
     this.#refused = null;
+    this.#announceServed();
     if (this.#serving && !this.retired) this.#replace();
     this.#deps.onChange(this);
   }
@@ -202,7 +232,7 @@ export class InstallationRunner {
   async stop(graceMs: number): Promise<void> {
     await this.#starting;
     const serving = this.#serving;
-    this.#serving = null;
+    this.#setServing(null);
     if (serving) await this.#drain(serving, graceMs);
     await Promise.all([...this.#draining].map((loadedChild) => loadedChild.stop(graceMs)));
     this.#deps.onChange(this);
@@ -305,8 +335,7 @@ export class InstallationRunner {
   /** Moves the traffic to a child that has just started and drains the previous one. */
   #switchTo(loadedChild: LoadedChild): void {
     const old = this.#serving;
-    const before = this.effective;
-    this.#serving = loadedChild;
+    this.#setServing(loadedChild);
     if (this.retired) void this.stop(0);
     else if (old) {
       if (versionKey(old.plugin) !== versionKey(loadedChild.plugin)) this.#logSwitch(old, loadedChild);
@@ -323,7 +352,6 @@ export class InstallationRunner {
       this.#failedShown = false;
       this.#deps.onFailed(this, null);
     }
-    if (before.versionId !== this.effective.versionId) this.#deps.onServing(this);
   }
 
   #logSwitch(old: LoadedChild, { plugin }: LoadedChild): void {
@@ -348,7 +376,7 @@ export class InstallationRunner {
         'error',
         `${plugin.semVer} does not start, ${old.plugin.semVer} keeps running: ${reason}`,
       );
-      this.#deps.onServing(this);
+      this.#announceServed();
       return reason;
     }
     if (error instanceof NoRoomError) return reason;
@@ -363,7 +391,7 @@ export class InstallationRunner {
     this.#deps.onChildEnd(kind);
     if (kind === 'stopped') return;
     this.#deps.onRestart(this, kind);
-    if (this.#serving === loadedChild) this.#serving = null;
+    if (this.#serving === loadedChild) this.#setServing(null);
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
     this.#deps.logs.system(loadedChild.plugin, 'error', `The plugin's process ended: ${end.reason}`, {
       data: {
@@ -389,6 +417,10 @@ export class InstallationRunner {
     this.#deps.onFailed(this, reason);
   }
 }
+
+/** Changes with what an account's chains use of the installation. */
+const chainKey = ({ versionId, registrations }: InstalledPlugin): string =>
+  `${versionId} ${registrations.hooks.toSorted().join()}`;
 
 /** Length of stderr in a log line's data, characters. */
 const STDERR_MAX_CHARS = 4_000;

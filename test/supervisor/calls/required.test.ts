@@ -186,6 +186,40 @@ for (const [name, { code = guard(''), status, registrations, cold, before, durin
   });
 }
 
+t.test('required, while a version without the hook starts: the old one is asked until the new one runs', async (t) => {
+  const made = await fixture.install({
+    ...{ slug: 'updated', account: 'updated', code: guard('ctx.cancel("no");'), required: true },
+  });
+  const sendBad = async () => (await send(made, 'bad')).body;
+  t.match(await sendBad(), { action: 'cancel', reason: 'no' });
+  const without = { ...REGISTRATIONS, hooks: [] };
+  // Its start fails after the five seconds that a load may take.
+  await fixture.update(made, { semVer: '2.0.0', code: 'for (;;) {}', registrations: without });
+  const { fleet } = fixture.supervisor;
+  let asked = 0;
+  for (const until = Date.now() + 30_000; Date.now() < until; asked += 1) {
+    t.match(await sendBad(), { action: 'cancel' });
+    const served = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins[0];
+    if (asked > 0 && served?.semVer === '1.0.0') break;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  t.ok(asked > 10, `asked ${asked} times while it started`);
+  t.match(await sendBad(), { action: 'cancel', reason: 'no' });
+  const pid = fleet.getPid(made.installationId);
+  await fixture.update(made, {
+    semVer: '3.0.0',
+    code: 'tools.x = { description: "x", parameters: {}, handler() {} };',
+  });
+  await eventually(async () => {
+    const body = await sendBad();
+    const { action, trace, reason } = body;
+    const isNew = fleet.getPid(made.installationId) !== pid;
+    if (action === 'cancel') return void t.ok(reason === 'no' || isNew, reason);
+    t.same([isNew, trace], [true, []], JSON.stringify(body));
+    return true;
+  });
+});
+
 t.test('required and paused by its owner: it is not asked, and the message passes', async (t) => {
   const made = await fixture.install({
     ...{ slug: 'paused', account: 'paused', code: guard('ctx.cancel("no");'), required: true },
