@@ -4,17 +4,17 @@ import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../servi
 
 export const apiSettings = {
   ...sharedSettings,
-  WEBHOOK_URL: webAddress('Address vendors reach the webhook paths at. Empty: PUBLIC_URL.'),
+  WEBHOOK_URL: webAddress('Address at which vendors reach the webhook paths. Empty: PUBLIC_URL.'),
   OIDC_CLIENT_ID: z
     .string()
     .min(1)
     .optional()
-    .describe('Client the console signs in as (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
+    .describe('Client id with which the console signs in (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),
   WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes of one account.', 'a minute'),
-  UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Package uploads one API process takes at the same time.'),
+  UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Concurrent package uploads of one API process.'),
   WEBHOOKS_PER_SECOND: wholeNumber(1, 1_000_000, 500, 'Webhook requests of one routing id.', 'a second'),
-  WEBHOOK_BURST: wholeNumber(1, 1_000_000, 1_000, 'Webhook requests of one routing id that may arrive at once.'),
+  WEBHOOK_BURST: wholeNumber(1, 1_000_000, 1_000, 'Webhook requests of one routing id in a burst.'),
   SPOOL_MEGABYTES: wholeNumber(
     1,
     1_000_000,
@@ -22,7 +22,7 @@ export const apiSettings = {
     'Maximum size of webhook requests stored on disk while the database is unavailable. Beyond it, vendors get 503.',
     'megabytes',
   ),
-  INSTALLATIONS_PER_ACCOUNT: wholeNumber(1, 100_000, 100, 'Installations one account may have.'),
+  INSTALLATIONS_PER_ACCOUNT: wholeNumber(1, 100_000, 100, 'Maximum number of installations of one account.'),
 } as const;
 
 export type ApiConfig = z.output<z.ZodObject<typeof apiSettings>>;

@@ -1,6 +1,6 @@
 /**
  * Builds the console into `dist/`, unless what is there was built from these very sources. `npm start` runs it, so a
- * newcomer needs no build command and nobody waits for one twice.
+ * newcomer needs no build command and does not wait for a second build.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

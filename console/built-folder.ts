@@ -27,7 +27,7 @@ export async function buildIfStale(
   const outDir = mkdtempSync(join(dirname(dist), '.build-'));
   try {
     await make(outDir);
-    // A temporary folder is its maker's alone; in an image the service runs as somebody else.
+    // Only its owner can read a temporary folder, and in an image another user runs the service.
     chmodSync(outDir, 0o755);
     writeFileSync(join(outDir, MARK), sources);
     takeOver(outDir, dist, sources);

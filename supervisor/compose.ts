@@ -1,4 +1,4 @@
-/** The supervisor process, put together from its settings: serves until it is told to stop. `main.ts` and the fail points start it. */
+/** Starts the supervisor process from its settings and serves until it is stopped. `main.ts` and the fault-point tests call it. */
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { Pool } from 'pg';
@@ -37,7 +37,7 @@ export async function serveSupervisor(
   env: Readonly<Record<string, string | undefined>>,
   faultPoint: (step: string) => void = () => undefined,
 ): Promise<void> {
-  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set; npm start does that.');
+  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-supervisor', env);
   const logger = openLogger('supervisor', config.LOG_LEVEL);
   const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
@@ -46,7 +46,7 @@ export async function serveSupervisor(
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
-  logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is known');
+  logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');
   if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
   const supervisor = await startSupervisor({
     pool: database.pool,
@@ -115,7 +115,9 @@ function childBounds(config: SupervisorConfig): ChildBounds {
 async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
   if (config.SANDBOX !== 'off') return;
   if (config.SANDBOX_OFF_CONFIRMED !== 'yes')
-    throw new SettingsError('SANDBOX=off runs plugins without the jail; set SANDBOX_OFF_CONFIRMED=yes too to mean it.');
+    throw new SettingsError(
+      'SANDBOX=off runs plugins without the jail. To confirm it, also set SANDBOX_OFF_CONFIRMED=yes.',
+    );
   if (await hasForeignInstallations(pool))
     throw new SettingsError(
       'SANDBOX=off is refused: plugins of other accounts are installed. Uninstall them, or use auto or require.',

@@ -11,34 +11,40 @@ export const supervisorSettings = {
   SANDBOX: oneOf(
     ['auto', 'require', 'off'],
     'auto',
-    "The operating system's wall (bubblewrap). auto: without it other people's plugins do not start; require: without it nothing starts; off: never use it, for looking for faults only.",
+    "The operating system's wall (bubblewrap). auto: where it cannot be built, plugins of other accounts do not start; require: where it cannot be built, the supervisor does not start; off disables it, for debugging only.",
   ),
   SANDBOX_OFF_CONFIRMED: oneOf(
     ['no', 'yes'],
     'no',
-    'SANDBOX=off starts only with yes here, and only where no plugin of another account is installed.',
+    'yes confirms SANDBOX=off, which also requires that no plugin of another account is installed.',
   ),
   INSPECT: oneOf(
     ['off', 'on'],
     'off',
-    "on: authors may debug their own drafts (bulkhead dev --inspect). Who holds the inspector is past the locked realm of that one process and stopped by the operating system's wall only, so it needs bubblewrap.",
+    "on: authors may debug their own drafts (bulkhead dev --inspect). The inspector bypasses the locked realm of that process, and only the operating system's wall contains it, so it needs bubblewrap.",
   ),
-  FRAME_BYTES: wholeNumber(64 * KIB, limits.frameBytes, limits.frameBytes, 'Largest message of a child.', 'bytes'),
+  FRAME_BYTES: wholeNumber(
+    64 * KIB,
+    limits.frameBytes,
+    limits.frameBytes,
+    'Maximum size of a message of a child.',
+    'bytes',
+  ),
   FRAMES_PER_SECOND: wholeNumber(
     100,
     1_000_000,
     limits.framesPerSecond,
-    'Messages read from a child; one that writes more waits.',
+    'Messages read from one child. A child that writes more waits.',
     'a second',
   ),
   OUTPUT_BYTES_PER_SECOND: wholeNumber(
     16 * KIB,
     1024 * MIB,
     limits.outputBytesPerSecond,
-    'Bytes of log lines and host calls of one installation, a host call counted as 640; one that writes more waits.',
+    'Bytes of log lines and host calls of one installation. A host call counts as 640. An installation that writes more waits.',
     'a second',
   ),
-  CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Calls one child works on at once.'),
+  CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Concurrent calls of one child.'),
   CALLS_WAITING: wholeNumber(0, 10_000, limits.callsWaiting, 'Calls that may wait for one child.'),
   HOST_CALLS_PER_MINUTE: wholeNumber(1, 10_000_000, limits.hostCallsPerMinute, 'Host calls of one child.', 'a minute'),
   LOG_LINES_PER_MINUTE: wholeNumber(
@@ -48,8 +54,20 @@ export const supervisorSettings = {
     'Log lines of one installation.',
     'a minute',
   ),
-  LOG_MESSAGE_BYTES: wholeNumber(256, MIB, limits.logMessageBytes, 'Longest log message; more is cut off.', 'bytes'),
-  LOG_DATA_BYTES: wholeNumber(256, MIB, limits.logDataBytes, 'Largest data of a log line; more is cut off.', 'bytes'),
+  LOG_MESSAGE_BYTES: wholeNumber(
+    256,
+    MIB,
+    limits.logMessageBytes,
+    'Maximum length of a log message. Longer ones are truncated.',
+    'bytes',
+  ),
+  LOG_DATA_BYTES: wholeNumber(
+    256,
+    MIB,
+    limits.logDataBytes,
+    'Maximum size of the data of a log line. Larger data is truncated.',
+    'bytes',
+  ),
   SESSION_READS_PER_MINUTE: wholeNumber(1, 10_000_000, 6_000, 'Reads of the session API by one account.', 'a minute'),
   SESSION_CALLS_PER_MINUTE: wholeNumber(
     1,
@@ -58,51 +76,59 @@ export const supervisorSettings = {
     'Hooks, tool calls and other writes of the session API by one account.',
     'a minute',
   ),
-  TOOL_RESULT_BYTES: wholeNumber(KIB, 16 * MIB, limits.toolResultBytes, 'Largest result of a tool.', 'bytes'),
+  TOOL_RESULT_BYTES: wholeNumber(
+    KIB,
+    16 * MIB,
+    limits.toolResultBytes,
+    'Maximum size of the result of a tool.',
+    'bytes',
+  ),
   MODELS_FILE: z
     .string()
     .min(1)
     .optional()
-    .describe('JSON file of the model endpoints plugins may ask (docs/models.md). Empty: none but those of plugins.'),
+    .describe(
+      'JSON file of the model endpoints that plugins may call (docs/models.md). Empty: plugins can call the models of other plugins only.',
+    ),
   MODEL_TOKENS_PER_DAY: wholeNumber(
     0,
     1_000_000_000_000,
     0,
-    'Tokens of the endpoints in MODELS_FILE that one installation may use, input and output, by the day of UTC; 0: any number.',
+    'Input and output tokens of the endpoints in MODELS_FILE that one installation may use per day (UTC). 0: no limit.',
     'a day',
   ),
   CHILDREN: wholeNumber(
     0,
     10_000,
     0,
-    'Plugin processes at once; the one unused longest is stopped for the next. 0: one for each 64 MiB of half the memory, at least 20.',
+    'Concurrent plugin processes. When all are in use, the least recently used idle one is stopped. 0: one for each 64 MiB of half the memory, at least 20.',
   ),
   IDLE_STOP_SECONDS: wholeNumber(
     1,
     86_400,
     600,
-    'A plugin process without calls is stopped after this time.',
+    'Time without calls after which a plugin process is stopped.',
     'seconds',
   ),
   DELIVERY_DAYS: wholeNumber(
     1,
     3_650,
     limits.deliveryDays,
-    'Webhook requests and replies that ended are kept this long, with their bodies.',
+    'Retention of finished webhook requests and replies, with their bodies.',
     'days',
   ),
   METRICS_DAYS: wholeNumber(
     1,
     365,
     limits.metricsDays,
-    'What installations did (GET /installations/{id}/metrics) is kept this long.',
+    'Retention of the metrics of installations (GET /installations/{id}/metrics).',
     'days',
   ),
   METRICS_SLUGS: wholeNumber(
     1,
     10_000,
     limits.metricSlugs,
-    "Plugins told apart in the supervisor's /metrics, first come first served; the rest is called other.",
+    "Plugins with their own label in the supervisor's /metrics: the first ones that are called. All others share the label other.",
   ),
   SSH_HOSTS_FILE: z
     .string()
@@ -134,13 +160,13 @@ export const supervisorSettings = {
   MEDIA_FILES: wholeNumber(1, 1_000_000, limits.mediaFiles, 'Media files of one account.'),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child.', 'megabytes'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child.', 'megabytes'),
-  OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child; it needs about 20 for itself.'),
+  OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child. Node itself needs about 20.'),
   THREADS: wholeNumber(12, 1_024, limits.threads, 'Threads of one child. Needs a control group.'),
   CPU_WEIGHT: wholeNumber(
     1,
     10_000,
     limits.cpuWeight,
-    'Share of the processor of one child where all want it; 100 is an ordinary process. Needs a control group.',
+    'Share of the processor of one child while processes compete for it; an ordinary process has 100. Needs a control group.',
   ),
 } as const;
 

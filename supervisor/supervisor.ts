@@ -194,7 +194,7 @@ interface Assembly {
   onError(error: Error): void;
 }
 
-/** The fleet and what it writes to. The fleet and the plugins cache know each other: the fleet starts what the cache has read. */
+/** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
 function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
@@ -274,7 +274,7 @@ const starter =
     startChild(jail, handlers, childBounds);
 
 function whyNotInspected({ inspect = false, sandbox }: SupervisorOptions): string | null {
-  if (!inspect) return 'The inspector is switched off here; who runs this Bulkhead switches it on with INSPECT=on.';
+  if (!inspect) return 'The inspector is off. The operator of this service can enable it with INSPECT=on.';
   return sandbox.inspectable ? null : `The inspector needs the whole sandbox. ${sandbox.missing ?? ''}`.trim();
 }
 

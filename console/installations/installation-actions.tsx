@@ -41,7 +41,7 @@ export function InstallationActions({ installation }: { readonly installation: I
       )}
       <ActionButton
         run={() => rest.POST('/installations/{id}/rerun-setup', target)}
-        done="The plugin is told to set itself up again"
+        done="The plugin is notified to set itself up again"
         leftSection={<IconRefresh {...ICON} />}
       >
         Run setup again
@@ -78,7 +78,7 @@ function Removed({ installation }: { readonly installation: Installation }) {
         </List.Item>
         <List.Item>its live connections and its stored data</List.Item>
         <List.Item>
-          {secretNames.length === 0 ? 'its secrets (none is set)' : `its secrets: ${secretNames.join(', ')}`}
+          {secretNames.length === 0 ? 'its secrets (not set)' : `its secrets: ${secretNames.join(', ')}`}
         </List.Item>
       </List>
     </>

@@ -29,7 +29,7 @@ interface QueueRow {
     readonly retryDelayMax: number;
     /** After this, another worker gets the job. Longer than any valid attempt. */
     readonly expireInSeconds: number;
-    /** pg-boss deletes jobs that nobody worked on after this; the rows remain. */
+    /** pg-boss deletes jobs that no worker took within this time; the rows remain. */
     readonly retentionSeconds: number;
     /** pg-boss deletes finished jobs after this; the rows hold the history. */
     readonly deleteAfterSeconds: number;

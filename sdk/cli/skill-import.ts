@@ -135,7 +135,7 @@ async function readTree(
 
 const isFile = async (path: string): Promise<boolean> => (await lstat(path).catch(() => null))?.isFile() === true;
 
-/** Reads the plugin.json of an Agent Plugin; null if there is none. @throws ImportError */
+/** Reads the plugin.json of an Agent Plugin. Null: the folder has no plugin.json. @throws ImportError */
 async function readManifest(root: string): Promise<{ name?: string; description?: string } | null> {
   const at = join(root, 'plugin.json');
   if (!(await isFile(at))) return null;

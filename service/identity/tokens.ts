@@ -57,8 +57,8 @@ export interface TokenVerifier {
 }
 
 /**
- * Creates the verifier that the settings select. Without OIDC_ISSUER, creates a signing key if there is none. With it,
- * fetches the issuer's keys at the first token, so that start-up does not depend on another service.
+ * Creates the verifier that the settings select. Without OIDC_ISSUER, creates a missing signing key. With it, fetches the
+ * issuer's keys at the first token, so that start-up does not depend on another service.
  *
  * @param now clock for the age of the issuer's keys, milliseconds since 1970
  */
@@ -94,7 +94,7 @@ export interface TokenIssuer {
   issue(subject: string, lifetime?: number): Promise<string>;
 }
 
-/** Opens the signing key of a data directory; creates it if there is none. */
+/** Opens the signing key of a data directory, and creates a missing one. */
 export async function openIssuer(dataDir: string): Promise<TokenIssuer> {
   const jwk = await readKey(dataDir);
   const key = await importJWK(jwk, ALGORITHM);

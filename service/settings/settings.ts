@@ -85,26 +85,28 @@ export const sharedSettings = {
   DATABASE_URL: z
     .url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' })
     .optional()
-    .describe('PostgreSQL 15 or newer to use. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.'),
-  LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Least severe log line written.'),
+    .describe(
+      'Address of a PostgreSQL server, version 15 or newer. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
+    ),
+  LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Lowest level of the log lines that are written.'),
   HOST: z
     .string()
     .min(1)
     .prefault('127.0.0.1')
     .describe(
-      'Address the API and the session API listen on; of a name, its first IPv4 address, so localhost is 127.0.0.1 only. For all of IPv4 and IPv6: ::.',
+      'Address that the API and the session API listen on. A name is resolved to its first IPv4 address, so localhost is 127.0.0.1 only. For all IPv4 and IPv6 addresses: ::.',
     ),
   PORT: port(4000, 'Port of the REST interface, the webhook address and the console.'),
-  PUBLIC_URL: webAddress('Address users reach the API and console at. Empty: http://localhost:<PORT>.'),
+  PUBLIC_URL: webAddress('Address at which users reach the API and the console. Empty: http://localhost:<PORT>.'),
   SUPERVISOR_PORT: port(4010, 'Port of the session API.'),
   SUPERVISOR_URL: webAddress(
-    'Address agent runtimes and the console reach the session API at. Empty: http://localhost:<SUPERVISOR_PORT>.',
+    'Address at which agent runtimes and the console reach the session API. Empty: http://localhost:<SUPERVISOR_PORT>.',
   ),
   OPS_HOST: z
     .string()
     .min(1)
     .prefault('127.0.0.1')
-    .describe('Address /healthz, /readyz and /metrics listen on. Not for the public.'),
+    .describe('Address that /healthz, /readyz and /metrics listen on. Do not expose it to the public.'),
   API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
   SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
   TRUST_PROXY: networks(
@@ -117,9 +119,9 @@ export const sharedSettings = {
     'Requests of one address without a valid token, in each process.',
     'a minute',
   ),
-  OIDC_ISSUER: webAddress('Accept tokens of this OpenID Connect issuer instead of our own.'),
-  OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience those tokens must carry. Required with OIDC_ISSUER.'),
-  DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Database connections of each process at most.'),
+  OIDC_ISSUER: webAddress('OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs.'),
+  OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience of the issuer’s tokens. Required with OIDC_ISSUER.'),
+  DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Maximum number of database connections of each process.'),
 } as const;
 
 /** Settings of `npm start` only. */
@@ -127,7 +129,7 @@ export const localSettings = {
   SANDBOX_FETCH: oneOf(
     ['on', 'off'],
     'on',
-    'on: where bubblewrap, or the libatomic of Node, is not installed, npm start gets the package of this Debian or Ubuntu release with apt and unpacks it below DATA_DIR and node_modules; nothing is installed. off: it does not.',
+    'on: where bubblewrap, or the libatomic that Node needs, is not installed, npm start downloads the package of this Debian or Ubuntu release with apt and unpacks it below DATA_DIR and node_modules. It installs nothing. off: npm start downloads nothing.',
   ),
 } as const;
 

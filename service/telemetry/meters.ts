@@ -58,7 +58,7 @@ export class SlugLabels {
   readonly #known = new Set<string>();
   readonly #max: number;
 
-  /** @param max number of slugs with a label, first come first served */
+  /** @param max number of slugs with their own label: the first ones */
   constructor(max: number) {
     this.#max = max;
   }

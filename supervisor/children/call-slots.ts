@@ -4,15 +4,15 @@ export class CallSlots {
   readonly #inFlight: number;
   readonly #waiting: number;
   readonly #queue = new Set<() => void>();
-  #taken = 0;
+  #inUse = 0;
 
   constructor(inFlight: number, waiting: number) {
     this.#inFlight = inFlight;
     this.#waiting = waiting;
   }
 
-  get taken(): number {
-    return this.#taken;
+  get inUse(): number {
+    return this.#inUse;
   }
 
   /**
@@ -20,15 +20,15 @@ export class CallSlots {
    *
    * @returns a function that leaves the queue or frees the slot, to be called once; null when the queue is full
    */
-  take(start: () => void): (() => void) | null {
-    if (this.#taken >= this.#inFlight) {
+  acquire(start: () => void): (() => void) | null {
+    if (this.#inUse >= this.#inFlight) {
       if (this.#queue.size >= this.#waiting) return null;
       // A new function for each call, because the queue is a set and callers may pass the same function twice.
-      const turn = (): void => start();
-      this.#queue.add(turn);
-      return () => this.#queue.delete(turn) || this.#free();
+      const queued = (): void => start();
+      this.#queue.add(queued);
+      return () => this.#queue.delete(queued) || this.#free();
     }
-    this.#taken += 1;
+    this.#inUse += 1;
     start();
     return () => this.#free();
   }
@@ -38,6 +38,6 @@ export class CallSlots {
     if (next) {
       this.#queue.delete(next);
       next();
-    } else this.#taken -= 1;
+    } else this.#inUse -= 1;
   }
 }

@@ -1,27 +1,27 @@
-/** The calls of one child: how many at once, until when, and what came of each. */
+/** The calls of one child: bounds their number, ends them at their deadlines, and returns their outcomes. */
 import type { z } from 'zod';
 import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { control, Target } from '../../sdk/contract/protocol.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
-import { ChildError, timeoutOf } from './child-errors.ts';
+import { ChildError, createTimeoutError } from './child-errors.ts';
 import { Deadline } from './deadline.ts';
 
-/** What the plugin's code did: answered, vetoed, or threw. */
+/** The outcome of the plugin's code: it answered, vetoed, or threw. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
 
 export interface InvokeOptions {
   readonly invocationId: string;
   /** Milliseconds since the epoch. */
   readonly deadlineAt: number;
-  /** The caller's own way to give up. */
+  /** Aborts the call. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * A cancelled call is answered at once by a child whose code merely waits, and never by one that hangs. After its deadline
- * a child has this long to answer before it is killed, so it is gone within 100 ms. Milliseconds.
+ * A child whose code waits answers a cancelled call at once; a child whose code hangs never does. Time to answer after the
+ * deadline before the child is killed, so that it has ended within 100 ms. Milliseconds.
  */
 const ABORT_WITHIN_MS = 50;
 
@@ -34,13 +34,13 @@ export class ChildCalls {
   readonly connection: ChildConnection;
   readonly #kill: (why: string) => void;
   readonly #slots: CallSlots;
-  /** Calls that the child has not answered. Sixteen at most: a search, which only host calls make, beats a map. */
+  /** Calls that the child has not answered. At most sixteen, so a search is faster than a map. */
   readonly #running: Call[] = [];
-  /** Whether budgets stand still, because somebody debugs the child. */
+  /** Whether budgets stand still, because a debugger is attached to the child. */
   #areHeld = false;
   #onIdle: (() => void) | null = null;
 
-  /** `kill` ends the child: its code hangs, and nothing in it can be asked to stop. */
+  /** @param kill ends a child whose code hangs */
   constructor(connection: ChildConnection, kill: (why: string) => void, bounds: CallBounds = limits) {
     this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
     this.connection = connection;
@@ -60,7 +60,7 @@ export class ChildCalls {
     this.#find(invocationId)?.deadline.resume();
   }
 
-  /** Stops all budgets, or lets them run on. A call that still waits for a slot is held once it has one. */
+  /** Stops all budgets, or lets them run again. Calls that wait for a slot are held when they get one. */
   hold(areHeld: boolean): void {
     if (this.#areHeld === areHeld) return;
     this.#areHeld = areHeld;
@@ -74,9 +74,9 @@ export class ChildCalls {
     return this.#running.find((call) => call.invocationId === invocationId);
   }
 
-  /** Resolves when nothing runs or after the grace, milliseconds. */
+  /** Resolves when no call runs, or after the grace. Milliseconds. */
   async waitUntilIdle(graceMs: number): Promise<void> {
-    if (this.#slots.taken === 0) return;
+    if (this.#slots.inUse === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onIdle = resolve;
     const timer = setTimeout(resolve, graceMs);
@@ -84,23 +84,23 @@ export class ChildCalls {
     clearTimeout(timer);
   }
 
-  /** Runs a handler. Resolves with what the plugin's code did, rejects with `ChildError` for everything else. */
+  /** Runs a handler. Resolves with the outcome of the plugin's code. Rejects with `ChildError` in all other cases. */
   run(target: Target, context: Readonly<Record<string, unknown>>, options: InvokeOptions): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const call = new Call(this, target, context, options, { resolve, reject });
-      call.leaveSlot = this.#slots.take(() => call.start());
+      call.leaveSlot = this.#slots.acquire(() => call.start());
       if (call.leaveSlot === null) call.refuse(new ChildError('busy', 'too many calls wait for this plugin'));
       if (options.signal?.aborted) call.abandon();
     });
   }
 
-  /** The call has been sent to the child. */
+  /** Registers a call that is sent to the child. */
   add(call: Call): void {
     this.#running.push(call);
     if (this.#areHeld) call.deadline.pause();
   }
 
-  /** The child has answered the call, or was never asked. */
+  /** Frees the slot of a call that was answered, or that was never sent. */
   remove(call: Call): void {
     const index = this.#running.indexOf(call);
     const last = this.#running.at(-1);
@@ -109,7 +109,7 @@ export class ChildCalls {
       this.#running.pop();
     }
     call.leaveSlot?.();
-    if (this.#slots.taken === 0) this.#onIdle?.();
+    if (this.#slots.inUse === 0) this.#onIdle?.();
   }
 
   /** Kills the child unless the call is answered soon. */
@@ -125,13 +125,13 @@ interface Caller {
 }
 
 /**
- * One call. Its caller hears of it when the child answers, when the deadline passes or when the caller gives up; its slot is
- * free when the child has answered.
+ * One call. Its promise settles when the child answers, when the deadline passes or when the caller aborts. Its slot is free
+ * when the child has answered.
  */
 class Call {
   readonly invocationId: string;
   readonly deadline: Deadline;
-  /** Whether the caller knows what came of it. */
+  /** Whether the caller's promise is settled. */
   isSettled = false;
   leaveSlot: (() => void) | null = null;
   onAnswered: (() => void) | null = null;
@@ -162,7 +162,7 @@ class Call {
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
   }
 
-  /** Sends the call: it has a slot. */
+  /** Sends the call, which has a slot now. */
   start(): void {
     const { invocationId } = this;
     this.#cancellation = new Cancellation();
@@ -172,7 +172,7 @@ class Call {
       'invoke',
       params,
       this.#cancellation,
-      (answer) => this.#finish(outcomeOf(answer) ?? new ChildError('broken', 'the plugin answered no outcome')),
+      (answer) => this.#finish(parseOutcome(answer) ?? new ChildError('broken', 'the plugin answered no outcome')),
       (error) => this.#finish(error),
     );
   }
@@ -182,9 +182,9 @@ class Call {
     this.#finish(error);
   }
 
-  /** The caller gives up. The child has until the deadline to end the handler. */
+  /** Settles the call for a caller that aborts. The child has until the deadline to end the handler. */
   readonly abandon = (): void => {
-    const error = new ChildError('aborted', 'the caller gave up');
+    const error = new ChildError('aborted', 'the caller aborted the call');
     if (this.#cancellation === null) this.#finish(error);
     else {
       this.#settle(error);
@@ -194,7 +194,7 @@ class Call {
 
   #expire(): void {
     const { kind, name } = this.#target;
-    const error = timeoutOf(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
+    const error = createTimeoutError(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
     if (this.#cancellation === null) this.#finish(error);
     else {
       this.#settle(error);
@@ -203,7 +203,7 @@ class Call {
     }
   }
 
-  /** Nothing more comes of it. */
+  /** Ends the call and frees its slot. */
   #finish(outcome: Outcome | ChildError): void {
     this.#settle(outcome);
     this.deadline.clear();
@@ -220,8 +220,8 @@ class Call {
   }
 }
 
-/** The envelope by hand: a schema would cost a tenth of the whole round trip. The answer itself is the caller's to check. */
-function outcomeOf(message: unknown): Outcome | null {
+/** Parses the envelope without a schema, which would take a tenth of the round trip. The caller validates the answer. */
+function parseOutcome(message: unknown): Outcome | null {
   if (typeof message !== 'object' || message === null) return null;
   const { outcome, answer, reason, message: words, stack } = message as Readonly<Record<string, unknown>>;
   if (outcome === 'answered') return { outcome, answer };

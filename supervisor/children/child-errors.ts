@@ -12,7 +12,7 @@ export type ChildErrorKind = 'timeout' | 'busy' | 'dead' | 'load' | 'aborted' | 
 export class ChildError extends Error {
   override readonly name = 'ChildError';
   readonly kind: ChildErrorKind;
-  /** The plugin's stack, to be mapped to the author's files; empty if there is none. */
+  /** The plugin's stack, to be mapped to the author's files. Empty: the child sent no stack. */
   readonly pluginStack: string;
   /** Milliseconds. Set for `timeout`. */
   readonly budgetMs: number | undefined;
@@ -35,7 +35,7 @@ export class ChildError extends Error {
 }
 
 /** Creates the error of a handler that exceeded its budget. */
-export function timeoutOf(what: string, budgetMs: number, elapsedMs: number = budgetMs): ChildError {
+export function createTimeoutError(what: string, budgetMs: number, elapsedMs: number = budgetMs): ChildError {
   const elapsed = Math.round(elapsedMs);
   const message = `${what} took longer than its ${Math.round(budgetMs)} ms (${elapsed} ms)`;
   return new ChildError('timeout', message, { budgetMs, elapsedMs: elapsed });

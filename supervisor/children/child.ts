@@ -9,7 +9,7 @@ import type { Pipes } from '../jail/spawner.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
 import { ChildConnection } from './child-connection.ts';
 import { type ChildEnd, describeEnd } from './child-end.ts';
-import { ChildError, HostCallRefusal, timeoutOf } from './child-errors.ts';
+import { ChildError, createTimeoutError, HostCallRefusal } from './child-errors.ts';
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
 import { collectTail, type Tail } from './stderr-tail.ts';
@@ -126,7 +126,7 @@ export class Child {
   async load(bundle: Bundle, budgetMs: number = limits.loadBudgetMs): Promise<Loaded> {
     await this.ready;
     if (this.#state !== 'ready') throw new ChildError('dead', this.#endReason ?? `the child is ${this.#state}`);
-    const timeout = timeoutOf('loading', budgetMs);
+    const timeout = createTimeoutError('loading', budgetMs);
     const timer = setTimeout(() => this.kill(timeout.message), budgetMs);
     try {
       const answer = await this.#pipes?.connection.request('load', bundle);

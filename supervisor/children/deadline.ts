@@ -10,32 +10,32 @@ const TIMER_SLACK_MS = 1;
 export class Deadline {
   readonly #budgetMs: number;
   readonly #onExpired: () => void;
-  /** Used up until the budget was started or resumed last. */
+  /** The part of the budget that was used before its last start or resume. */
   #usedMs = 0;
   #startedAt = 0;
   #pauses = 0;
   #isOver = false;
-  /** Of this one in `running`. */
+  /** Index in `running`; -1: the budget does not run. */
   #index = -1;
 
-  /** Starts the budget. `onExpired` is called once, when it is used up. */
+  /** Starts the budget. @param onExpired called once, when the budget is used up */
   constructor(budgetMs: number, onExpired: () => void) {
     this.#budgetMs = budgetMs;
     this.#onExpired = onExpired;
     this.#start();
   }
 
-  /** When it is used up, on the clock of `unstalledNow`, unless it is paused until then. */
+  /** The time at which the budget expires if it is not paused, on the clock of `unstalledNow`. */
   get endsAt(): number {
     return this.#startedAt + this.#budgetMs - this.#usedMs;
   }
 
-  /** Used up so far, without the pauses. */
+  /** The part of the budget that is used, without pauses. */
   elapsedMs(): number {
     return this.#usedMs + (this.#pauses > 0 ? 0 : unstalledNow() - this.#startedAt);
   }
 
-  /** Pauses nest: the budget runs again when every pause has been resumed. */
+  /** Pauses can be nested: the budget runs again after as many calls of `resume`. */
   pause(): void {
     this.#pauses += 1;
     if (this.#pauses > 1) return;
@@ -49,7 +49,7 @@ export class Deadline {
     if (this.#pauses === 0 && !this.#isOver) this.#start();
   }
 
-  /** Stops the budget for good: `onExpired` is not called any more. */
+  /** Ends the budget without calling `onExpired`. */
   clear(): void {
     this.#isOver = true;
     this.#stop();
@@ -87,22 +87,22 @@ export async function withinBudget<T>(work: Promise<T>, budgetMs: number): Promi
   }
 }
 
-// One timer for all budgets: it is set for the earliest and left alone when that one ends in time, as nearly all do. A timer
-// for each call takes 5 % of a whole hook, and a Set of them 1 %.
+// One timer serves all budgets. It is set for the earliest and stays set when that one ends in time, as most do. A timer for
+// each call would take 5 % of a hook, and a Set of budgets 1 %.
 const running: Deadline[] = [];
 let timer: NodeJS.Timeout | undefined;
 let timerAt = Number.POSITIVE_INFINITY;
 
-/** Makes sure that the timer fires by then. */
+/** Makes the timer fire no later than `at`. */
 function watchUntil(at: number): void {
   if (at >= timerAt) return;
   clearTimeout(timer);
   timerAt = at;
-  // What waits for a budget also waits for a child, which keeps the process alive on its own.
+  // A running child keeps the process alive, so the timer need not.
   timer = setTimeout(expireAfterReading, Math.max(Math.ceil(at - unstalledNow()), 0) + TIMER_SLACK_MS).unref();
 }
 
-/** Answers that lie in the pipes by now are read first: the loop polls between its timers and its immediates. */
+/** Reads answers that have arrived before it expires budgets: the event loop polls between timers and immediates. */
 function expireAfterReading(): void {
   setImmediate(expireDue);
 }
@@ -110,7 +110,7 @@ function expireAfterReading(): void {
 function expireDue(): void {
   timerAt = Number.POSITIVE_INFINITY;
   const now = unstalledNow();
-  // Backwards: an expired one may take any of them out, and the last one then moves to its place.
+  // Iterates backwards: `onExpired` may remove any budget, and the last one then moves to its index.
   for (let index = running.length - 1; index >= 0; index -= 1) {
     const deadline = running[index];
     if (!deadline) continue;

@@ -23,7 +23,7 @@ export interface Places {
   readonly max: number;
   /** Processes that run or start, by account; `busy` are those that cannot be stopped for another one. */
   count(): { readonly total: number; readonly busy: number; busyOf(accountId: string): number };
-  /** Stops an idle process, if possible one of this account. False: none is idle. */
+  /** Stops an idle process, if possible one of this account. False: no process is idle. */
   stopIdle(accountId: string): Promise<boolean>;
 }
 

@@ -95,15 +95,15 @@ export interface OpenConsole {
 export async function look(page: Page, { scheme, size }: Look): Promise<void> {
   await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
   await page.setViewportSize(size === 'phone' ? SMALL : WIDE);
-  // What the page does about its new size it does in the frame after: the observers of sizes are called there.
+  // The page reacts to its new size in the next frame, when resize observers run.
   await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))');
 }
 
-/** What axe-core finds, one line each. The page's policy forbids scripts put into it; the driver's own evaluation is none. */
+/** Lists the violations that axe-core finds, one line each. The page's policy forbids script elements, so the driver evaluates axe. */
 export async function violations(page: Page): Promise<string[]> {
-  // It is large: once a page is enough.
+  // axe-core is large, so each page loads it once.
   if (!(await page.evaluate<boolean>('typeof axe === "object"'))) await page.evaluate(axe.source);
-  // Half-way between two states nothing has its colour.
+  // During a transition, no element has its final colour.
   await page.evaluate('Promise.allSettled(document.getAnimations().map((one) => one.finished)).then(() => 0)');
   const options: RunOptions = { runOnly: { type: 'tag', values: RULES }, resultTypes: ['violations'] };
   const found = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);

@@ -174,7 +174,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByLabel('Require this plugin').click();
     await installationThat(service, ({ required }) => !required);
     await page.getByRole('button', { name: 'Run setup again' }).click();
-    await page.getByText('told to set itself up again').waitFor();
+    await page.getByText('notified to set itself up again').waitFor();
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByRole('button', { name: 'Pause' }).waitFor();
@@ -331,7 +331,7 @@ t.test('a plugin is written, mended and tried without leaving the page', async (
     },
   );
 
-  await t.test('the keyboard gets out of the editor, and nobody leaves unsaved text by a slip', async (t) => {
+  await t.test('the keyboard leaves the editor, and leaving unsaved text asks first', async (t) => {
     await write(page, `${PLUGIN}// more`);
     await page.keyboard.press('Escape');
     t.ok(await page.getByRole('textbox', { name: 'Version', exact: true }).evaluate(isFocused), 'Escape leaves it');

@@ -11,7 +11,7 @@ import { buildWorkshop } from './workshop.ts';
 t.setTimeout(300_000);
 
 /** Nothing listens there: a restore that gets as far as the database fails with another error. */
-const NO_DATABASE = 'postgres://nobody@127.0.0.1:1/none';
+const NO_DATABASE = 'postgres://user@127.0.0.1:1/database';
 const folder = await temporaryFolder(t);
 const file = join(folder, 'bulkhead.backup');
 

@@ -101,8 +101,8 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
     [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
-    [{ DATABASE_URL: `postgres://nobody@127.0.0.1:${nobody}/none` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
-    [{ DATABASE_URL: `postgres://nobody@localhost:${nobody}/none` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
+    [{ DATABASE_URL: `postgres://user@127.0.0.1:${nobody}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
+    [{ DATABASE_URL: `postgres://user@localhost:${nobody}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
     [{ DATABASE_URL: url.replace(/:[^:@]+@/, ':wrong@') }, /^DATABASE_URL does not work: password authentication/],
   ];
   for (const [env, sentence] of wrong) {

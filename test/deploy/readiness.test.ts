@@ -80,7 +80,7 @@ t.test('a missing queue is not ready', async (t) => {
 
 t.test('an unavailable database is not ready', async (t) => {
   // Nobody listens there.
-  const lost = openPool('postgres://nobody@127.0.0.1:1/none', { name: 'test', onError: () => undefined });
+  const lost = openPool('postgres://user@127.0.0.1:1/database', { name: 'test', onError: () => undefined });
   t.teardown(() => lost.close());
   const app = buildOperations({ pool: lost.pool, metrics, isStopping: () => false });
   t.match(await readiness({ name: 'API', app }), { code: 503, reason: 'the database is unavailable' });

@@ -40,7 +40,7 @@ export const breakers: Readonly<Record<string, readonly [program: string, reason
     `${SAY} ready(); say({ id: 1, method: 'hostCall', params: { member: 'x', invocationId: null } });`,
     /malformed request/,
   ],
-  'a response nobody waits for': [`${SAY} ready(); say({ id: 99, result: 1 });`, /a response to no request/],
+  'a response without a request': [`${SAY} ready(); say({ id: 99, result: 1 });`, /a response to no request/],
   'deep JSON': [
     `${SAY} ready(); const t = '{"method":"log","params":' + '['.repeat(1e5) + ']'.repeat(1e5) + '}'; raw(t.length + 4, t.length, t);`,
     /levels of nesting/,

@@ -80,7 +80,7 @@ export function send(options: RequestOptions, body?: Buffer | string): Promise<A
 
 /** A pool that leads nowhere: every connection is refused. */
 export function awayPool(t: Teardown): Pool {
-  const database = openPool('postgres://nobody@127.0.0.1:1/none', {
+  const database = openPool('postgres://user@127.0.0.1:1/database', {
     ...{ name: 'bulkhead-away', connections: 2, onError: () => undefined },
   });
   t.teardown(() => database.close());

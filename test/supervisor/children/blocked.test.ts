@@ -26,7 +26,7 @@ t.test('a blocked plugin’s child ends at once, in every account, and its place
   t.ok(await isAlive(pid));
   t.match(await blockPlugin(fixture.pool, 'spy', 'it phones home'), { installations: 1 });
   await eventually(async () => !(await isAlive(pid)));
-  t.equal(fixture.supervisor.fleet.getPid(spy.installationId), null, 'nobody called it, and it is gone');
+  t.equal(fixture.supervisor.fleet.getPid(spy.installationId), null, 'the block alone stopped the process');
   const blocked = await run();
   t.equal(blocked.context.systemPrompt, 'a kind');
   t.match(blocked.trace, [
@@ -109,7 +109,7 @@ t.test('a call that was on its way with old news does not leave a child behind',
   t.pass('no child, no slot');
 });
 
-t.test('a blocked plugin hears of no session; the first after the unblock reaches it', async (t) => {
+t.test('a blocked plugin receives no session event; after the unblock it receives the next one', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'told', code: 'events.sessionStarted = () => host.log("heard");' });
   await blockPlugin(fixture.pool, 'told', 'it phones home');

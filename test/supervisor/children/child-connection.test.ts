@@ -208,14 +208,14 @@ t.test('answers to a call that is over, and second answers, are dropped', async 
   t.same(violations, []);
 });
 
-t.test('an error of the child is told without its text', async (t) => {
+t.test('the text of a child’s error response is dropped', async (t) => {
   const { connection, input } = connect();
   const call = connection.request('x', {});
   input.write(frame({ id: 0, error: { code: 1, message: 'made up', data: {} } }));
   await t.rejects(call, { ...errorOf('broken'), message: 'the child answered a request with an error' });
 });
 
-t.test('only what was written for the child crosses as an error', async (t) => {
+t.test('the child receives the messages of HostCallRefusal only', async (t) => {
   const answers: Readonly<Record<string, () => Promise<unknown>>> = {
     known: () => Promise.reject(new HostCallRefusal('denied', 'not yours')),
     unknown: () => Promise.reject(new Error('/secret/path')),

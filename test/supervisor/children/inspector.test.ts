@@ -73,7 +73,7 @@ interface Paused {
 const call = async (session: string, { slug }: Installed, args: object) =>
   fixture.call('POST', `/sessions/${session}/tools/${slug}__add`, { arguments: args });
 
-/** Resolves with whichever comes first, so that an answer without a pause shows why there was none. */
+/** Resolves with the pause. Rejects with the answer if that comes first, so that the failure shows it. */
 async function orRefused<T>(paused: Promise<T>, answer: Promise<Reply>): Promise<T> {
   const early = answer.then(({ status, body }) => {
     throw new Error(`it was not paused: ${status} ${JSON.stringify(body)}`);
@@ -218,7 +218,7 @@ t.test('what is no command ends the debugger’s connection, and nothing else', 
   await (await debug(t, path)).Runtime.enable();
 });
 
-t.test('nobody else, nothing else', async (t) => {
+t.test('other accounts and other ids are refused', async (t) => {
   const draft = await installDraft();
   const post = (id: string, account?: string) =>
     fixture.call('POST', `/installations/${id}/inspector`, undefined, account);
