@@ -20,7 +20,7 @@ const MEDIAN = 0.5;
 const P95 = 0.95;
 
 const ends: (() => unknown)[] = [];
-const ending = { teardown: (end: () => unknown) => void ends.unshift(end) };
+const teardowns = { teardown: (end: () => unknown) => void ends.unshift(end) };
 try {
   await measure();
 } finally {
@@ -29,21 +29,21 @@ try {
 
 async function measure(): Promise<void> {
   const server = await startTestServer();
-  ending.teardown(() => server.stop());
+  teardowns.teardown(() => server.stop());
   await fillCatalog(server.url, 'console', { plugins: PLUGINS, installations: PLUGINS });
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-bench-'));
-  ending.teardown(() => rm(folder, { recursive: true }));
+  teardowns.teardown(() => rm(folder, { recursive: true }));
   const DATABASE_URL = withDatabase(server.url, 'console');
-  const service = await startServiceFixture(ending, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
-  const browser = await startBrowser(ending);
+  const service = await startServiceFixture(teardowns, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
+  const browser = await startBrowser(teardowns);
   const [floors, opens, searches]: number[][] = [[], [], []];
   for (let load = 0; load <= LOADS; load += 1) {
     const floor = await openConsole(browser, 'about:blank');
-    const bare = await taken(() => floor.page.goto(`${service.url}/api/openapi.json`));
+    const bare = await measureMs(() => floor.page.goto(`${service.url}/api/openapi.json`));
     await floor.context.close();
     const { page, context } = await openConsole(browser, 'about:blank');
-    const open = await taken(() => openCatalog(page, `${service.url}/catalog#token=${service.token}`));
-    const search = await taken(() => searchFor(page, 'weather'));
+    const open = await measureMs(() => openCatalog(page, `${service.url}/catalog#token=${service.token}`));
+    const search = await measureMs(() => searchFor(page, 'weather'));
     await context.close();
     // The first load warms up the service.
     if (load === 0) continue;
@@ -52,9 +52,9 @@ async function measure(): Promise<void> {
     searches?.push(search);
   }
   console.log(`${PLUGINS} plugins, ${LOADS} loads with an empty cache`);
-  console.log(`a document of the API, floor:      ${said(floors ?? [])}`);
-  console.log(`catalog interactive, goal ${GOAL_MS} ms: ${said(opens ?? [])}`);
-  console.log(`from a typed word to its results:  ${said(searches ?? [])}`);
+  console.log(`a document of the API, floor:      ${formatTimes(floors ?? [])}`);
+  console.log(`catalog interactive, goal ${GOAL_MS} ms: ${formatTimes(opens ?? [])}`);
+  console.log(`from a typed word to its results:  ${formatTimes(searches ?? [])}`);
 }
 
 async function openCatalog(page: OpenConsole['page'], address: string): Promise<void> {
@@ -70,13 +70,13 @@ async function searchFor(page: OpenConsole['page'], word: string): Promise<void>
   await page.locator('.entry-card').getByText(new RegExp(word, 'i')).first().waitFor();
 }
 
-async function taken(work: () => Promise<unknown>): Promise<number> {
+async function measureMs(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
   await work();
   return performance.now() - start;
 }
 
-function said(values: readonly number[]): string {
+function formatTimes(values: readonly number[]): string {
   const sorted = values.toSorted((a, b) => a - b);
   return `p50 ${percentile(sorted, MEDIAN).toFixed(0)} ms, p95 ${percentile(sorted, P95).toFixed(0)} ms`;
 }

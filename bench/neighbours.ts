@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util';
 import type { InstalledPlugin } from '../db/installations/account-plugins.ts';
 import type { LinkResult } from '../supervisor/calls/chain.ts';
 import { bad, GOOD, HOOK } from './fixtures/neighbour-plugins.ts';
-import { type Ground, openGround } from './fixtures/neighbours-fixture.ts';
+import { type NeighboursFixture, openNeighboursFixture } from './fixtures/neighbours-fixture.ts';
 import { percentile } from './percentiles.ts';
 
 const GOOD_PLUGINS = 20;
@@ -41,7 +41,7 @@ interface Observed {
 }
 
 let serial = 0;
-function call(ground: Ground, plugin: InstalledPlugin, budgetMs: number): Promise<LinkResult> {
+function call(fixture: NeighboursFixture, plugin: InstalledPlugin, budgetMs: number): Promise<LinkResult> {
   serial += 1;
   const at = new Date();
   const invocationId = `i${serial}`;
@@ -55,7 +55,7 @@ function call(ground: Ground, plugin: InstalledPlugin, budgetMs: number): Promis
     deadlineAt: new Date(at.getTime() + budgetMs).toISOString(),
   };
   const deadlineAt = at.getTime() + budgetMs;
-  return ground.supervisor.fleet.invoke(plugin, {
+  return fixture.supervisor.fleet.invoke(plugin, {
     target: { kind: 'hook', name: HOOK },
     invocationId,
     context,
@@ -65,11 +65,11 @@ function call(ground: Ground, plugin: InstalledPlugin, budgetMs: number): Promis
 }
 
 /** Calls every good plugin on its schedule, independent of the others, until stopped. */
-function playGood(ground: Ground, plugins: readonly InstalledPlugin[], seen: Observed): () => void {
+function playGood(fixture: NeighboursFixture, plugins: readonly InstalledPlugin[], seen: Observed): () => void {
   const timers = plugins.map((plugin, index) => {
     const beat = async () => {
       const started = performance.now();
-      const result = await call(ground, plugin, GOOD_BUDGET_MS);
+      const result = await call(fixture, plugin, GOOD_BUDGET_MS);
       seen.good.push(performance.now() - started);
       if (result.kind === 'answered') seen.answered += 1;
       else seen.failed += 1;
@@ -87,10 +87,15 @@ function playGood(ground: Ground, plugins: readonly InstalledPlugin[], seen: Obs
   };
 }
 
-async function playBad(ground: Ground, plugin: InstalledPlugin, seen: Observed, isOver: () => boolean): Promise<void> {
+async function playBad(
+  fixture: NeighboursFixture,
+  plugin: InstalledPlugin,
+  seen: Observed,
+  isOver: () => boolean,
+): Promise<void> {
   while (!isOver()) {
     const started = performance.now();
-    const result = await call(ground, plugin, BAD_BUDGET_MS);
+    const result = await call(fixture, plugin, BAD_BUDGET_MS);
     seen.overdue.push(performance.now() - started - BAD_BUDGET_MS);
     // Rejected because its last child has just ended: try again later, as a runtime would.
     if (result.kind === 'unavailable') await sleep(100);
@@ -104,7 +109,11 @@ async function askPair(): Promise<number[]> {
   return times as number[];
 }
 
-async function observe(ground: Ground, good: readonly InstalledPlugin[], neighbours: readonly InstalledPlugin[]) {
+async function observe(
+  fixture: NeighboursFixture,
+  good: readonly InstalledPlugin[],
+  neighbours: readonly InstalledPlugin[],
+) {
   const seen: Observed = { good: [], answered: 0, failed: 0, overdue: [] };
   const loop = monitorEventLoopDelay({ resolution: 5 });
   const before = process.memoryUsage().rss;
@@ -115,8 +124,8 @@ async function observe(ground: Ground, good: readonly InstalledPlugin[], neighbo
   let over = false;
   await askPair();
   loop.enable();
-  const stop = playGood(ground, good, seen);
-  const misbehaving = neighbours.map((plugin) => playBad(ground, plugin, seen, () => over));
+  const stop = playGood(fixture, good, seen);
+  const misbehaving = neighbours.map((plugin) => playBad(fixture, plugin, seen, () => over));
   await sleep(seconds * 1_000);
   over = true;
   stop();
@@ -167,32 +176,36 @@ function print(name: string, figures: Figures, quiet: Figures | null): boolean {
 }
 
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
-const ground = await openGround(directory);
+const fixture = await openNeighboursFixture(directory);
 const every = String(CALL_EVERY_MS / GOOD_PLUGINS);
 const pair: ChildProcess = fork(new URL('fixtures/bare-pair.ts', import.meta.url), [every], { execArgv: [] });
-const good = await Promise.all(Array.from({ length: GOOD_PLUGINS }, (_, index) => ground.entry(`good-${index}`, GOOD)));
-await Promise.all(good.map((plugin) => call(ground, plugin, 10_000)));
-console.log(`${GOOD_PLUGINS} good plugins, ${1000 / CALL_EVERY_MS} calls/s each; limiter ${ground.sandbox.limiter}`);
+const good = await Promise.all(
+  Array.from({ length: GOOD_PLUGINS }, (_, index) => fixture.entry(`good-${index}`, GOOD)),
+);
+await Promise.all(good.map((plugin) => call(fixture, plugin, 10_000)));
+console.log(`${GOOD_PLUGINS} good plugins, ${1000 / CALL_EVERY_MS} calls/s each; limiter ${fixture.sandbox.limiter}`);
 console.log(
   `goal: p99 ≤ ${GOALS.timesQuiet}× quiet and ≤ ${GOALS.p99Ms} ms, calls ≥ 90 %, bad calls end ≤ ${GOALS.overdueMs} ms late, event loop p99 < ${GOALS.loopMs} ms, supervisor grows < ${GOALS.grownMb} MB`,
 );
-await observe(ground, good, []);
-const quiet = await observe(ground, good, []);
-print('nobody', quiet, null);
+await observe(fixture, good, []);
+const quiet = await observe(fixture, good, []);
+print('no neighbour', quiet, null);
 let met = true;
 for (const [name, { code }] of Object.entries(bad)) {
   if (values.only !== undefined && values.only !== name) continue;
   for (const count of CROWDS) {
     const plugins = await Promise.all(
-      Array.from({ length: count }, (_, index) => ground.entry(`${name}-${count}-${index}`.replaceAll(' ', '-'), code)),
+      Array.from({ length: count }, (_, index) =>
+        fixture.entry(`${name}-${count}-${index}`.replaceAll(' ', '-'), code),
+      ),
     );
-    const figures = await observe(ground, good, plugins);
+    const figures = await observe(fixture, good, plugins);
     met = print(`${count} × ${name}`, figures, quiet) && met;
-    await Promise.all(plugins.map(({ installationId }) => ground.supervisor.fleet.retire(installationId, 0)));
+    await Promise.all(plugins.map(({ installationId }) => fixture.supervisor.fleet.retire(installationId, 0)));
   }
 }
 console.log(met ? 'all goals met' : 'some goals missed');
 pair.disconnect();
-await ground.close();
+await fixture.close();
 rmSync(directory, { recursive: true });
 process.exit(0);

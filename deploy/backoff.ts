@@ -1,6 +1,6 @@
 /** Decides how long to wait before a process that ended is restarted. */
 
-/** Delay after the first crash: short, because it may be chance. Milliseconds. */
+/** Delay after the first crash: short, because a single crash may be accidental. Milliseconds. */
 const FIRST_MS = 250;
 /**
  * Maximum delay: long enough that a process that cannot start does not keep a core busy, short enough that deliveries
@@ -14,6 +14,6 @@ export const LONG_RUN_MS = 10_000;
  * @param failures crashes in a row, the first one being 1
  * @returns milliseconds
  */
-export function backoff(failures: number): number {
+export function computeBackoff(failures: number): number {
   return Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.max(0, failures - 1));
 }

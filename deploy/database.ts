@@ -1,7 +1,7 @@
 /** Keeps the embedded PostgreSQL running. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EmbeddedPostgres, startEmbedded } from '../db/postgres/embedded.ts';
-import { backoff, LONG_RUN_MS } from './backoff.ts';
+import { computeBackoff, LONG_RUN_MS } from './backoff.ts';
 
 interface KeptDatabase {
   readonly url: string;
@@ -47,7 +47,7 @@ async function restartForever(
     await postgres.ended();
     if (signal.aborted) return;
     failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
-    const delay = backoff(failures);
+    const delay = computeBackoff(failures);
     onNotice(`PostgreSQL ended. Restarting it in ${delay} ms.`);
     await sleep(delay, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return;

@@ -15,7 +15,7 @@ function findTarget(name: string): string | null {
 }
 
 /** @returns false if the key exists */
-async function place(content: Buffer, target: string): Promise<boolean> {
+async function placeKey(content: Buffer, target: string): Promise<boolean> {
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   const unfinished = `${target}.${randomUUID()}.new`;
   try {
@@ -40,7 +40,7 @@ try {
   if (keys.length === 0)
     throw new Error(`${folder} contains no key: identity.jwk.json or <id>.key, as in DATA_DIR/keys.`);
   for (const key of keys) {
-    const isNew = await place(await readFile(join(folder, key.replace(/^.*\//, ''))), join(DATA_DIR, key));
+    const isNew = await placeKey(await readFile(join(folder, key.replace(/^.*\//, ''))), join(DATA_DIR, key));
     console.log(`${key}: ${isNew ? 'placed' : 'exists already'}`);
   }
 } catch (error) {

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentMessage } from '../service/lifecycle/parent.ts';
-import { backoff, LONG_RUN_MS } from './backoff.ts';
+import { computeBackoff, LONG_RUN_MS } from './backoff.ts';
 import type { HeldSocket } from './listening-sockets.ts';
 
 /** A process that is not ready within this time has failed to start. Milliseconds. */
@@ -124,7 +124,7 @@ export class ServiceProcess {
       // Its successor is ready.
       if (watched !== this.#current) continue;
       failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
-      const delay = backoff(failures);
+      const delay = computeBackoff(failures);
       onNotice(`The ${name} ended (${describeEnd(watched?.child)}). Restarting it in ${delay} ms.`);
       await sleep(delay, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;

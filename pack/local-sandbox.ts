@@ -11,7 +11,7 @@ interface Shared {
   readonly opened: Promise<{ readonly sandbox: Sandbox; readonly directory: string }>;
 }
 let shared: Shared | null = null;
-let isTold = false;
+let isWarned = false;
 
 export interface BorrowedSandbox {
   readonly sandbox: Sandbox;
@@ -58,8 +58,8 @@ async function open() {
 }
 
 function warnOnce({ missing }: Sandbox): void {
-  if (missing === null || isTold) return;
-  isTold = true;
+  if (missing === null || isWarned) return;
+  isWarned = true;
   process.emitWarning(
     `The plugin runs in its realm and under Node’s permission model, without the operating system’s wall. ${missing}`,
     'BulkheadWarning',

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/** Entry of the child program. Tests that take wall L1 down pass another one. */
+/** Entry of the child program. Tests without wall L1 pass another one. */
 export const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
 
 /** Entries of the inspectable child and of its inspector thread. */

@@ -7,7 +7,7 @@ import { lockRealm } from './realm.ts';
 declare const INSPECTOR_RELAY: string;
 /** Heap of the thread: heap snapshots pass through it in pieces. */
 const THREAD_HEAP_MEGABYTES = 48;
-/** How long such a message may wait, milliseconds. */
+/** Interval at which the main thread wakes for messages of the inspector. Milliseconds. */
 const WAKE_EVERY_MS = 50;
 
 // Before lockdown, because Node needs unmodified intrinsics to create a worker.
@@ -16,7 +16,7 @@ const relay = new Worker(INSPECTOR_RELAY, {
   resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MEGABYTES },
 });
 relay.unref();
-// Node sometimes does not wake an idle main thread for a message of the inspector; the message waits for the next event.
+// Node sometimes does not wake an idle main thread for a message of the inspector, which then waits for the next event.
 setInterval(() => undefined, WAKE_EVERY_MS).unref();
 // A debugger's console prints through Node's console to stdout, whose descriptor carries the connection.
 Object.defineProperty(process, 'stdout', { get: () => process.stderr });

@@ -11,7 +11,7 @@ const FRONTMATTER_MAX_BYTES = 16 * KIB;
 /** Deeper than any valid frontmatter; protects the stack against recursion. */
 const NESTING_MAX = 32;
 /** Maximum number of edits for a suggestion of a known field. */
-const NEAR = 3;
+const EDITS_MAX = 3;
 
 interface MarkdownFile {
   readonly path: string;
@@ -36,7 +36,7 @@ export function readFrontmatter<Schema extends z.ZodType>(
   schema: Schema,
   presence: 'required' | 'optional' = 'required',
 ): { data: z.output<Schema>; body: string } {
-  const { yaml, body } = split(file);
+  const { yaml, body } = splitFrontmatter(file);
   if (yaml === null && presence === 'required') {
     throw invalidAt({
       path: file.path,
@@ -45,13 +45,13 @@ export function readFrontmatter<Schema extends z.ZodType>(
     });
   }
   const lines = new LineCounter();
-  const document = parse(file.path, yaml ?? '', lines);
+  const document = parseYaml(file.path, yaml ?? '', lines);
   const checked = schema.safeParse(document.toJS({ maxAliasCount: 0 }) ?? {});
   if (checked.success) return { data: checked.data, body };
-  throw invalidAll(checked.error.issues.flatMap((issue) => locate(file.path, issue, document, lines)));
+  throw invalidAll(checked.error.issues.flatMap((issue) => locateIssue(file.path, issue, document, lines)));
 }
 
-function split({ path, text }: MarkdownFile): Parts {
+function splitFrontmatter({ path, text }: MarkdownFile): Parts {
   const plain = text.startsWith('\uFEFF') ? text.slice(1) : text;
   if (!/^---[ \t]*\r?\n/.test(plain)) return { yaml: null, body: plain };
   const start = plain.indexOf('\n') + 1;
@@ -64,10 +64,10 @@ function split({ path, text }: MarkdownFile): Parts {
   return { yaml, body: plain.slice(start + end.index + end[0].length) };
 }
 
-function parse(path: string, yaml: string, lines: LineCounter): Document.Parsed {
+function parseYaml(path: string, yaml: string, lines: LineCounter): Document.Parsed {
   let document: Document.Parsed;
   try {
-    // uniqueKeys would compare every pair of keys; duplicates are found below in one pass.
+    // `uniqueKeys` would compare every pair of keys; `findTreeFaults` finds duplicates in one pass.
     document = parseDocument(yaml, {
       version: '1.2',
       schema: 'core',
@@ -81,25 +81,25 @@ function parse(path: string, yaml: string, lines: LineCounter): Document.Parsed 
     throw invalidAt({ path, line: 2, message: 'The frontmatter is nested too deeply.' });
   }
   const faults: ProblemLocation[] = [...document.errors, ...document.warnings].map((fault) => ({
-    ...place(path, lines, fault.pos[0]),
-    message: firstSentence(fault.message),
+    ...locate(path, lines, fault.pos[0]),
+    message: takeFirstLine(fault.message),
   }));
-  if (faults.length === 0) faults.push(...treeFaults(path, document, lines));
+  if (faults.length === 0) faults.push(...findTreeFaults(path, document, lines));
   if (faults.length > 0) throw invalidAll(faults);
   return document;
 }
 
-function treeFaults(path: string, document: Document.Parsed, lines: LineCounter): ProblemLocation[] {
+function findTreeFaults(path: string, document: Document.Parsed, lines: LineCounter): ProblemLocation[] {
   const faults: ProblemLocation[] = [];
   const add = (node: unknown, message: string) => {
     const offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;
-    faults.push({ ...place(path, lines, offset), message });
+    faults.push({ ...locate(path, lines, offset), message });
   };
   visit(document, (_key, node, ancestors) => {
     if (isAlias(node)) add(node, 'References (*name) are not allowed.');
     if (isMap(node)) {
       const keys = node.items.map((item) => item.key);
-      for (const key of duplicates(keys)) add(key, 'The field is set twice.');
+      for (const key of findDuplicates(keys)) add(key, 'The field is set twice.');
       // Checked here, because a plain object would lose this key before the schema sees it.
       for (const key of keys)
         if (isScalar(key) && key.value === '__proto__') add(key, '“__proto__” is not a valid name.');
@@ -111,7 +111,7 @@ function treeFaults(path: string, document: Document.Parsed, lines: LineCounter)
   return faults;
 }
 
-function duplicates(keys: readonly unknown[]): unknown[] {
+function findDuplicates(keys: readonly unknown[]): unknown[] {
   const seen = new Set<unknown>();
   return keys.filter((key) => {
     const name = isScalar(key) ? key.value : key;
@@ -121,7 +121,7 @@ function duplicates(keys: readonly unknown[]): unknown[] {
   });
 }
 
-function locate(
+function locateIssue(
   path: string,
   issue: z.core.$ZodIssue,
   document: Document.Parsed,
@@ -129,19 +129,19 @@ function locate(
 ): ProblemLocation[] {
   if (issue.code !== 'unrecognized_keys') {
     const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
-    return [{ ...place(path, lines, offsetOf(document, issue.path)), field: issue.path.join('.'), message }];
+    return [{ ...locate(path, lines, findOffset(document, issue.path)), field: issue.path.join('.'), message }];
   }
   return issue.keys.map((key) => {
     const at = [...issue.path, key];
-    const known = knownFields(issue.path);
+    const known = listKnownFields(issue.path);
     const near = known.length > 0 ? closest(key, known) : '';
-    const hint = near !== '' && distance(key, near) <= NEAR ? `; did you mean “${near}”?` : '';
-    return { ...place(path, lines, offsetOf(document, at)), field: at.join('.'), message: `is not known${hint}` };
+    const hint = near !== '' && distance(key, near) <= EDITS_MAX ? `; did you mean “${near}”?` : '';
+    return { ...locate(path, lines, findOffset(document, at)), field: at.join('.'), message: `is not known${hint}` };
   });
 }
 
 /** The known fields at a path: at the top, or in an entry of settings and secrets. */
-function knownFields(path: readonly PropertyKey[]): string[] {
+function listKnownFields(path: readonly PropertyKey[]): string[] {
   if (path.length === 0) return ['name', 'description', 'capabilities', 'settings', 'secrets'];
   return path[0] === 'settings'
     ? ['label', 'description', 'default', 'enum', 'required']
@@ -149,7 +149,7 @@ function knownFields(path: readonly PropertyKey[]): string[] {
 }
 
 /** The position of a path's node; if missing, of its nearest ancestor. */
-function offsetOf(document: Document.Parsed, path: readonly PropertyKey[]): number {
+function findOffset(document: Document.Parsed, path: readonly PropertyKey[]): number {
   for (let length = path.length; length > 0; length -= 1) {
     const parent = length === 1 ? document.contents : document.getIn(path.slice(0, length - 1), true);
     const last = path[length - 1];
@@ -161,9 +161,9 @@ function offsetOf(document: Document.Parsed, path: readonly PropertyKey[]): numb
 }
 
 /** The YAML starts on the second line of the file. */
-function place(path: string, lines: LineCounter, offset: number): Omit<ProblemLocation, 'message'> {
+function locate(path: string, lines: LineCounter, offset: number): Omit<ProblemLocation, 'message'> {
   const { line, col } = lines.linePos(offset);
   return { path, line: Math.max(1, line) + 1, column: Math.max(1, col) };
 }
 
-const firstSentence = (text: string): string => text.split('\n', 1)[0] ?? text;
+const takeFirstLine = (text: string): string => text.split('\n', 1)[0] ?? text;

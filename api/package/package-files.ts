@@ -25,7 +25,7 @@ export interface Package {
 }
 
 /** The hash of a tree: SHA-256 over `path NUL hex(sha256(bytes)) LF` of all files, sorted by path bytes. */
-export function sourceHash(files: readonly { readonly path: string; readonly sha256: string }[]): string {
+export function hashSources(files: readonly { readonly path: string; readonly sha256: string }[]): string {
   const hash = createHash('sha256');
   for (const file of files) hash.update(`${file.path}\0${file.sha256}\n`);
   return hash.digest('hex');
@@ -36,7 +36,7 @@ export async function readText(file: PackageFile): Promise<string> {
   if (file.sizeBytes > TEXT_MAX_BYTES) {
     throw invalidAt({
       path: file.path,
-      message: `is larger than ${TEXT_MAX_BYTES} bytes, the most for a text file that is read`,
+      message: `is larger than ${TEXT_MAX_BYTES} bytes, the limit for this file`,
     });
   }
   const text = decodeText(await readFile(file.stagedAt));

@@ -12,16 +12,16 @@ import type { OperatorCommand } from './command.ts';
 export const backup: OperatorCommand = {
   subjects: ['file'],
   doc: 'write tables, blobs, workspaces and keys to one new file, while the service runs; keep the file secret',
-  options: { check: { type: 'boolean', doc: 'check it afterwards like check-backup' } },
-  async run({ subjects: [file = ''], options }, { settings, database, say }) {
+  options: { check: { type: 'boolean', doc: 'then check it, as check-backup does' } },
+  async run({ subjects: [file = ''], options }, { settings, database, printProgress }) {
     const path = resolve(file);
     const { url } = await database();
-    const done = await writeBackup(url, settings.DATA_DIR, path, say);
-    const checked = options.check === true ? await checkBackup(url, path, say) : null;
-    const proved = checked === null ? '' : ` It was restored for a try, and ${checked.secrets} secrets open.`;
+    const done = await writeBackup(url, settings.DATA_DIR, path, printProgress);
+    const checked = options.check === true ? await checkBackup(url, path, printProgress) : null;
+    const verified = checked === null ? '' : ` A test restore succeeded and decrypted ${checked.secrets} secrets.`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
     return {
-      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets.${proved}`,
+      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets.${verified}`,
       fields: { path, ...done, checked },
     };
   },
@@ -30,9 +30,9 @@ export const backup: OperatorCommand = {
 export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
   doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets',
-  async run({ subjects: [file = ''] }, { database, say }) {
-    const done = await checkBackup((await database()).url, resolve(file), say);
-    const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets that open`;
+  async run({ subjects: [file = ''] }, { database, printProgress }) {
+    const done = await checkBackup((await database()).url, resolve(file), printProgress);
+    const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted`;
     return { sentence: `The backup of ${done.at} is good: ${what}.`, fields: { ...done } };
   },
 };
@@ -40,12 +40,12 @@ export const checkBackupFile: OperatorCommand = {
 export const restore: OperatorCommand = {
   subjects: ['file'],
   doc: 'restore a backup completely into an empty DATA_DIR and database, while the service is stopped',
-  async run({ subjects: [file = ''] }, { settings, say }) {
-    const target = await emptyPlace(settings);
+  async run({ subjects: [file = ''] }, { settings, printProgress }) {
+    const target = await openEmptyTarget(settings);
     try {
-      const done = await restoreBackup(target.url, settings.DATA_DIR, resolve(file), say);
+      const done = await restoreBackup(target.url, settings.DATA_DIR, resolve(file), printProgress);
       return {
-        sentence: `${done.rows} rows and ${done.files} files of ${done.at} are back. Start the service.`,
+        sentence: `${done.rows} rows and ${done.files} files of ${done.at} are restored. Start the service.`,
         fields: { ...done },
       };
     } finally {
@@ -58,7 +58,7 @@ export const restore: OperatorCommand = {
  * Does not use the common database lookup: a running service would keep writing, and nothing may be created before the
  * check.
  */
-async function emptyPlace({ DATABASE_URL, DATA_DIR }: SharedSettings) {
+async function openEmptyTarget({ DATABASE_URL, DATA_DIR }: SharedSettings) {
   await makeDataDir(DATA_DIR);
   if (DATABASE_URL !== undefined) return { url: DATABASE_URL, release: async () => undefined };
   if ((await findEmbedded(DATA_DIR)) !== null) throw new BackupError(`A service runs on ${DATA_DIR}: stop it first.`);

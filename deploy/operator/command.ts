@@ -23,7 +23,7 @@ export interface Place {
   /** The migrated database of the running service, or of an embedded PostgreSQL started for this command. */
   database(): Promise<{ readonly pool: Pool; readonly url: string }>;
   /** Writes a line of progress to standard error, unless `--json` is set. */
-  say(line: string): void;
+  printProgress(line: string): void;
 }
 export interface OperatorCommand {
   /** Names of the arguments; one ending in `…` may be repeated, one in brackets is optional. */

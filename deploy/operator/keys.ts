@@ -9,7 +9,7 @@ export const rotateKey: OperatorCommand = {
   async run(_given, place) {
     const { pool } = await place.database();
     const keys = await openSecretKeys(place.settings.DATA_DIR);
-    const done = await rotate(pool, keys, (sealed) => place.say(`${sealed} secrets sealed`));
+    const done = await rotate(pool, keys, (sealed) => place.printProgress(`${sealed} secrets sealed`));
     const begun = done.resumed ? 'Finished the interrupted rotation to key' : 'Created the key';
     return {
       sentence: `${begun} ${done.keyId} and encrypted ${done.sealed} secrets with it. The old keys stay in DATA_DIR/keys/secrets: older backups need them.`,

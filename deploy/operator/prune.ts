@@ -69,6 +69,6 @@ async function removeOld(place: Place, table: Table, { states, days }: Old): Pro
     );
     removed += rowCount ?? 0;
     if ((rowCount ?? 0) < BATCH) return removed;
-    place.say(`${removed} ${table} removed`);
+    place.printProgress(`${removed} ${table} removed`);
   }
 }

@@ -121,7 +121,7 @@ async function inPlace(
     if (!asJson) printError(line);
   };
   try {
-    return await work({ settings, database, say: printProgress });
+    return await work({ settings, database, printProgress });
   } finally {
     for (const close of closers.reverse()) await close();
   }

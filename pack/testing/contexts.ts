@@ -7,7 +7,7 @@ import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Finds a hook, with or without `middleware.`. @throws Error that suggests the nearest name */
-export function hookNamed(name: string): HookName {
+export function findHook(name: string): HookName {
   for (const full of [name, `middleware.${name}`]) if (Object.hasOwn(hooks, full)) return full as HookName;
   throw new Error(`No hook is named ${name}; did you mean ${closest(name, Object.keys(hooks))}?`);
 }
@@ -18,7 +18,7 @@ export function hookNamed(name: string): HookName {
  * @param what the hook or event in errors
  * @throws Error when a field is unknown or invalid
  */
-export function filled(what: string, schema: z.ZodObject, example: Fields, given: Fields): Fields {
+export function completeFields(what: string, schema: z.ZodObject, example: Fields, given: Fields): Fields {
   const unknown = Object.keys(given).find((key) => !Object.hasOwn(schema.shape, key));
   if (unknown !== undefined)
     throw new Error(`${what} has no field ${unknown}; it has ${Object.keys(schema.shape).join(', ')}.`);
@@ -26,7 +26,7 @@ export function filled(what: string, schema: z.ZodObject, example: Fields, given
   for (const [key, value] of Object.entries(given)) {
     const field = schema.shape[key] as z.ZodType;
     // A complete field stays as it is; an incomplete one gets the example's fields, too.
-    context[key] = field.safeParse(value).success ? value : merged(example[key], value);
+    context[key] = field.safeParse(value).success ? value : mergeFields(example[key], value);
   }
   const checked = schema.safeParse(context);
   if (checked.success) return checked.data;
@@ -34,11 +34,11 @@ export function filled(what: string, schema: z.ZodObject, example: Fields, given
   throw new Error(`${what}: ${issue?.path.join('.')}: ${issue?.message}.`);
 }
 
-function merged(example: unknown, given: unknown): unknown {
+function mergeFields(example: unknown, given: unknown): unknown {
   if (!isFields(example) || !isFields(given)) return given;
   const whole: Record<string, unknown> = { ...example };
   for (const [key, value] of Object.entries(given))
-    whole[key] = isDeepStrictEqual(example[key], value) ? value : merged(example[key], value);
+    whole[key] = isDeepStrictEqual(example[key], value) ? value : mergeFields(example[key], value);
   return whole;
 }
 

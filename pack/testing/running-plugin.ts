@@ -25,7 +25,7 @@ import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-t
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { LocalBuild } from '../local-build.ts';
 import type { BorrowedSandbox } from '../local-sandbox.ts';
-import { filled, hookNamed } from './contexts.ts';
+import { completeFields, findHook } from './contexts.ts';
 import { PluginProcess } from './plugin-process.ts';
 import type { ScriptedHost } from './scripted-host.ts';
 
@@ -80,10 +80,10 @@ export class RunningPlugin implements OpenPlugin {
   }
 
   readonly hook: OpenPlugin['hook'] = async (name: string, given: object = {}) => {
-    const hook = hookNamed(name);
+    const hook = findHook(name);
     const row: HookRow = hooks[hook];
     this.#require('hooks', hook, hook);
-    const context = filled(hook, row.context, row.example.context, given as Fields);
+    const context = completeFields(hook, row.context, row.example.context, given as Fields);
     const base = { hook, ...this.#place(), settings: this.#settings, trigger: 'user', at: new Date().toISOString() };
     const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, { ...base, ...context });
     if (answer.kind === 'failed') throw this.#process.fault(hook, answer.message, answer.stack);
@@ -148,7 +148,7 @@ export class RunningPlugin implements OpenPlugin {
       pluginId: 'plugin-1',
       versionId: 'version-1',
       semVer: '1.0.0',
-      data: filled(`events.${name}`, row.data, row.example, data as Fields),
+      data: completeFields(`events.${name}`, row.data, row.example, data as Fields),
     };
     const answer = await this.#process.call({ kind: 'event', name }, row.budgetMs, envelope);
     this.#answered(`events.${name}`, answer);
@@ -167,7 +167,7 @@ export class RunningPlugin implements OpenPlugin {
 
   async send(message: Parameters<OpenPlugin['send']>[0]): Promise<void> {
     const row = surfaces['channel.send'].params.shape.message;
-    await this.#channel('send', { message: filled('the message', row, NO_REPLY, message) });
+    await this.#channel('send', { message: completeFields('the message', row, NO_REPLY, message) });
   }
 
   configure(settings: Readonly<Record<string, string>>): void {

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import t from 'tap';
-import { backoff } from '../../deploy/backoff.ts';
+import { computeBackoff } from '../../deploy/backoff.ts';
 import { refuseTakenPorts } from '../../deploy/ports.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 
@@ -28,5 +28,5 @@ t.test('two settings cannot share a port', async (t) => {
 });
 
 t.test('waits grow and end growing', async (t) => {
-  t.same([0, 1, 2, 3, 8, 100].map(backoff), [250, 250, 500, 1_000, 5_000, 5_000]);
+  t.same([0, 1, 2, 3, 8, 100].map(computeBackoff), [250, 250, 500, 1_000, 5_000, 5_000]);
 });

@@ -1,4 +1,4 @@
-/** What operators do over REST, and that nobody else does; what an installation did over time. */
+/** The routes for operators, which refuse all other accounts, and the metrics of an installation. */
 import t from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { createEmptyHistogram } from '../../../db/records/duration-histogram.ts';
@@ -64,7 +64,7 @@ t.test('ranges exclude earlier calls, and invalid ranges are rejected', async (t
     100,
   );
   const before = (await ann.get(`${path}?from=${week}&to=${minute}&step=3600`)).body.handlers[0];
-  t.match(before, { lastAt: minute }, 'when it was called last is told whatever the range');
+  t.match(before, { lastAt: minute }, 'the time of the last call does not depend on the range');
   for (const bad of ['step=61', 'step=0', 'from=yesterday', `from=${minute}&to=${week}`, `from=${week}&step=60`]) {
     const { status, body } = await ann.get(`${path}?${bad}`);
     t.match({ status, code: body.code }, { status: 400, code: 'bad_request' }, bad);
@@ -104,7 +104,7 @@ t.test('operators see processes, costs and queues', async (t) => {
   t.match(deadLetters, [{ kind: 'event', slug: 'kind', attempts: 8, lastError: 'no' }]);
 });
 
-t.test('an operator blocks and unblocks, verifies and unverifies, and is named for it', async (t) => {
+t.test('an operator blocks and unblocks, verifies and unverifies, and the record names the operator', async (t) => {
   t.equal((await olga.post('/operator/plugins/kind/block', { reason: ' ' })).status, 400);
   const blocked = await olga.post('/operator/plugins/kind/block', { reason: 'It is not kind.' });
   t.match(blocked.body, { slug: 'kind', blockedReason: 'It is not kind.', installations: 1 });

@@ -1,6 +1,6 @@
 /**
- * Nothing outside the package gets into a bundle: a file on the host is named in every way there is, and its content is
- * looked for in the answer, the bundle and the source map.
+ * No file outside the package reaches a bundle. Each case refers to a file of the host in another way; its content must not
+ * appear in the response, the bundle or the source map.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -113,7 +113,7 @@ for (const [name, files] of Object.entries(ignored)) {
     const { status, text } = await publish(files);
     t.equal(status, 201, text.slice(0, 1_000));
     t.notMatch(text, CANARY);
-    t.notMatch(text, basename(folder), 'not even where it is');
+    t.notMatch(text, basename(folder), 'nor its path');
   });
 }
 

@@ -1,4 +1,4 @@
-/** Blobs: named by content, kept whole or not at all. */
+/** Blobs: named by their content, and stored completely or not at all. */
 import { readdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
@@ -14,7 +14,7 @@ t.test('bytes are found by their SHA-256 and checked when read', async (t) => {
   t.equal((await blobs.read(sha256)).toString(), 'hello');
   t.ok(await blobs.has(sha256));
   const path = join(folder, 'blobs', sha256.slice(0, 2), sha256.slice(2));
-  t.equal((await stat(path)).mode & 0o077, 0, 'nobody else reads it');
+  t.equal((await stat(path)).mode & 0o077, 0, 'only its owner can read it');
   await writeFile(path, 'hellO');
   await t.rejects(blobs.read(sha256), /damaged/);
   await t.rejects(async () => blobs.read('../../etc/passwd'), /64 lower-case hex/);
@@ -59,7 +59,7 @@ t.test('many writers of the same bytes end with one blob', async (t) => {
   t.equal((await blobs.read(names[0]?.sha256 ?? '')).toString(), 'same');
 });
 
-t.test('the sweep takes leftovers of killed processes and spares live ones', async (t) => {
+t.test('the sweep removes the files of killed processes and keeps those of live ones', async (t) => {
   const folder = await temporaryFolder(t);
   const blobs = await openBlobs(folder);
   await using live = await blobs.stage();
