@@ -20,7 +20,7 @@ const MEDIAN = 0.5;
 const P95 = 0.95;
 
 const ends: (() => unknown)[] = [];
-const teardowns = { teardown: (end: () => unknown) => void ends.unshift(end) };
+const owner = { teardown: (end: () => unknown) => void ends.unshift(end) };
 try {
   await measure();
 } finally {
@@ -29,13 +29,13 @@ try {
 
 async function measure(): Promise<void> {
   const server = await startTestServer();
-  teardowns.teardown(() => server.stop());
+  owner.teardown(() => server.stop());
   await fillCatalog(server.url, 'console', { plugins: PLUGINS, installations: PLUGINS });
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-bench-'));
-  teardowns.teardown(() => rm(folder, { recursive: true }));
+  owner.teardown(() => rm(folder, { recursive: true }));
   const DATABASE_URL = withDatabase(server.url, 'console');
-  const service = await startServiceFixture(teardowns, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
-  const browser = await startBrowser(teardowns);
+  const service = await startServiceFixture(owner, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
+  const browser = await startBrowser(owner);
   const [floors, opens, searches]: number[][] = [[], [], []];
   for (let load = 0; load <= LOADS; load += 1) {
     const floor = await openConsole(browser, 'about:blank');

@@ -1,4 +1,4 @@
-/** What is built as one user is served as another: in an image root builds, and nobody special serves. */
+/** Files that one user built are served by another: in an image, root builds and an unprivileged user serves. */
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

@@ -14,7 +14,7 @@ t.setTimeout(300_000);
 
 const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
 
-t.test('starts, signs in, runs a plugin, and stops without a trace, whichever signal says so', async (t) => {
+t.test('starts, signs in, runs a plugin, and stops without leftovers on each signal', async (t) => {
   const DATA_DIR = join(await temporaryFolder(t), 'data');
   const first = await startServiceFixture(t, { DATA_DIR });
   t.equal(first.lines.filter((line) => line === `bulkhead ready ${first.url}/`).length, 1, 'ready, said once');

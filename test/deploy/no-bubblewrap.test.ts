@@ -88,7 +88,7 @@ async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
   await service.line(/^The supervisor is running again/);
 }
 
-t.test('starts and says what to install; own plugins run, others are refused and say why', async (t) => {
+t.test('starts and says what to install; own plugins run, others are refused with the reason', async (t) => {
   const database = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const fixed = { DATA_DIR, DATABASE_URL: database.url };

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what it did', async (t) => {
+t.test('verifies authors and blocks plugins with any DATABASE_URL, and reports it', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const say = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
   const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
@@ -42,7 +42,7 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and says what
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, null);
 });
 
-t.test('a record says who did what, when and why', async (t) => {
+t.test('each action is recorded with operator, time and reason', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const say = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
   t.match(await say('actions'), /^No operator actions yet\.\n$/);
@@ -105,7 +105,7 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
   t.match(await operator({ DATABASE_URL }, '--help'), { code: 0, stdout: /^Usage: npm run -s operator/ });
 });
 
-t.test('a role that may not make pg_trgm is told what to do', async (t) => {
+t.test('for a role that may not create pg_trgm, the error says what to do', async (t) => {
   const { url, pool } = await testDatabase(t);
   const name = `${new URL(url).pathname.slice(1)}_foreign`;
   await pool.query(`CREATE DATABASE ${name}`);
@@ -114,7 +114,7 @@ t.test('a role that may not make pg_trgm is told what to do', async (t) => {
   foreign.pathname = `/${name}`;
   const admin = openPool(foreign.href, { name: 'admin', connections: 1, onError: () => undefined });
   await admin.pool.query('DROP EXTENSION IF EXISTS pg_trgm');
-  // Without the right to make things in the database, as a guest in somebody's server has it.
+  // Without the right to create objects, as a guest on a shared server.
   await admin.pool.query(`REVOKE CREATE ON DATABASE ${name} FROM CURRENT_USER`);
   await t.rejects(migrate(foreign.href), {
     message: /may not create the extension pg_trgm.*Run CREATE EXTENSION pg_trgm/,

@@ -54,7 +54,7 @@ t.test('API and supervisor are ready and alive, and report their versions', asyn
   });
 });
 
-t.test('a process that stops, and one that hears nothing', async (t) => {
+t.test('a process that stops, and one without a listening connection', async (t) => {
   const { both, supervisor, state } = await makeProcesses(t);
   state.listening = false;
   t.match(await readiness(supervisor), { code: 503, reason: 'the listening connection to the database is lost' });

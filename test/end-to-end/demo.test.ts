@@ -26,7 +26,7 @@ async function ready(service: ChildProcess): Promise<string> {
   const lines = createInterface({ input: service.stdout });
   for await (const line of lines) {
     if (!line.startsWith('bulkhead ready')) continue;
-    // Nobody reads on; an unread pipe would stop the service at its next line.
+    // An unread pipe would block the service at its next line.
     service.stdout.resume();
     return line;
   }

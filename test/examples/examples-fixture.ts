@@ -85,7 +85,7 @@ function expected({ status, body }: { status: number; body: Reply['body'] }, wan
   return body;
 }
 
-/** The supervisor hears of changes by notices. */
+/** The supervisor learns of changes through notifications. */
 async function isHeld(fixture: SupervisorFixture, installationId: string, settings: Texts): Promise<void> {
   const { rows } = await fixture.pool.query('SELECT account_id FROM installations WHERE id = $1', [installationId]);
   await eventually(async () => {

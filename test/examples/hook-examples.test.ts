@@ -33,7 +33,7 @@ t.test('todo-policy', async (t) => {
     t.same(off.context.changes, { title: 'Bake bread', dueAt: before.dueAt });
   });
 
-  await t.test('lets nobody complete what has open boxes, or delete what is another agent’s', async (t) => {
+  await t.test('refuses to complete to-dos with open boxes, and to delete those of another agent', async (t) => {
     const complete = (notes: string) =>
       service.hook(session, 'todoComplete', { todo: { ...todo, id: 't1', done: false, notes }, by: 'agent-1' });
     t.match(await complete('- [x] flour\n- [ ] yeast'), {

@@ -38,7 +38,7 @@ const message = (fields: object) => ({
   event: { type: 'message', channel: 'C1', user: 'U1', text: 'hello', ts: '1.1', ...fields },
 });
 
-t.test('the check of the address is answered for Slack, and for nobody else', async (t) => {
+t.test('the address check is answered only for signed requests of Slack', async (t) => {
   const check = { type: 'url_verification', challenge: '3eZbrw1a' };
   const answer = await eventually(async () => {
     const { status, body } = await post(check);

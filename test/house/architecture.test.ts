@@ -128,7 +128,7 @@ t.test('imports form no circle, type imports included', async (t) => {
   t.same(findCircle(below), []);
 });
 
-t.test('no file has a name that says nothing', async (t) => {
+t.test('no file has a meaningless name', async (t) => {
   const vague = sources.filter(({ path }) => /(^|\/)(utils?|helpers?|common|misc|index)(\.tsx?|\/)/.test(path));
   t.same(
     vague.filter(({ path }) => !path.startsWith('examples/')).map(({ path }) => path),

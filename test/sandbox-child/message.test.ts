@@ -73,7 +73,7 @@ t.test('what was taken apart to be sent is left as it was', async (t) => {
   t.same(message, { id: 1, params: { text: 'x'.repeat(600) } });
 });
 
-t.test('a value that says itself what its JSON is, is asked', async (t) => {
+t.test('`toJSON` of a value is used', async (t) => {
   const value = { long: 'x'.repeat(600), toJSON: () => ({ short: 'y' }) };
   t.same(roundTrip({ value }), { value: { short: 'y' } });
 });

@@ -64,7 +64,7 @@ t.test('dice rolls within bounds, and every side', async (t) => {
   await t.rejects(plugin.tool('roll', { sides: 0 }), { message: /tools\.roll: arguments\.sides must be >=/ });
 });
 
-t.test('summarizer asks a model, and says what it was asked', async (t) => {
+t.test('summarizer calls a model, and returns its request', async (t) => {
   const usage = { inputTokens: 1, outputTokens: 1 };
   const plugin = await open(t, 'summarizer', {
     host: { llm: { complete: ({ request }) => ({ text: `of ${request.messages.length}`, model: 'm', usage }) } },

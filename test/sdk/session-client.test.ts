@@ -29,7 +29,7 @@ await fixture.install({
   `,
 });
 
-/** A server that answers as it is told, one answer a request; the last one for ever. */
+/** A server that sends the given responses in order, and repeats the last one. */
 async function scripted(
   test: Teardown,
   ...answers: ((at: number) => [number, string?, Record<string, string>?] | 'break')[]

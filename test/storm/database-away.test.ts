@@ -17,7 +17,7 @@ const supervisor = await start('supervisor');
 let api = await start('api');
 
 for (const killed of [false, true])
-  t.test(killed ? 'the API is killed while it spools' : 'the API goes on', async (t) => {
+  t.test(killed ? 'the API is killed while it spools' : 'the API keeps running', async (t) => {
     await vendor.deliverAll();
     gate.shut();
     const over = sleep(SECONDS * 1000);

@@ -1,6 +1,6 @@
 /** `FAILPOINT=name:n` kills the process at the n-th pass of that step. The product's own entry files know nothing of it. */
 
-/** @returns to be told of each step */
+/** @returns a function to call at each step */
 export function failPoint(setting: string | undefined): (step: string) => void {
   const [, name, count] = /^([a-z.-]+):(\d+)$/.exec(setting ?? '') ?? [];
   let left = Number(count);

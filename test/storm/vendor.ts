@@ -9,7 +9,7 @@ import type { Ledger } from './ledger.ts';
 const UNDER_WAY_MAX = 50;
 /** The lanes of events and of agents' replies. */
 const [EVENTS, REPLIES] = ['', 'replies'];
-/** Nobody waits for an answer for ever, milliseconds. */
+/** Time limit of a request. Milliseconds. */
 const PATIENCE_MS = 20_000;
 /** Between the requests of one address, and between events of one kind, milliseconds. */
 const PAUSE_MS = 25;

@@ -70,7 +70,7 @@ export interface SupervisorFixture extends StorageFixture {
   readonly account: string;
   /** The same supervisor with a new account: tests of one file share a supervisor, each with an account of its own. */
   withNewAccount(): SupervisorFixture;
-  /** Announces a changed installation. Resolves when the supervisor has been told. */
+  /** Announces a changed installation. Resolves when the supervisor has been notified. */
   notify(installationId: string): Promise<void>;
   call(method: InjectOptions['method'], path: string, body?: unknown, account?: string): Promise<Reply>;
   session(account?: string): Promise<string>;

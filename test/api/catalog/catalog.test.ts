@@ -94,7 +94,7 @@ t.test('search corrects each misspelt word and requires all words', async (t) =>
   t.same(await search(ben, 'tie'), [], 'short words are not guessed at');
   t.same(await search(ben, `${'weather'.repeat(20)} wether`), []);
   t.same(await search(ann, 'wether diray'), ['anns-weather-diary'], 'words of one’s own private titles');
-  t.same(await search(ben, 'wether diray'), [], 'which nobody else is helped to');
+  t.same(await search(ben, 'wether diray'), [], 'not suggested to other accounts');
   const { rows } = await api.pool.query(`SELECT 1 FROM catalog_words WHERE word = 'diary'`);
   t.equal(rows.length, 0);
 });
@@ -224,5 +224,5 @@ t.test('an operator reads everything and changes nothing of others’', async (t
     await olga.post(`/plugins/${pluginId}/versions`, { semVer: '2.0.0', files: [] }),
   ])
     t.equal(refused.status, 404);
-  t.equal((await ben.get(path)).status, 404, 'nobody else does');
+  t.equal((await ben.get(path)).status, 404, 'other accounts cannot read it');
 });

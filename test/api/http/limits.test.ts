@@ -24,7 +24,7 @@ t.test('reads and writes of an account are counted apart, by the minute', async 
   t.equal((await ann.post('/plugins', { slug: 'c', displayName: 'C' })).status, 429);
 });
 
-t.test('every answer says how much is left, and the refusal when to come back', async (t) => {
+t.test('every response states the remaining requests, and a refusal when to retry', async (t) => {
   const api = await startApiFixture(t, { introspect, limits: { reads: 2 } });
   const ann = await api.user('ann');
   const first = (await ann.get('/me')).headers;

@@ -1,4 +1,4 @@
-/** Every refusal that a route declares for itself is one that it gives: a declared code that nobody can get is a lie. */
+/** Every problem that a route declares can occur. */
 import t from 'tap';
 import type { Introspect } from '../../../api/services.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';

@@ -34,7 +34,7 @@ async function everything(spool: Spool): Promise<NewDelivery[]> {
 }
 const told = ({ id, query, headers, body }: NewDelivery) => [id, query, headers, body.toString('hex')];
 
-/** As if another process had written it and was killed: nobody holds its lock. */
+/** As if another process had written it and was killed, so its lock is free. */
 async function abandon(folder: string): Promise<string> {
   const [name = ''] = await readdir(folder);
   await rename(join(folder, name), join(folder, '4194999-1'));
@@ -116,7 +116,7 @@ t.test('the database away, back, and a kill between: every accepted request is t
   const spooling = new Intake({ pool: awayPool(t), spool: first, onError: ignore });
   const sent = Array.from({ length: 40 }, (_, index) => deliveryOf(index));
   for (const delivery of sent.slice(0, 20)) await spooling.accept(delivery);
-  // Killed: nobody closes it.
+  // The process was killed, so the spool is not closed.
   await abandon(folder);
   const spool = await open(folder);
   const intake = new Intake({ pool, spool, onError: ignore });

@@ -1,4 +1,4 @@
-/** What a plugin reached, for whoever installed it. */
+/** The audit log of an installation, for its owner. */
 import t from 'tap';
 import { type AuditEntry, insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { startApiFixture } from '../api-fixture.ts';

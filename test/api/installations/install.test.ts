@@ -111,7 +111,7 @@ t.test('another account neither sees nor installs a private plugin', async (t) =
   t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
 });
 
-t.test('configuration is asked for, checked and kept; secrets never come back', async (t) => {
+t.test('configuration is required, validated and stored; secrets are never returned', async (t) => {
   const { slug } = await published(CONFIGURED);
   const { body } = await ann.post('/installations', { slug });
   t.equal(body.status, 'needs_configuration');

@@ -1,4 +1,4 @@
-/** Following a log over a real socket: what is written arrives once and in order, whoever breaks off. */
+/** Follows a log over a real socket: each line arrives once and in order, also after a broken connection. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';
@@ -175,7 +175,7 @@ t.test('streams are counted, and given back when they end', async (t) => {
   t.equal(refused.status, 429);
   t.ok(refused.headers['retry-after']);
   for (const stream of streams) await stream.close();
-  // The server hears of it a moment later than the client.
+  // The server notices the end later than the client.
   let again = await follow();
   while (again.response.statusCode === 429) again = await follow();
   await again.close();
@@ -207,7 +207,7 @@ t.test('a client that does not read costs one page of lines in memory', async (t
   t.equal(streams.size, 0);
 });
 
-t.test('a quiet stream says that it lives, and ends with its installation, its time or the process', async (t) => {
+t.test('a quiet stream sends heartbeats, and ends with its installation, its lifetime or the process', async (t) => {
   const deps = { pool: api.pool, listener: api.services.listener };
   const quick = new LogStreams(deps, { heartbeatMs: 20, lifetimeMs: 60_000 });
   let asked = 0;

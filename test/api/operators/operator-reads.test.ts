@@ -17,7 +17,7 @@ const api = await startApiFixture(t, { introspect: async () => ({ ok: true, regi
 await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const [ann, ben, olga] = [await api.user('ann'), await api.user('ben'), await api.user('olga')];
 
-// Private, so that nobody but the owner and operators knows of it.
+// Private, so that only the owner and operators can see it.
 const package_ = { 'readme.md': readmeWith(), 'index.ts': 'channel.receive = () => undefined;' };
 const files = fileList(package_);
 const pluginId = (await ann.post('/plugins', { slug: 'inbox', displayName: 'Inbox' })).body.id as string;

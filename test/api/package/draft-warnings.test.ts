@@ -1,4 +1,4 @@
-/** What a draft is told beside its discoveries: slips that are allowed. */
+/** Warnings of a draft: mistakes that are allowed. */
 import t from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith } from './packages.ts';

@@ -67,7 +67,7 @@ const passes: Record<string, [source: string, more?: Files]> = {
   '@ts-ignore and wrong types': [`// @ts-ignore\nconst a: number = 'text';\nconst b: string = 5;\n${INDEX}`],
   'a byte order mark': [`\uFEFF${INDEX}`],
   'Windows line ends': [INDEX.replaceAll('\n', '\r\n')],
-  'exports of CommonJS, which nobody reads': [`exports.a = 1;\n${INDEX}`],
+  'CommonJS exports, which are ignored': [`exports.a = 1;\n${INDEX}`],
   'JSON by import': [`import data from './data.json';\nglobalThis.n = data.n;\n${INDEX}`, { 'data.json': '{"n":1}' }],
   'JavaScript besides': [`import { n } from './a.js';\nglobalThis.n = n;\n${INDEX}`, { 'a.js': 'export const n = 1;' }],
 };

@@ -126,7 +126,7 @@ t.test('a yank moves followers back, drops questions, and spares the pinned', as
   t.equal(repinned.body.code, 'invalid_pin');
 });
 
-t.test('policies are changed, and more access is still asked for', async (t) => {
+t.test('policies are changed, and more access still needs consent', async (t) => {
   const plugin = await listed(['1.0.0'], ['2.0.0', MORE]);
   const installation = await installs(ben, plugin.slug, {
     versionPolicy: 'Pinned',
@@ -190,7 +190,7 @@ t.test('a draft is followed by its owner’s installations at every save', async
   const { body: saved } = await ann.get(`/plugins/${plugin.id}/versions/draft/files`);
   const shown = saved.items.map((file: { path: string; contentText: string }) => [file.path, file.contentText]);
   t.same(Object.fromEntries(shown), MORE, 'its files are those that were saved');
-  t.equal((await ben.get(`/plugins/${plugin.id}/versions/draft/files`)).status, 403, 'nobody else reads them');
+  t.equal((await ben.get(`/plugins/${plugin.id}/versions/draft/files`)).status, 403, 'other accounts cannot read them');
   t.equal((await draft({ 'readme.md': 'x' })).status, 422);
   t.same((await installation.get()).currentVersionId, after.currentVersionId, 'a bad save changes nothing');
   t.equal(

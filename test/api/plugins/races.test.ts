@@ -10,7 +10,7 @@ import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 const ROUNDS = amount({ quick: 40, soak: 200 });
 /** More than the bundler lets wait. */
 const PUBLISHES = amount({ quick: 40, soak: 64 });
-/** A client that is told to come back does so this often at most. */
+/** Maximum number of retries of a client that gets a retry-after. */
 const TRIES = 200;
 const RETRY_MS = 50;
 const MORE = { ...MINIMAL, 'index.ts': `${INDEX}events.pluginInstalled = () => {};` };

@@ -11,7 +11,7 @@ const nothing = async () => new Set<string>();
 interface Store {
   readonly folder: string;
   readonly blobs: Blobs;
-  /** Keeps a text, as old as if nobody had touched it for long. */
+  /** Stores a text with an old modification time. */
   putOld(text: string): Promise<string>;
 }
 async function store(test: Teardown): Promise<Store> {
@@ -38,7 +38,7 @@ t.test('old ones go, used and young ones stay', async (t) => {
     return new Set([used]);
   };
   t.equal(await blobs.sweepUnused(MINUTE, Date.now(), findUsed), 1);
-  t.same(asked.toSorted(), [orphan, used].toSorted(), 'nobody is asked about the young');
+  t.same(asked.toSorted(), [orphan, used].toSorted(), 'recent files are not checked');
   t.notOk(await blobs.has(orphan));
   t.ok(await blobs.has(used));
   t.ok(await blobs.has(young));

@@ -142,7 +142,7 @@ t.test('an event and its job are one with the transaction', async (t) => {
   t.strictSame(jobs.rows, [{ data: { eventId: id, installationId: 'i' } }]);
 });
 
-t.test('a lost listening connection comes back and says that all may have changed', async (t) => {
+t.test('a lost listening connection is restored and reports that all may have changed', async (t) => {
   const { pool, listener } = await setUp(t);
   const heard: string[] = [];
   await subscribeToInstallations(
@@ -164,7 +164,7 @@ t.test('a lost listening connection comes back and says that all may have change
   t.equal(listener.isConnected(), true);
 });
 
-t.test('an introspection is asked, answered and forgotten; without a supervisor it is unavailable', async (t) => {
+t.test('an introspection is requested, answered and deleted; without a supervisor it is unavailable', async (t) => {
   const { pool, listener, queues } = await setUp(t);
   const ask = (timeoutMs?: number) =>
     requestIntrospection(

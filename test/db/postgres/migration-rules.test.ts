@@ -15,7 +15,7 @@ const BREAKING: readonly [RegExp, string][] = [
   [/\bALTER\s+COLUMN\s+\S+\s+(TYPE|SET\s+DATA\s+TYPE|SET\s+NOT\s+NULL)\b/i, 'wants other values in a column'],
   [/\bADD\s+COLUMN\s+(?![^,;]*\bDEFAULT\b)[^,;]*\bNOT\s+NULL\b/i, 'wants a value that old code does not give'],
 ];
-/** Nobody ran these beside older code. */
+/** These migrations never ran beside older code. */
 const BEFORE_THE_RULE = '0011_agents_media.sql';
 const MARK = /--\s*unused since \d+\.\d+\.\d+/;
 

@@ -1,6 +1,6 @@
 /**
  * The wire, by who holds it: each row writes to the child's own stdout what the child would never say. With the realm up
- * nobody gets there. It is an escape when a host call is heard that names an invocation of somebody else's, or when the
+ * no plugin gets there. It is an escape when a host call is heard that names an invocation of somebody else's, or when the
  * supervisor takes the forged answer for that of a call to come.
  */
 import { type Rows, rowsOf } from './probe.ts';

@@ -6,7 +6,7 @@ const choices = Array.from({ length: 1_800 }, (_, index) => ({ const: index }));
 const schema = { type: 'object', properties: { items: { type: 'array', items: { anyOf: choices } } } };
 const itemsOf = (length: number) => ({ items: Array.from({ length }, () => 1_799) });
 
-t.test('a schema of many choices checks a few values, and gives up on many', (t) => {
+t.test('a schema with many alternatives checks few values, and stops at the limit for many', (t) => {
   const checker = new ArgumentChecker();
   checker.check('v1 run', schema, itemsOf(20));
   t.throws(() => checker.check('v1 run', schema, { items: ['none'] }), { code: 'invalid_arguments' });

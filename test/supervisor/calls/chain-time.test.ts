@@ -85,7 +85,7 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
       t.match(step, { outcome: 'skipped_unavailable', reason: /earlier links used up/ });
   });
 
-  t.test(`${name}: quick links are all asked, the last one for what is left`, async (t) => {
+  t.test(`${name}: all quick links are called, the last one with the remaining time`, async (t) => {
     const each = Math.floor(wholeMs / linkCount);
     const { calls, state } = await run(name, () => each, SILENT);
     t.equal(calls.length, linkCount);

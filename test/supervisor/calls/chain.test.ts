@@ -130,7 +130,7 @@ const anyResult: fc.Arbitrary<LinkResult> = fc.oneof(
   fc.constantFrom('error', 'timeout', 'unavailable').map((kind): LinkResult => ({ kind, message: 'x' }) as LinkResult),
 );
 
-t.test('whatever the links answer, the context stays valid and the trace tells all', async (t) => {
+t.test('for all results of links, the context stays valid and the trace is complete', async (t) => {
   const names = Object.keys(hooks).filter((name) => name !== 'compaction.summarize') as HookName[];
   fc.assert(
     fc.property(fc.constantFrom(...names), fc.array(anyResult, { maxLength: 6 }), (hook, results) => {

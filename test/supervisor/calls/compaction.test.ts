@@ -28,7 +28,7 @@ const compact = async (focus: string | null) => {
   return { body, notices: items };
 };
 
-t.test('the first is asked alone, with a minute’s time', async (t) => {
+t.test('only the first summarizer is called, with a budget of one minute', async (t) => {
   const { body, notices } = await compact(null);
   t.match(body, { source: 'plugin', notice: null });
   t.equal(body.summary.length, 65_536, 'as long as it may be');
@@ -51,13 +51,13 @@ const wrong: Readonly<Record<string, RegExp>> = {
   long: /first returned more than 65536 characters/,
 };
 for (const [focus, notice] of Object.entries(wrong))
-  t.test(`${focus}: the built-in one is used, and nobody else is asked`, async (t) => {
+  t.test(`${focus}: the built-in summarizer is used, and no other plugin is called`, async (t) => {
     const { body, notices } = await compact(focus);
     t.match(body, { summary: null, source: 'builtin', notice });
     t.match(notices, [{ role: 'notice', text: notice, data: { kind: 'compaction_fallback', plugin: 'first' } }]);
   });
 
-t.test('so it is where it is late or cannot be asked', async (t) => {
+t.test('the built-in summarizer is also used after a timeout, or when the plugin cannot be called', async (t) => {
   const { fleet } = fixture.supervisor;
   const real = fleet.invoke;
   t.teardown(() => {
@@ -69,7 +69,7 @@ t.test('so it is where it is late or cannot be asked', async (t) => {
   ];
   for (const [result, notice] of ends) {
     const calls: PluginCall[] = [];
-    // Nobody waits a minute here.
+    // The test does not wait a minute.
     fleet.invoke = async (_entry, call) => {
       calls.push(call);
       return result;

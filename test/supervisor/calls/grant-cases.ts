@@ -24,7 +24,7 @@ export interface Things {
 /** Bytes as JSON carries them to the plugin, which makes them bytes again. */
 const bytes = (text: string) => ({ bytes: [...Buffer.from(text)] });
 
-/** The arguments of every call, about the things of somebody. A row that is not here does not compile. */
+/** The arguments of every call, for the objects of one account. A missing row is a compile error. */
 export const argumentsAbout = {
   'secrets.get': ({ secret }) => [secret],
   'session.get': () => [],

@@ -63,7 +63,7 @@ t.test('storage keeps exact JSON within its quota, each installation its own', a
   t.same(await run(fixture, 'two'), []);
 });
 
-t.test('secrets are the installation’s own', async (t) => {
+t.test('a plugin reads only the secrets of its installation', async (t) => {
   const fixture = shared.withNewAccount();
   const code = tool(
     'return { content: [{ type: "json", json: [await host.secrets.get("key"), await host.secrets.get("other")] }] };',
@@ -74,7 +74,7 @@ t.test('secrets are the installation’s own', async (t) => {
   t.same(await run(fixture, 'two-2'), ['for two', null]);
 });
 
-t.test('the session is the handler’s own, and ends with it', async (t) => {
+t.test('a host call uses the session of its handler, and the access ends with the handler', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'talker',

@@ -1,4 +1,4 @@
-/** A plugin that a chain leaves out is told why, in its own log, and not with every model call. */
+/** A plugin that a chain leaves out gets the reason in its log, but not with every model call. */
 import t from 'tap';
 import { blockPlugin } from '../../../db/accounts/moderation.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
@@ -63,7 +63,7 @@ t.test('blocked: one line', async (t) => {
   t.match(said, [{ level: 'warn', message }]);
 });
 
-t.test('failed: one line a minute at most, whatever it says', async (t) => {
+t.test('failed: at most one line per minute, for any text', async (t) => {
   const fixture = shared.withNewAccount();
   const registrations = {
     ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },

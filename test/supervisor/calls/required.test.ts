@@ -220,7 +220,7 @@ t.test('required, while a version without the hook starts: the old one is asked 
   });
 });
 
-t.test('required and paused by its owner: it is not asked, and the message passes', async (t) => {
+t.test('required and paused by its owner: it is not called, and the message passes', async (t) => {
   const made = await fixture.install({
     ...{ slug: 'paused', account: 'paused', code: guard('ctx.cancel("no");'), required: true },
   });
@@ -336,7 +336,7 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   );
 });
 
-t.test('asked while the supervisor drains: the message does not pass', async (t) => {
+t.test('called while the supervisor drains: the message does not pass', async (t) => {
   const draining = await fixture.install({ slug: 'draining', account: 'draining', code: guard(NEVER), required: true });
   t.match((await send(draining, 'good')).body, { action: 'continue' });
   const under = send(draining, 'bad');

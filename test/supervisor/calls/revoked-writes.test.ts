@@ -77,7 +77,7 @@ for (const [name, what] of Object.entries(ends))
       t.match(await told, REFUSED);
       await unlock();
       await eventually(async () => !(await waiting(fixture)));
-      // Who waited has ended by the time that somebody else got the lock after it.
+      // The waiting call has ended when a later one gets the lock.
       await (await lock(t, fixture, table))();
       t.equal((await fixture.pool.query(`SELECT 1 FROM ${table}`)).rowCount, 0);
     });

@@ -54,7 +54,7 @@ t.test('after its answer a handler keeps its storage and its secrets, and has no
   );
 });
 
-t.test('another session’s handler lends its session to nobody', async (t) => {
+t.test('code outside a handler cannot use the session of a handler', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({
     slug: 'mix',

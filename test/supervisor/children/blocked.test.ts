@@ -10,7 +10,7 @@ const suffix = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemP
 const context = { systemPrompt: 'a', model: 'm' };
 const WHY = 'the operator blocked this plugin: it phones home';
 
-t.test('a blocked plugin’s child ends at once, in every account, and its place in the chain says why', async (t) => {
+t.test('a blocked plugin’s child ends at once in every account, and its chain link reports the reason', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const spy = await fixture.install({

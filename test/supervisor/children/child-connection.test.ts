@@ -245,7 +245,7 @@ t.test('the child receives the messages of HostCallRefusal only', async (t) => {
   ]);
 });
 
-t.test('a cancellation says why, once', async (t) => {
+t.test('a cancellation carries its reason, once', async (t) => {
   const peer = connect();
   const [late, unwanted, over] = [new Cancellation(), new Cancellation(), new Cancellation()];
   const calls = [late, unwanted, over].map((cancellation) => peer.connection.request('x', {}, cancellation));
@@ -279,7 +279,7 @@ t.test('3,000 requests at once are refused beyond the bound', async (t) => {
   t.same(violations, []);
 });
 
-t.test('a flood is read at 10,000 frames a second, and the event loop goes on', async (t) => {
+t.test('a flood is read at 10,000 frames per second, and the event loop keeps running', async (t) => {
   const { input, lines } = connect();
   const flood = Buffer.concat(Array.from({ length: 1_000 }, () => log(null)));
   const started = performance.now();

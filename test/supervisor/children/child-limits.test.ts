@@ -52,7 +52,7 @@ t.test('open files, threads and share of the processor', async (t) => {
   else t.equal(groupFile(child.pid, '', 'cpu.weight'), '25');
 });
 
-t.test('a spare starts behind everybody, and whoever takes it says where it goes on', async (t) => {
+t.test('a spare starts with the lowest priority, and its user sets another one', async (t) => {
   if (findLimiter().kind === 'rlimit') return;
   const jail = await testJail(t);
   const spares = new SpareChildren((handlers) => startChild(jail, handlers), 1);

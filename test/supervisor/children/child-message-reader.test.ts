@@ -68,7 +68,7 @@ t.test('a long line costs more than a short one, and a response nothing', async 
   t.equal(long.messages, 33);
 });
 
-t.test('one read at a time, in the order they were asked for', async (t) => {
+t.test('one read at a time, in the order of the requests', async (t) => {
   const order: string[] = [];
   const over = new Promise<void>((resolve) => {
     for (const name of ['a', 'b', 'c']) {

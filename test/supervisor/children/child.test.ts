@@ -195,7 +195,7 @@ t.test('a child that hangs in a call whose caller gave up is ended at the deadli
   t.match((await child.ended).reason, /tools run took longer than its/);
 });
 
-t.test('a signal that is asked for after the deadline is aborted already', async (t) => {
+t.test('a signal that is read after the deadline is already aborted', async (t) => {
   const child = testChild(t, jail);
   const code = `if (args !== 'wait') return 1;
     await new Promise((resolve) => setTimeout(resolve, ${2 * DEADLINE_MS}));
@@ -256,7 +256,7 @@ t.test('host calls carry the invocation they were made in, also after an await',
   const owner = (arg: string) => calls.filter((call) => call.args[0] === arg).map((call) => call.invocationId);
   t.same(owner('30'), ['first']);
   t.same(owner('10'), ['second']);
-  t.same(owner('late'), [null, null], 'what comes after the answer is nobody’s');
+  t.same(owner('late'), [null, null], 'output after the answer has no owner');
 });
 
 t.test('100,000 pending host calls hurt the plugin alone', async (t) => {

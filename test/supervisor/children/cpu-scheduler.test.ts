@@ -45,17 +45,20 @@ class Stage {
   }
 }
 
-t.test('a call that computes for long steps back within three looks; one that waits never does', async (t) => {
-  const [spinning, waiting] = [actor('a'), actor('b')];
-  const stage = new Stage();
-  spinning.running = 1;
-  waiting.running = 1;
-  stage.pass(3 * UPDATE_EVERY_MS, [spinning, 1, 0], [waiting, 0, 0]);
-  t.same(spinning.said, [false, true]);
-  stage.pass(5_000, [spinning, 1, 0], [waiting, 0, 0]);
-  t.same(spinning.said, [false, true]);
-  t.same(waiting.said, [false]);
-});
+t.test(
+  'a call that computes for long is moved to the idle class within three samples; one that waits stays',
+  async (t) => {
+    const [spinning, waiting] = [actor('a'), actor('b')];
+    const stage = new Stage();
+    spinning.running = 1;
+    waiting.running = 1;
+    stage.pass(3 * UPDATE_EVERY_MS, [spinning, 1, 0], [waiting, 0, 0]);
+    t.same(spinning.said, [false, true]);
+    stage.pass(5_000, [spinning, 1, 0], [waiting, 0, 0]);
+    t.same(spinning.said, [false, true]);
+    t.same(waiting.said, [false]);
+  },
+);
 
 t.test('many short calls are no hog', async (t) => {
   const busy = actor('a');
@@ -84,7 +87,7 @@ t.test('its successor starts behind, and everybody is forgiven in the end', asyn
   t.same(second.said, [true, false]);
 });
 
-t.test('hogs that share a processor are told by what they wait for', async (t) => {
+t.test('busy children that share a processor are detected by their waiting time', async (t) => {
   const crowd = ['a', 'b', 'c', 'd'].map(actor);
   for (const one of crowd) one.running = 1;
   new Stage().pass(100, ...crowd.map((one): Need => [one, 0.25, 0.75]));

@@ -11,7 +11,7 @@ const SLACK_MS = 1_500;
 const SPIN = 'for (;;) {}';
 const context = { systemPrompt: 'a', model: 'm' };
 
-t.test('in a hook: the chain goes on, the process is gone, the next call works', async (t) => {
+t.test('in a hook: the chain continues, the process has ended, and the next call works', async (t) => {
   const fixture = shared.withNewAccount();
   const hung = await fixture.install({
     slug: 'hung',

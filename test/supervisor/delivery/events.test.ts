@@ -69,7 +69,7 @@ t.test('a veto keeps the session', async (t) => {
   t.match(items, [{ text: 'x' }, { role: 'notice' }]);
 });
 
-t.test('a failing handler is asked again with the same id', async (t) => {
+t.test('a failing handler is called again with the same id', async (t) => {
   const fixture = shared.withNewAccount();
   const code = recorder(['pluginInstalled'], 'if (event.attempt < 2) throw new Error("not yet");');
   const made = await fixture.install({ slug: 'slow', capabilities: ['host.storage'], code });

@@ -56,7 +56,7 @@ t.test('without a model the error names the setting', async (t) => {
   t.match(said.refused, /no model is configured: set MODELS_FILE/);
 });
 
-t.test('an OpenAI-compatible model is asked by a stream and answers as one', async (t) => {
+t.test('an OpenAI-compatible model is called with streaming and answers as a whole', async (t) => {
   server.answers = [openAiInPieces(3, 'Grü', 'ße, ', '世界 🌍')];
   const said = await run(fixture, 'asker', {
     ...{ system: 'Be brief.', maxTokens: 50, temperature: 0.5 },
@@ -110,7 +110,7 @@ t.test('a busy model is retried after its delay; a rejected key is not retried a
   t.equal(server.asked.length, 1);
   server.answers = [(response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()];
   server.asked.length = 0;
-  t.match((await run(fixture, 'asker', hello)).refused, /main failed/, 'a redirect is followed by nobody');
+  t.match((await run(fixture, 'asker', hello)).refused, /main failed/, 'redirects are not followed');
   t.equal(server.asked.length, 1);
 });
 
@@ -183,7 +183,7 @@ t.test('revoking the grant ends the call and closes its connection', async (t) =
   await eventually(async () => server.sockets.size === 0);
 });
 
-t.test('a structured answer is checked against the schema that asked for it', async (t) => {
+t.test('a structured answer is validated against the schema of its request', async (t) => {
   const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
   server.answers = [openAi('{"ci', 'ty":"Bern"}')];
   const said = await run(fixture, 'asker', { ...hello, schema });
@@ -198,7 +198,7 @@ t.test('a structured answer is checked against the schema that asked for it', as
   server.asked.length = 0;
   const remote = { $ref: 'http://127.0.0.1:1/schema.json' };
   t.match((await run(fixture, 'asker', { ...hello, schema: remote })).refused, /schema cannot be used/);
-  t.equal(server.asked.length, 0, 'nobody is asked for what cannot be checked');
+  t.equal(server.asked.length, 0, 'no model is called with a schema that cannot be checked');
   server.answers = [openAi(JSON.stringify(`${'a'.repeat(60)}!`))];
   const started = performance.now();
   const costly = await run(fixture, 'asker', { ...hello, schema: { type: 'string', pattern: '^(a+)+$' } });

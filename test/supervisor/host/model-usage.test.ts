@@ -50,7 +50,7 @@ t.test('sums by model and by day, each installation’s own', async (t) => {
   t.equal((await readUsage(fixture.pool, installationId)).total.answers, 4, 'the sums are not');
 });
 
-t.test('a cap a day: the refusal says when to come again, another installation has its own', async (t) => {
+t.test('a limit per day: the refusal says when to retry, and another installation has its own limit', async (t) => {
   const fixture = await startSupervisorFixture(t, { models, modelTokensPerDay: CAP });
   await fixture.install(asker);
   await fixture.install({ ...asker, slug: 'other' });
@@ -61,7 +61,7 @@ t.test('a cap a day: the refusal says when to come again, another installation h
     await runCommand(fixture, 'asker'),
     'host.llm.complete: this installation has used 54 of its 40 model tokens of today; it may ask again after midnight UTC, or when the operator raises MODEL_TOKENS_PER_DAY',
   );
-  t.equal(server.asked.length, 3, 'nobody is paid for a refusal');
+  t.equal(server.asked.length, 3, 'a refused request is not counted');
   t.equal(await runCommand(fixture, 'other'), 'hi');
   await fixture.pool.query(`UPDATE model_usage_days SET day = day - 1`);
   t.equal(await runCommand(fixture, 'asker'), 'hi', 'the next day it may ask again');

@@ -9,7 +9,7 @@ import { noSshd, type Sshd, startSshd } from './sshd.ts';
 
 t.setTimeout(180_000);
 
-/** A tool that runs what it is told, and says what came back. */
+/** A tool that runs its argument and returns the result. */
 const RUNNER = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ hostId, command, options, brief }) => {
   try {
     const json = await host.ssh.run(hostId ?? 'web', command, options);
@@ -65,7 +65,7 @@ t.test('a command', { skip: noSshd }, async (t) => {
     t.match(await run('pwd', { env: { 'X; id': '1' } }), /env: a name is letters/);
     t.match(await run('pwd', { env: { X: 'a\0b' } }), /must not contain U\+0000/);
   });
-  await t.test('that writes much is cut off, and says so', async (t) => {
+  await t.test('with much output are truncated, and the result says so', async (t) => {
     const arguments_ = { command: 'yes | head -c 5000000', brief: true };
     const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, { arguments: arguments_ });
     t.equal(body.content[0].text, JSON.stringify([0, 262_144 + 13, '\ny\ny\ny\n\n[truncated]\n']));
@@ -159,7 +159,7 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
     t.match(await run('id'), /guard failed, so the operation was stopped/);
     t.equal(sshd.total(), 0);
   });
-  await t.test('stop it too, and the transcript says so', async (t) => {
+  await t.test('can veto it, and the transcript records that', async (t) => {
     await guard(
       t,
       'guard',
@@ -183,13 +183,13 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
     );
     t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard of a tool\n');
   });
-  await t.test('may run commands, and are not asked about those themselves', async (t) => {
+  await t.test('may run commands without running their own hooks', async (t) => {
     const asking = `middleware.sshCommand = async ({ host: { id }, command }) => {
       const { stdout } = await host.ssh.run(id, 'echo checked'); return { command: command + '; echo ' + stdout.trim() }; };`;
     await guard(t, 'asking', asking, ['host.ssh']);
     t.equal((await run('echo first')).stdout, 'first\nchecked\n');
   });
-  await t.test('of two plugins cannot ask each other for ever', async (t) => {
+  await t.test('of two plugins cannot call each other endlessly', async (t) => {
     const asking = `middleware.sshCommand = async ({ host: { id } }) => {
       try { await host.ssh.run(id, 'true'); } catch (error) { console.log('NESTED ' + error.message); } };`;
     await guard(t, 'one', asking, ['host.ssh']);
@@ -226,7 +226,7 @@ t.test('connections', { skip: noSshd }, async (t) => {
     t.match(await run('id'), /2 SSH commands are running already/);
     t.match(await Promise.all(two), [{ exitCode: 0 }, { exitCode: 0 }]);
   });
-  await t.test('close when nobody uses them, and when the installation changes', async (t) => {
+  await t.test('close when they are idle, and when the installation changes', async (t) => {
     const { run, sshd } = await bench(t, {}, { sshBounds: { total: 10, perInstallation: 2, idleMs: 50 } });
     t.equal((await run('echo x')).stdout, 'x\n');
     await eventually(async () => sshd.open() === 0);

@@ -41,7 +41,7 @@ export interface Sshd {
 
 const exec = promisify(execFile);
 
-/** Starts it; it ends with the test. Whoever runs the test can log in with the key made here. */
+/** Starts sshd, which ends with the test. The user who runs the test can log in with the key created here. */
 export async function startSshd(test: Teardown): Promise<Sshd> {
   const folder = await temporaryFolder(test);
   const path = (name: string) => join(folder, name);
@@ -57,7 +57,7 @@ export async function startSshd(test: Teardown): Promise<Sshd> {
     'UsePAM no',
   ];
   settings.push('PasswordAuthentication no', 'PermitRootLogin yes', 'PidFile none', 'LogLevel QUIET');
-  // So bash takes itself for an inner shell, and the start-up files of whoever runs the test stay out.
+  // Makes bash act as a nested shell, so that it skips the user's start-up files.
   settings.push('SetEnv SHLVL=1');
   await writeFile(path('config'), `${settings.join('\n')}\n`);
   const printed = (await exec('ssh-keygen', ['-lf', path('host.pub')])).stdout;

@@ -1,4 +1,4 @@
-/** `host.workspace`: files of the account and nothing else, whatever lies in it and whoever changes it meanwhile. */
+/** `host.workspace`: reaches only files of the account, for all contents and concurrent changes. */
 import { execFileSync } from 'node:child_process';
 import { link, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

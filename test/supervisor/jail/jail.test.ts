@@ -44,7 +44,7 @@ t.test('an answer given a hundred times counts once', async (t) => {
   t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
 });
 
-t.test('ends are told apart, and fail what waits at once', async (t) => {
+t.test('kinds of exits are distinguished, and waiting calls fail at once', async (t) => {
   const start = async (program = '') => testChild(t, await testJail(t, { program }));
   const crashed = await start(endings.crashing);
   await t.rejects(crashed.ready, errorOf('dead'));

@@ -22,7 +22,7 @@ async function version2(t: Test, handedDown: string): Promise<{ root: string; sl
 }
 const memberships = '0::/system.slice/bulkhead.service\n';
 
-t.test('version 2: limits beside the service’s own group, where controllers are handed down', async (t) => {
+t.test('version 2: limits in a group beside the service’s, where controllers are delegated', async (t) => {
   const { root, slice } = await version2(t, 'cpu memory pids\n');
   const limiter = findLimiter({ root, memberships });
   t.equal(limiter.kind, 'cgroup2');
@@ -37,7 +37,7 @@ t.test('version 2: limits beside the service’s own group, where controllers ar
   t.equal(said(path, 'cgroup.procs'), '4242');
   t.equal(group?.ranOutOfMemory(), false, 'nothing said yet');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 0\n');
-  t.equal(group?.ranOutOfMemory(), false, 'refused memory ends nobody');
+  t.equal(group?.ranOutOfMemory(), false, 'refused memory ends no process');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n');
   t.equal(group?.ranOutOfMemory(), true);
   group?.yieldProcessor(true);
@@ -59,7 +59,7 @@ t.test('version 2: a service that owns its own group alone makes them below it',
   t.equal(groupsIn(own).length, 1, 'there the trial was made');
 });
 
-t.test('version 2: controllers are asked for, and none is claimed that the kernel does not confirm', async (t) => {
+t.test('version 2: controllers are enabled, and only those that the kernel confirms are reported', async (t) => {
   const { root, slice } = await version2(t, '');
   // The kernel would add each controller to the list; a file contains only the last write.
   t.equal(findLimiter({ root, memberships }).kind, 'rlimit');
@@ -73,7 +73,7 @@ t.test('version 2 without a memory controller, and nothing else: no groups', asy
   t.same(readdirSync(root), [], 'nothing is left of the attempt');
 });
 
-t.test('a group above the root is nobody’s', async (t) => {
+t.test('a group above the root is not used', async (t) => {
   const folder = await temporaryFolder(t);
   const root = join(folder, 'cgroup');
   mkdirSync(root);

@@ -2,7 +2,7 @@ import { execPath } from 'node:process';
 import t from 'tap';
 import { mounts, sharedLibraries } from '../../../supervisor/jail/mounts.ts';
 
-t.test('a library has the place where the Node inside looks for it', async (t) => {
+t.test('a library is mounted where Node in the jail looks for it', async (t) => {
   const [library = ''] = sharedLibraries();
   // Existing files, because links are resolved. This one stands for a library next to Node.
   const beside = '/proc/self/../self/exe';

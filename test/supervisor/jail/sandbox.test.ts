@@ -62,7 +62,7 @@ t.test('require refuses to start', async (t) => {
   await t.rejects(open(t, 'require', '/nowhere/bwrap'), { message: /SANDBOX=require, but no sandbox can be built/ });
 });
 
-t.test('off is said aloud', async (t) => {
+t.test('SANDBOX=off is reported', async (t) => {
   const sandbox = await open(t, 'off');
   t.match(sandbox, { state: 'off', missing: /SANDBOX=off/ });
   t.match(refusal(sandbox, { ownAccount: false }), /do not run/);

@@ -59,13 +59,16 @@ t.test('killed, it takes its children along, and the next start has another one'
   t.not(spawners()[0], first);
 });
 
-t.test('a child killed before it has pipes is gone, and so is one that says its last words at once', async (t) => {
-  const jail = await testJail(t, { program: 'process.stderr.write("last words"); process.exit(3);' });
-  const early = testChild(t, jail);
-  const brief = testChild(t, jail);
-  t.match(await early.kill('too early'), { requested: true, gone: true, reason: 'too early' });
-  t.match(await brief.ended, { requested: false, code: 3, stderr: 'last words', gone: true });
-});
+t.test(
+  'a child that is killed before it has pipes has ended, and so has one that writes and exits at once',
+  async (t) => {
+    const jail = await testJail(t, { program: 'process.stderr.write("last words"); process.exit(3);' });
+    const early = testChild(t, jail);
+    const brief = testChild(t, jail);
+    t.match(await early.kill('too early'), { requested: true, gone: true, reason: 'too early' });
+    t.match(await brief.ended, { requested: false, code: 3, stderr: 'last words', gone: true });
+  },
+);
 
 t.test('one killed in the middle of a flood leaves no pipe open, whatever of it was not read', async (t) => {
   const open = () => process.getActiveResourcesInfo().filter((name) => name === 'PipeWrap').length;
@@ -81,7 +84,7 @@ t.test('one killed in the middle of a flood leaves no pipe open, whatever of it 
   await eventually(async () => spawners().length === 0 && open() <= before);
 });
 
-t.test('what cannot be started ends, and says nothing of this machine', async (t) => {
+t.test('a program that cannot be started ends without details of the machine in its error', async (t) => {
   const child = testChild(t, await testJail(t, { bubblewrap: '/nowhere/bwrap' }));
   await t.rejects(child.ready, { name: 'ChildError' });
   t.match(await child.ended, { requested: false, code: 127, gone: true });

@@ -156,7 +156,7 @@ for (const combination of combinations) {
       t.same(escaped, [], `${group.name}: all ${probes.length} are stopped`);
     }
     t.ok(process.memoryUsage().rss - before < GROWTH_MAX_BYTES, 'the supervisor kept its size');
-    t.equal(host.connections, 0, 'nobody connected');
+    t.equal(host.connections, 0, 'no connection was made');
     const state = readFileSync(`/proc/${host.sibling.pid}/stat`, 'latin1').split(') ')[1]?.[0];
     t.equal(state, 'S', 'the sibling runs on');
     t.equal(readFileSync(host.values.secretFile ?? '', 'utf8'), SECRET, 'the file of the host is as it was');

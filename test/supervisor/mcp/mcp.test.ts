@@ -107,7 +107,7 @@ t.test('skills with their files are resources', async (t) => {
   }
 });
 
-t.test('a call that is cancelled ends in the plugin; one that asks for progress hears of it', async (t) => {
+t.test('cancelling a call aborts its handler; a call with a progress token gets notifications', async (t) => {
   const { client } = await connect(t, session);
   const control = new AbortController();
   let heard = 0;

@@ -1,4 +1,4 @@
-/** What operators and users are told of what plugins do: the process's metrics and each installation's rollups. */
+/** What operators and users see of plugins: the process's metrics and each installation's rollups. */
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
@@ -83,7 +83,7 @@ t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
   t.match(text, /bulkhead_queue_age_seconds\{queue="events"\} (9\d|1\d\d)/);
 });
 
-t.test('no name that somebody chose becomes a label, and slugs are bounded', async (t) => {
+t.test('no name from a user becomes a label, and the number of slugs is limited', async (t) => {
   const fixture = await startSupervisorFixture(t, { metricSlugs: 1 });
   await fixture.install({ code: BUSY, slug: 'first' });
   await fixture.install({ code: BUSY, slug: 'second' });

@@ -38,7 +38,7 @@ t.test('a denial names the call that is not granted', async (t) => {
   t.match(line, { level: 'warn', message: /host\.session\.post is not granted/, session_id: session });
 });
 
-t.test('a timeout says the handler, its budget and how long it took', async (t) => {
+t.test('a timeout names the handler, its budget and its duration', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'slow', code: 'middleware.systemPrompt = () => new Promise(() => {});' });
   const session = await fixture.session();
@@ -54,7 +54,7 @@ t.test('a timeout says the handler, its budget and how long it took', async (t) 
   t.match(line.data, { hook: 'middleware.systemPrompt', outcome: 'skipped_timeout' });
 });
 
-t.test('a crash says how the process ended', async (t) => {
+t.test('a crash reports how the process ended', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'hungry',
@@ -68,7 +68,7 @@ t.test('a crash says how the process ended', async (t) => {
   t.match(await systemLines(fixture, made.installationId, /^tools\.eat/), { level: 'error', session_id: session });
 });
 
-t.test('a veto of a tool says why', async (t) => {
+t.test('a veto of a tool reports its reason', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'no',

@@ -1,4 +1,4 @@
-/** Chats that end with an agent, a channel or an installation: plugins are told of each, and none is left behind. */
+/** Sessions are deleted with their agent, channel or installation, and plugins get an event for each. */
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { deleteAgent } from '../../../db/accounts/agents.ts';
@@ -117,7 +117,7 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
     { type: 'sessionDeleted', data: { agentId } },
   );
   const others = await fixture.pool.query('SELECT 1 FROM events WHERE installation_id <> $1', [ears.installationId]);
-  t.equal(others.rowCount, 0, 'neither the one that left nor one that is paused is told');
+  t.equal(others.rowCount, 0, 'neither the removed plugin nor a paused one gets the event');
 });
 
 t.test('a conversation that starts during a disconnect is removed', async (t) => {

@@ -82,7 +82,7 @@ async function open(
   return new Reader(answer);
 }
 
-t.test('messages and notices as they are added, the account’s own, in order', async (t) => {
+t.test('streams the account’s messages and notices in the order in which they are added', async (t) => {
   const fixture = await startSupervisorFixture(t);
   await fixture.install({
     slug: 'guard',
