@@ -11,6 +11,7 @@ import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { prepareRun } from './runner/prepare-run.ts';
+import { readProcessorTime } from './runner/processor-time.ts';
 import { completeSearchPath } from './runner/programs.ts';
 import { checks, type Outcome, runCheck, runFile } from './runner/run-file.ts';
 import { inOrder } from './runner/schedule.ts';
@@ -19,6 +20,8 @@ import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Of the slowest files, named at the end. */
 const SLOWEST = 10;
+/** Failed assertions named at the end, of each file. */
+const NAMED_FAILURES = 5;
 const SEED_MAX = 2 ** 31 - 1;
 
 const { values: options, positionals } = parseArgs({
@@ -41,6 +44,8 @@ await completeSearchPath();
 const run = await prepareRun({ isWhole: requested.length === 0 });
 // Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
 process.once('SIGINT', () => void run.end().then(() => process.exit(1)));
+// Leaves out the processor time of the preparations.
+readProcessorTime();
 try {
   const isWhole = requested.length === 0 && !options.soak;
   await inOrder(
@@ -67,27 +72,39 @@ function findFiles(): string[] {
 function report(outcome: Outcome): void {
   outcomes.push(outcome);
   const mark = outcome.failed === 0 ? 'ok  ' : 'FAIL';
-  console.log(`${mark} ${outcome.name} (${outcome.passed} passed, ${outcome.failed} failed, ${seconds(outcome)})`);
-  if (outcome.failed > 0) console.log(outcome.output.replace(/^/gm, '     '));
+  console.log(
+    `${mark} ${outcome.name} (${outcome.passed} passed, ${outcome.failed} failed, ${seconds(outcome.milliseconds)})`,
+  );
+  if (outcome.failed > 0) console.log(outcome.report.replace(/^/gm, '     '));
   for (const reason of outcome.skipped) console.log(`     skipped: ${reason}`);
 }
 
 function summarize(): void {
   const sum = (pick: (outcome: Outcome) => number): number => outcomes.reduce((total, each) => total + pick(each), 0);
   const failed = sum((outcome) => outcome.failed);
-  const slowest = outcomes.toSorted((a, b) => b.milliseconds - a.milliseconds).slice(0, SLOWEST);
-  console.log('\nslowest:');
-  for (const outcome of slowest) console.log(`  ${seconds(outcome).padStart(8)}  ${outcome.name}`);
-  const total = sum((outcome) => outcome.milliseconds);
-  console.log(`${outcomes.length} files and checks in ${elapsed(Date.now() - started)} (${elapsed(total)} one by one)`);
-  if (failed > 0) {
-    console.log(`failed: ${outcomes.flatMap((each) => (each.failed > 0 ? [each.name] : [])).join(', ')}`);
+  printMost('slowest', (outcome) => outcome.milliseconds);
+  printMost('most processor time', (outcome) => outcome.processorMilliseconds);
+  const total = elapsed(sum((outcome) => outcome.milliseconds));
+  const processor = elapsed(sum((outcome) => outcome.processorMilliseconds));
+  console.log(
+    `${outcomes.length} files and checks in ${elapsed(Date.now() - started)} (${total} one by one; processor ${processor})`,
+  );
+  for (const { name, failures } of outcomes.filter((each) => each.failed > 0)) {
+    console.log(`failed: ${name}`);
+    for (const failure of failures.slice(0, NAMED_FAILURES)) console.log(`  ${failure}`);
   }
   process.exitCode = failed === 0 ? 0 : 1;
   console.log(`${sum((outcome) => outcome.passed)} passed, ${failed} failed`);
 }
 
-function seconds({ milliseconds }: Outcome): string {
+function printMost(title: string, measure: (outcome: Outcome) => number): void {
+  console.log(`\n${title}:`);
+  for (const outcome of outcomes.toSorted((a, b) => measure(b) - measure(a)).slice(0, SLOWEST)) {
+    console.log(`  ${seconds(measure(outcome)).padStart(8)}  ${outcome.name}`);
+  }
+}
+
+function seconds(milliseconds: number): string {
   return `${(milliseconds / 1000).toFixed(1)} s`;
 }
 
