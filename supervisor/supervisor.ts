@@ -67,6 +67,8 @@ export interface SupervisorOptions {
   readonly sandbox: Sandbox;
   readonly logger: FastifyBaseLogger;
   readonly childrenMax: number;
+  /** Children started in advance; default: `SPARES`. */
+  readonly spares?: number | undefined;
   readonly idleStopMs: number;
   readonly logCaps?: LogCaps;
   /** The hosts of `host.ssh`. */
@@ -258,6 +260,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
     start: starter(sandbox.jail, options),
     outputBytesPerSecond: options.childBounds?.outputBytesPerSecond,
     childrenMax: options.childrenMax,
+    spares: options.spares,
     idleStopMs: options.idleStopMs,
     now: options.now ?? Date.now,
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,

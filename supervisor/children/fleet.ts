@@ -30,7 +30,7 @@ export interface FleetOptions extends LoadedChildDeps {
   /** Rate limit of one installation's log lines and host calls. */
   readonly outputBytesPerSecond?: number | undefined;
   readonly idleStopMs?: number;
-  readonly spares?: number;
+  readonly spares?: number | undefined;
   /** Clock of the restart policy, milliseconds since the epoch. */
   readonly now?: () => number;
   /** Called when other versions serve the account's chains. */

@@ -19,7 +19,7 @@ import { introspect } from '../../supervisor/children/introspect.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { type AnswerCheck, checkAnswers } from '../service/declared-answers.ts';
+import { type AnswerCheck, checkAnswers, loadDocument } from '../service/declared-answers.ts';
 
 export interface ApiFixture {
   readonly app: FastifyInstance;
@@ -110,7 +110,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   });
   t.teardown(() => app.close());
   const issuer = await openIssuer(dataDir);
-  const document = (await app.inject({ method: 'GET', url: '/api/openapi.json' })).json<OpenApiDocument>();
+  const document = await loadDocument(app, '/api/openapi.json');
   const answers = checkAnswers(document);
   return {
     app,

@@ -2,8 +2,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The folder of the built programs, set by `npm test`. */
-export const CHILD_PROGRAMS_VARIABLE = 'BULKHEAD_TEST_CHILD_PROGRAMS';
+/** The folder of what the files of a run share, the built programs among it. Set by `npm test`. */
+export const RUN_FOLDER_VARIABLE = 'BULKHEAD_TEST_RUN_FOLDER';
 /** The file of each program, and the function of `build-child.ts` that bundles it. */
 const builders = { 'child.cjs': 'buildChild', 'inspected-child.cjs': 'buildInspectedChild' } as const;
 type Program = keyof typeof builders;
@@ -28,7 +28,7 @@ function program(name: Program): Promise<string> {
 }
 
 async function readOrBuild(name: Program): Promise<string> {
-  const folder = process.env[CHILD_PROGRAMS_VARIABLE];
+  const folder = process.env[RUN_FOLDER_VARIABLE];
   return folder === undefined ? buildProgram(name) : readFile(join(folder, name), 'utf8');
 }
 

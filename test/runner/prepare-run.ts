@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { CHILD_PROGRAMS_VARIABLE, writeChildPrograms } from './child-program.ts';
+import { RUN_FOLDER_VARIABLE, writeChildPrograms } from './child-program.ts';
 import { SERVER_VARIABLE, startTestServer } from './server.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
 
@@ -34,7 +34,7 @@ export async function prepareRun({ isWhole }: { isWhole: boolean }): Promise<Pre
     ...(isWhole ? [...SITE_BUILDERS.map(build), setBrowser(folder)] : []),
   ]);
   process.env[SERVER_VARIABLE] = server.url;
-  process.env[CHILD_PROGRAMS_VARIABLE] = folder;
+  process.env[RUN_FOLDER_VARIABLE] = folder;
   return {
     end() {
       ending ??= Promise.all([server.stop(), rm(folder, { recursive: true })]).then(() => undefined);

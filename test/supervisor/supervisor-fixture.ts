@@ -20,7 +20,7 @@ import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
 import { childProgram, inspectedChildProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { type AnswerCheck, checkAnswers, checkInjected } from '../service/declared-answers.ts';
+import { type AnswerCheck, checkAnswers, checkInjected, loadDocument } from '../service/declared-answers.ts';
 
 export interface PluginSource {
   /** JavaScript, as the bundler would have made it. */
@@ -118,7 +118,7 @@ export async function startSupervisorFixture(
   const { pool, blobs, keys, verifier, sandbox, dataDir } = storage;
   const logger = pino({ level: process.env.TEST_LOG ?? 'silent' });
   const supervisor = await startSupervisor({
-    ...{ pool, blobs, keys, verifier, sandbox, dataDir, logger, childrenMax: 50, idleStopMs: 60_000 },
+    ...{ pool, blobs, keys, verifier, sandbox, dataDir, logger, childrenMax: 50, spares: 0, idleStopMs: 60_000 },
     ...options,
   });
   test.teardown(() => supervisor.stop());
@@ -180,7 +180,7 @@ function fixtureOf(ownAccount: string, started: Started): SupervisorFixture {
 let answers: AnswerCheck | undefined;
 /** The session API's document is the same for all supervisors of a file. */
 async function sessionApiAnswers(app: FastifyInstance): Promise<AnswerCheck> {
-  answers ??= checkAnswers((await app.inject('/openapi.json')).json());
+  answers ??= checkAnswers(await loadDocument(app, '/openapi.json'));
   return answers;
 }
 

@@ -2,12 +2,13 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
 import { type ProblemCode, problems } from '../../../sdk/contract/errors.ts';
+import type { OpenApiDocument } from '../../../service/http/openapi.ts';
 import { checkAnswers } from '../../service/declared-answers.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal as introspect } from '../package/packages.ts';
 
 const api = await startApiFixture(t, { introspect });
-const { document } = api;
+const document = (await api.app.inject('/api/openapi.json')).json<OpenApiDocument>();
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
 );
