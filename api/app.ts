@@ -78,8 +78,8 @@ export interface AppDeps {
   readonly webhooks?: RequestListener;
   /** For the console. Default: no console; users paste tokens. */
   readonly signInFacts?: SignInFacts;
-  /** Called at each step. A test may end the process there. */
-  faultPoint?(step: string): void;
+  /** Called at each step. A test may stop the step there. */
+  faultPoint?(step: string): Promise<void> | undefined;
   /** Origins of the token issuer that the console's page calls. Default: the origin of its address. */
   readonly issuerOrigins?: () => readonly string[];
 }
@@ -99,7 +99,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     onResponse: deps.metrics.answered,
   });
   app.addHook('onSend', async ({ method }) => {
-    if (method !== 'GET') deps.faultPoint?.('rest.answering');
+    if (method !== 'GET') await deps.faultPoint?.('rest.answering');
   });
   await documentRoutes(app, {
     title: 'Bulkhead REST interface',

@@ -32,10 +32,13 @@ const STAGING_MAX_AGE_MS = 60 * 60_000;
 /**
  * Starts all parts and announces readiness to the parent process.
  *
- * @param faultPoint called at each step of webhooks and events; a test may end the process there
+ * @param faultPoint called at each step of webhooks and events; a test may stop the step there
  * @throws SettingsError, or the error of a part that cannot start
  */
-export async function serveApi(config: ApiConfig, faultPoint: (step: string) => void = () => undefined): Promise<void> {
+export async function serveApi(
+  config: ApiConfig,
+  faultPoint: (step: string) => Promise<void> | undefined = () => undefined,
+): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-api', process.env);
   const logger = openLogger('api', config.LOG_LEVEL);

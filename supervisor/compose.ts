@@ -29,13 +29,13 @@ import { startSupervisor } from './supervisor.ts';
  * Starts all parts and announces readiness to the parent process.
  *
  * @param env contains the keys of model endpoints
- * @param faultPoint called at each step of deliveries and events; a test may end the process there
+ * @param faultPoint called at each step of deliveries and events; a test may stop the step there
  * @throws SettingsError, or the error of a part that cannot start
  */
 export async function serveSupervisor(
   config: SupervisorConfig,
   env: Readonly<Record<string, string | undefined>>,
-  faultPoint: (step: string) => void = () => undefined,
+  faultPoint: (step: string) => Promise<void> | undefined = () => undefined,
 ): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-supervisor', env);

@@ -96,8 +96,8 @@ export interface SupervisorOptions {
   readonly childBounds?: ChildBounds;
   /** The clock of restarts. */
   readonly now?: () => number;
-  /** Called at each step of a delivery. A test may end the process there. */
-  readonly faultPoint?: (step: string) => void;
+  /** Called at each step of a delivery. A test may stop the step there. */
+  readonly faultPoint?: (step: string) => Promise<void> | undefined;
   /** Whether authors may debug their drafts. */
   readonly inspect?: boolean;
   readonly sessionApi?: SessionApiOptions;

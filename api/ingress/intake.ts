@@ -35,13 +35,13 @@ interface IntakeOptions {
   readonly pool: Pool;
   readonly spool: Spool;
   onError(error: Error): void;
-  /** Called at each step. A test may end the process there. */
-  faultPoint?(step: string): void;
+  /** Called at each step. A test may stop the step there. */
+  faultPoint?(step: string): Promise<void> | undefined;
 }
 
 export class Intake {
   readonly #options: IntakeOptions;
-  readonly #faultPoint: (step: string) => void;
+  readonly #faultPoint: (step: string) => Promise<void> | undefined;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
@@ -88,7 +88,7 @@ export class Intake {
       const group = this.#takeGroup();
       try {
         await this.#store(group.map(({ delivery }) => delivery));
-        this.#faultPoint('intake.kept');
+        await this.#faultPoint('intake.kept');
         for (const { resolve } of group) resolve();
       } catch (error) {
         this.#options.onError(error as Error);
@@ -113,7 +113,7 @@ export class Intake {
   async #store(group: readonly NewDelivery[]): Promise<void> {
     if (!this.#spooling) {
       try {
-        this.#faultPoint('intake.before-commit');
+        await this.#faultPoint('intake.before-commit');
         return await this.#commit(group);
       } catch (error) {
         // Any failure: write to disk. Draining later finds the requests that the database rejects.
@@ -121,7 +121,7 @@ export class Intake {
       }
     }
     if (this.#options.spool.isFull) throw unavailable('The database is unavailable and the spool on disk is full.');
-    this.#faultPoint('intake.before-spool');
+    await this.#faultPoint('intake.before-spool');
     await this.#options.spool.append(group);
     this.#startDraining();
   }
@@ -168,7 +168,7 @@ export class Intake {
           return;
         }
         await this.#commitAll(batch.deliveries);
-        this.#faultPoint('intake.drained');
+        await this.#faultPoint('intake.drained');
         await batch.remove();
       } catch (error) {
         onError(error as Error);

@@ -20,8 +20,8 @@ export interface WebhookDeps {
   readonly metrics: Pick<Metrics, 'webhookAnswered'>;
   readonly config: Pick<ApiConfig, 'DATA_DIR' | 'SPOOL_MEGABYTES' | 'WEBHOOKS_PER_SECOND' | 'WEBHOOK_BURST'>;
   onError(error: Error): void;
-  /** Called at each step. A test may end the process there. */
-  faultPoint?(step: string): void;
+  /** Called at each step. A test may stop the step there. */
+  faultPoint?(step: string): Promise<void> | undefined;
 }
 interface Webhooks {
   readonly serve: RequestListener;

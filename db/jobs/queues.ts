@@ -106,8 +106,8 @@ interface QueueSettings {
   /** `worker` also runs pg-boss's maintenance (expiry, deletion). */
   readonly role: 'producer' | 'worker';
   onError(error: Error): void;
-  /** Called when a job is written, in its transaction. A test may end the process there. */
-  faultPoint?(step: string): void;
+  /** Called when a job is written, in its transaction. A test may stop the step there. */
+  faultPoint?(step: string): Promise<void> | undefined;
 }
 
 const NO_JOB = '00000000-0000-0000-0000-000000000000';
@@ -135,11 +135,11 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
   return {
     send: async (tx, name, payload, options) => {
       await send(boss, tx, name, payload, options);
-      settings.faultPoint?.(`${name}.queued`);
+      await settings.faultPoint?.(`${name}.queued`);
     },
     sendAll: async (tx, name, payloads, options) => {
       await sendAll(boss, tx, name, payloads, options.group);
-      settings.faultPoint?.(`${name}.all-queued`);
+      await settings.faultPoint?.(`${name}.all-queued`);
     },
     work: (name, handler) => {
       const { payload, ...limits }: QueueRow = queues[name];

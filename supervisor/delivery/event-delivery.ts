@@ -40,8 +40,8 @@ export interface EventDeps {
   readonly writes: Pick<RetryingWriter, 'write'>;
   /** Ids of the events that this supervisor is working on. */
   readonly atWork: Set<string>;
-  /** Called at each step. A test may end the process there. */
-  faultPoint(step: string): void;
+  /** Called at each step. A test may stop the step there. */
+  faultPoint(step: string): Promise<void> | undefined;
 }
 
 /** Handles one job of the `events` queue. */
@@ -59,7 +59,7 @@ export async function deliverEvent(deps: EventDeps, eventId: string): Promise<vo
 async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   const event = await claimEvent(deps.pool, eventId, deps.lease);
   if (!event) return;
-  deps.faultPoint('event.claimed');
+  await deps.faultPoint('event.claimed');
   if (isUsedUp(event, events[event.type].attempts))
     return finish(deps, event, 'dead', 'the supervisor ended during each attempt');
   const plugin = await loadInstalledPlugin(deps.pool, event.installationId);
@@ -105,7 +105,7 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPl
   const started = performance.now();
   const result = await deps.invoker.invoke(plugin, call);
   deps.metrics.targetRan(call.target, plugin, result.kind, performance.now() - started);
-  deps.faultPoint('event.answered');
+  await deps.faultPoint('event.answered');
   if (isTransient(result, plugin) && result.kind === 'unavailable')
     return postpone(deps, event, { afterSeconds: TRANSIENT_WAIT_S, error: result.message, as: 'nothing' });
   const verdict = judgeAttempt(event.type, event, result, Math.random());
@@ -133,7 +133,7 @@ async function finish(
   error: string | null,
 ): Promise<void> {
   await deps.writes.write(() => finishEvent(deps.pool, event.id, state, error));
-  deps.faultPoint('event.finished');
+  await deps.faultPoint('event.finished');
   if (event.type !== 'pluginUninstalled') return;
   // The removal of the installation waits for this event.
   const { installationId, accountId } = event;

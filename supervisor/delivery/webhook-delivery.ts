@@ -34,8 +34,8 @@ interface DeliveryDeps {
   /** The supervisor's lease, which holds the claims. */
   readonly lease: number;
   readonly writes: Pick<RetryingWriter, 'write'>;
-  /** Called at each step. A test may end the process there. */
-  faultPoint(step: string): void;
+  /** Called at each step. A test may stop the step there. */
+  faultPoint(step: string): Promise<void> | undefined;
   onError(error: Error): void;
 }
 
@@ -51,7 +51,7 @@ export async function deliverHead(deps: DeliveryDeps, queue: ChannelQueue): Prom
 
 async function deliver(deps: DeliveryDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
   const { pool } = deps.services;
-  deps.faultPoint(stepOf(delivery, 'claimed'));
+  await deps.faultPoint(stepOf(delivery, 'claimed'));
   if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
     return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
   const plugin = await currentEntry(deps.services, delivery);
@@ -106,14 +106,14 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
     budgetMs: surfaces[`channel.${name}`].budgetMs,
     fields: name === 'receive' ? { request: requestOf(delivery) } : { message: replyOf(delivery) },
   });
-  deps.faultPoint(stepOf(delivery, 'answered'));
+  await deps.faultPoint(stepOf(delivery, 'answered'));
   const result = answered.kind === 'answered' && name === 'receive' ? await take(deps, delivery, answered) : answered;
   const verdict = judgeDelivery(delivery, result, plugin, Math.random());
   if (verdict.kind === 'delivered') {
-    deps.faultPoint(stepOf(delivery, 'taken'));
+    await deps.faultPoint(stepOf(delivery, 'taken'));
     await settle(deps, delivery, verdict);
     if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - Date.parse(delivery.receivedAt));
-    deps.faultPoint(stepOf(delivery, 'finished'));
+    await deps.faultPoint(stepOf(delivery, 'finished'));
     return true;
   }
   const next = verdict.kind === 'dead' ? 'dead' : 'retry';

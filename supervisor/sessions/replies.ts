@@ -38,7 +38,7 @@ async function send(
   const context = { message: { id, text, attachments }, target: address.conversationKey };
   const answer = await runSessionHook(services, session, 'middleware.outboundMessage', context, 'agent');
   if (answer.action === 'cancel') throw new Problem('cancelled', describeCancel(answer.cancelledBy, answer.reason));
-  services.faultPoint('reply.guarded');
+  await services.faultPoint('reply.guarded');
   const { message } = answer.context as typeof context;
   const said = { ...message, text: toStorable(message.text) };
   const { conversationKey, ...to } = address;
@@ -54,6 +54,6 @@ async function send(
       body: Buffer.from(JSON.stringify(body)),
       traceparent: currentTrace(),
     });
-    services.faultPoint('reply.written');
+    await services.faultPoint('reply.written');
   });
 }

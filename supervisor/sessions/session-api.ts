@@ -80,7 +80,7 @@ export async function buildSessionApi(
     onResponse: services.metrics.sessionAnswered,
   });
   app.addHook('onSend', async ({ method }) => {
-    if (method !== 'GET') services.faultPoint('session.answering');
+    if (method !== 'GET') await services.faultPoint('session.answering');
   });
   await documentRoutes(app, {
     title: 'Bulkhead session API',

@@ -29,8 +29,8 @@ export interface SessionServices extends ChainDeps {
   readonly invoker: PluginInvoker;
   readonly argumentChecker: ArgumentChecker;
   readonly streams: RowStreams;
-  /** Called at each step; a test may end the process there. */
-  faultPoint(step: string): void;
+  /** Called at each step; a test may stop the step there. */
+  faultPoint(step: string): Promise<void> | undefined;
   readonly inspections: Inspections;
   /** Starts the plugin's process if none runs. Resolves with why it does not start, or null. */
   wake(plugin: InstalledPlugin): Promise<string | null>;

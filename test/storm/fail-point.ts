@@ -1,12 +1,23 @@
-/** `FAILPOINT=name:n` kills the process at the n-th pass of that step. The product's own entry files know nothing of it. */
+/**
+ * `FAILPOINTS=name:n,…` stops what passes that step as the n-th, for good. The test is told of it, and kills the process. The
+ * product's own entry files know nothing of it.
+ */
+
+/** A process of which something stands still at a step says so by this message. */
+export interface StoppedAt {
+  readonly stoppedAt: string;
+}
 
 /** @returns a function to call at each step */
-export function failPoint(setting: string | undefined): (step: string) => void {
-  const [, name, count] = /^([a-z.-]+):(\d+)$/.exec(setting ?? '') ?? [];
-  let left = Number(count);
+export function stopAtFailPoints(setting = ''): (step: string) => Promise<void> | undefined {
+  const left = new Map<string, number>();
+  for (const [, step = '', count] of setting.matchAll(/([a-z.-]+):(\d+)/g)) left.set(step, Number(count));
   return (step) => {
-    if (step !== name) return;
-    left -= 1;
-    if (left === 0) process.kill(process.pid, 'SIGKILL');
+    const count = left.get(step);
+    if (count === undefined) return undefined;
+    left.set(step, count - 1);
+    if (count !== 1) return undefined;
+    process.send?.({ stoppedAt: step } satisfies StoppedAt);
+    return new Promise(() => undefined);
   };
 }

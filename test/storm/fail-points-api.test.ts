@@ -1,70 +1,73 @@
 /**
- * The API is killed at each step of a webhook's and of an event's way. Whoever is started in its place is armed with the
- * next fail point, so each recovery happens under the next blow. What was acknowledged arrives.
+ * The API is killed while something stands still at each step of a webhook's, of an event's and of a disconnection's way.
+ * Its successor is stopped at the next steps, so each recovery happens under the next kill. What was acknowledged arrives.
  */
 import t from 'tap';
-import { ended, startStormFixture } from './storm-fixture.ts';
+import { insertChannel } from '../../db/channels/channels.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { SILENT } from './recorder.ts';
+import { startStormFixture } from './storm-fixture.ts';
 
 t.setTimeout(240_000);
-const { start, storage, vendor, gate, ledger, arrived } = await startStormFixture(t);
+const { start, storage, vendor, addVendor, gate, ledger, arrived } = await startStormFixture(t);
 const supervisor = await start('supervisor');
+const vendors = [vendor, await addVendor('bob')];
 
-/** Where the API dies, and where the database is meanwhile. */
-const API_POINTS = [
-  ['intake.before-commit:2', 'there'],
-  ['intake.kept:2', 'there'],
-  ['events.queued:2', 'there'],
-  ['rest.answering:2', 'there'],
-  ['intake.before-spool:2', 'away'],
-  ['intake.kept:3', 'away'],
-  ['intake.drained:1', 'back'],
-] as const;
+interface Kill {
+  /** Where things stand still, and at which pass. Webhook requests are stored one group after another: one step of theirs at a time. */
+  readonly points: Readonly<Record<string, number>>;
+  /** Of the database once the API has served its first requests. */
+  readonly database: 'there' | 'away';
+}
+const kills: readonly Kill[] = [
+  {
+    points: { 'intake.before-commit': 5, 'rest.answering': 2, 'events.queued': 3, 'events.all-queued': 1 },
+    database: 'there',
+  },
+  { points: { 'intake.kept': 2 }, database: 'there' },
+  { points: { 'intake.before-spool': 2 }, database: 'away' },
+  // While the spool of the one before is emptied, requests are added to it.
+  { points: { 'intake.drained': 1, 'intake.kept': 2 }, database: 'there' },
+];
 
-t.test('requests acknowledged before the API was killed are delivered', async (t) => {
-  for (const [point, database] of API_POINTS) {
-    // One that finds something in its spool drains it, and dies of that, perhaps before it serves.
-    const api = await start('api', point).catch((error: Error) => error);
-    if (api instanceof Error) {
-      t.match(api.message, /ended by SIGKILL/, `${point}, the database ${database}`);
-      t.equal(database, 'back');
-      continue;
+t.test('what was acknowledged before the API was killed is done, and a channel disconnected completely', async (t) => {
+  const visited = await storage.install({ slug: 'visited', code: SILENT });
+  const channel = await inTransaction(storage.pool, (tx) => insertChannel(tx, { ...visited, name: 'c' }));
+  const path = `/installations/${visited.installationId}/channels/${channel.id}`;
+  let session = '';
+  for (const { points, database } of kills) {
+    const api = await start(
+      'api',
+      Object.entries(points)
+        .map(([step, count]) => `${step}:${count}`)
+        .join(),
+    );
+    if (session === '') session = await vendor.startConversation(channel.routingId);
+    const removing = 'events.all-queued' in points ? vendor.tryRemoval(path) : null;
+    if (database === 'away') {
+      // The addresses are known before the database goes away.
+      await vendor.deliverAll();
+      gate.shut();
     }
-    const end = ended(api);
-    // The addresses are known before the database goes away.
-    await vendor.send();
-    if (database !== 'there') gate.shut();
-    if (database === 'back') {
-      await vendor.send();
-      gate.open();
-    }
-    await vendor.sendUntil(end);
-    t.equal(await end, 'SIGKILL', `${point}, the database ${database}`);
+    const killed = Promise.withResolvers<void>();
+    const load = Promise.all(vendors.map((one) => one.sendUntil(killed.promise)));
+    await api.stoppedAt(Object.keys(points));
+    await api.end('SIGKILL');
+    killed.resolve();
+    await load;
+    t.notOk(await removing);
     gate.open();
+    t.pass(`killed at ${Object.keys(points).join(', ')}, the database ${database}`);
   }
   const last = await start('api');
-  await vendor.send();
+  await Promise.all(vendors.map((one) => one.send()));
+  await vendor.remove(path, `${session} deleted`);
   await arrived();
   const { lost, misplaced, waits } = ledger.verdict();
   t.same({ lost, misplaced }, { lost: [], misplaced: [] });
-  t.ok(waits.length > API_POINTS.length, `${waits.length} acknowledged`);
-  await last.end('SIGTERM');
-});
-
-t.test('a channel is disconnected completely or not at all, and plugins get sessionDeleted', async (t) => {
-  const { doubled } = ledger.verdict();
-  const api = await start('api', 'events.all-queued:1');
-  const end = ended(api);
-  const [routingId = ''] = vendor.routingIds;
-  const session = await vendor.startConversation(routingId);
-  const { rows } = await storage.pool.query('SELECT id, installation_id AS of FROM channels WHERE routing_id = $1', [
-    routingId,
-  ]);
-  const removed = vendor.remove(`/installations/${rows[0].of}/channels/${rows[0].id}`, `${session} deleted`);
-  t.equal(await end, 'SIGKILL');
-  const last = await start('api');
-  await removed;
-  await arrived();
-  t.match(ledger.verdict(), { lost: [], doubled });
-  await last.end('SIGTERM');
-  await supervisor.end('SIGTERM');
+  const { rows } = await storage.pool.query('SELECT 1 FROM channels WHERE id = $1', [channel.id]);
+  t.equal(rows.length, 0, 'the channel is gone');
+  t.ok(waits.length > kills.length, `${waits.length} acknowledged`);
+  t.equal(await last.end('SIGTERM'), 0);
+  t.equal(await supervisor.end('SIGTERM'), 0);
 });

@@ -1,91 +1,67 @@
 /**
- * The supervisor is killed at each step of a webhook's, of an event's and of a reply's way. Its successor is armed with the next
- * fail point, so each recovery happens under the next kill. What was acknowledged arrives. The quick run has each step once: deliveries
- * and replies share the steps claimed, answered, taken and finished.
+ * The supervisor is killed while something stands still at each step of a webhook's, of an event's, of a reply's and of a
+ * removal's way. Its successor is stopped at the same steps, so each recovery happens under the next kill. What was
+ * acknowledged arrives.
  */
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { amount } from '../runner/soak.ts';
-import { CAPABILITIES, REPORTING } from './recorder.ts';
-import { ended, startStormFixture } from './storm-fixture.ts';
+import { SILENT } from './recorder.ts';
+import { startStormFixture } from './storm-fixture.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(amount({ quick: 300_000, soak: 1_200_000 }));
 
-const SUPERVISOR_POINTS = amount({
-  quick: [
-    'delivery.claimed:2',
-    'delivery.taken:2',
-    'event.answered:2',
-    'event.finished:2',
-    'events.queued:2',
-    'session.answering:2',
-    'reply.guarded:2',
-    'reply.written:2',
-    'reply.answered:2',
-    'reply.finished:2',
-  ],
-  soak: [
-    'delivery.claimed:2',
-    'delivery.answered:2',
-    'delivery.taken:2',
-    'delivery.finished:2',
-    'event.claimed:2',
-    'event.answered:2',
-    'event.finished:2',
-    'events.queued:2',
-    'session.answering:2',
-    'reply.guarded:2',
-    'reply.written:2',
-    'reply.claimed:2',
-    'reply.answered:2',
-    'reply.taken:2',
-    'reply.finished:2',
-  ],
-});
+const KILLS = amount({ quick: 2, soak: 10 });
+const ACCOUNTS = ['bob', 'cleo'];
+/** Each holds up its own channel, so there are more channels than steps. The conversations are opened before. */
+const DELIVERY_STEPS = { 'delivery.claimed': 9, 'delivery.answered': 9, 'delivery.taken': 9, 'delivery.finished': 9 };
+/** Each holds up its own installation: one of each account. */
+const EVENT_STEPS = { 'event.claimed': 9, 'event.answered': 9, 'event.finished': 9 };
+const REPLY_STEPS = { 'reply.claimed': 2, 'reply.answered': 2, 'reply.taken': 2, 'reply.finished': 2 };
+/** Each holds up one request, and `reply.written` its conversation: by then each conversation has a reply to send. */
+const REQUEST_STEPS = { 'events.queued': 9, 'reply.guarded': 16, 'reply.written': 13, 'session.answering': 30 };
+const ALL_STEPS = { ...DELIVERY_STEPS, ...EVENT_STEPS, ...REPLY_STEPS, ...REQUEST_STEPS };
+const REMOVAL_STEP = 'events.all-queued';
 
-t.test('work of a killed supervisor is delivered', async (t) => {
-  const { start, vendor, ledger, arrived } = await startStormFixture(t);
+t.test('work of a killed supervisor is delivered, and a removal completed', async (t) => {
+  const { start, storage, vendor, addVendor, ledger, arrived } = await startStormFixture(t);
+  const vendors = [vendor, ...(await Promise.all(ACCOUNTS.map(addVendor)))];
+  // It gets no events, so no other step holds up its removal.
+  const leaver = await storage.install({ slug: 'leaver', code: SILENT });
+  const channel = await inTransaction(storage.pool, (tx) => insertChannel(tx, { ...leaver, name: 'c' }));
   const api = await start('api');
-  const first = await start('supervisor');
-  await vendor.openConversation();
-  await first.end('SIGKILL');
-  for (const point of SUPERVISOR_POINTS) {
-    // One that finds its work waiting may die of it before it serves.
-    const supervisor = await start('supervisor', point).catch((error: Error) => error);
-    if (supervisor instanceof Error) {
-      t.match(supervisor.message, /ended by SIGKILL/, point);
-      continue;
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const points = Object.entries({ ...ALL_STEPS, [REMOVAL_STEP]: 1 });
+    const supervisor = await start('supervisor', points.map(([step, count]) => `${step}:${count + kill}`).join());
+    if (kill === 0) await Promise.all(vendors.map((one) => one.openConversations()));
+    const session = kill === 0 ? await vendor.startConversation(channel.routingId) : null;
+    const killed = Promise.withResolvers<void>();
+    const load = [
+      ...vendors.map((one) => one.sendUntil(killed.promise)),
+      // The vendors start none while many events are under way, and events are held up here.
+      ...Array.from({ length: REQUEST_STEPS['events.queued'] + kill }, () => vendor.startSession()),
+    ];
+    await supervisor.stoppedAt(Object.keys(EVENT_STEPS));
+    if (session !== null) {
+      // The steps of events have stopped what they stop, and leave its own event alone.
+      await vendor.remove(`/installations/${leaver.installationId}`, `${session} deleted`);
+      await supervisor.stoppedAt([REMOVAL_STEP]);
     }
-    const end = ended(supervisor);
-    await vendor.sendUntil(end);
-    t.equal(await end, 'SIGKILL', point);
+    await supervisor.stoppedAt(Object.keys(ALL_STEPS));
+    await supervisor.end('SIGKILL');
+    killed.resolve();
+    await Promise.all(load);
+    t.pass(`killed at ${Object.keys(ALL_STEPS).length} steps`);
   }
   const last = await start('supervisor');
-  await vendor.send();
+  await Promise.all(vendors.map((one) => one.send()));
   await arrived();
   const { lost, misplaced, doubled, waits } = ledger.verdict();
   t.same({ lost, misplaced }, { lost: [], misplaced: [] });
-  t.comment(`${waits.length} acknowledged, ${doubled} arrived again, slowest ${waits.at(-1)} ms`);
-  await last.end('SIGTERM');
-  await api.end('SIGTERM');
-});
-
-t.test('a removal interrupted by a kill is completed by the next supervisor', async (t) => {
-  const { start, storage, vendor, ledger, arrived } = await startStormFixture(t);
-  const api = await start('api');
-  const supervisor = await start('supervisor', 'events.all-queued:1');
-  const end = ended(supervisor);
-  const leaver = await storage.install({ slug: 'leaver', code: REPORTING, capabilities: CAPABILITIES });
-  const channel = await inTransaction(storage.pool, (tx) => insertChannel(tx, { ...leaver, name: 'c' }));
-  const session = await vendor.startConversation(channel.routingId);
-  await vendor.remove(`/installations/${leaver.installationId}`, `${session} deleted`);
-  t.equal(await end, 'SIGKILL');
-  const last = await start('supervisor');
-  await arrived();
-  t.same(ledger.verdict().lost, []);
   const { rows } = await storage.pool.query('SELECT 1 FROM installations WHERE id = $1', [leaver.installationId]);
-  t.equal(rows.length, 0);
-  await last.end('SIGTERM');
-  await api.end('SIGTERM');
+  t.equal(rows.length, 0, 'the removal is complete');
+  t.comment(`${waits.length} acknowledged, ${doubled} arrived again, slowest ${waits.at(-1)} ms`);
+  t.equal(await last.end('SIGTERM'), 0);
+  t.equal(await api.end('SIGTERM'), 0);
 });

@@ -1,13 +1,13 @@
-/** `api/main.ts` with a fail point. */
+/** `api/main.ts` with fail points. */
 
 import { serveApi } from '../../api/compose.ts';
 import { readConfig } from '../../api/config.ts';
 import { refuseToStart } from '../../service/lifecycle/parent.ts';
 import { readEnvironment } from '../../service/settings/settings.ts';
-import { failPoint } from './fail-point.ts';
+import { stopAtFailPoints } from './fail-point.ts';
 
 try {
-  await serveApi(readConfig(readEnvironment()), failPoint(process.env.FAILPOINT));
+  await serveApi(readConfig(readEnvironment()), stopAtFailPoints(process.env.FAILPOINTS));
 } catch (error) {
   refuseToStart(error);
 }

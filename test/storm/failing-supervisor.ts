@@ -1,13 +1,13 @@
-/** `supervisor/main.ts` with a fail point. */
+/** `supervisor/main.ts` with fail points. */
 import { refuseToStart } from '../../service/lifecycle/parent.ts';
 import { readEnvironment } from '../../service/settings/settings.ts';
 import { serveSupervisor } from '../../supervisor/compose.ts';
 import { readConfig } from '../../supervisor/config.ts';
-import { failPoint } from './fail-point.ts';
+import { stopAtFailPoints } from './fail-point.ts';
 
 try {
   const env = readEnvironment();
-  await serveSupervisor(readConfig(env), env, failPoint(process.env.FAILPOINT));
+  await serveSupervisor(readConfig(env), env, stopAtFailPoints(process.env.FAILPOINTS));
 } catch (error) {
   refuseToStart(error);
 }

@@ -31,6 +31,9 @@ events.pluginInstalled = async (event) => void (await report(event.id, '', 0));
 events.sessionStarted = async (event) => void (await report(event.data.sessionId, '', 0));
 events.sessionDeleted = async (event) => void (await report(event.data.sessionId + ' deleted', '', 0));
 `;
+/** Code of a plugin that opens a conversation and gets no events. */
+export const SILENT = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'vendor', text: 'hello' }] });`;
+
 /**
  * It is closed with the test.
  *

@@ -94,7 +94,7 @@ t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) =>
     ...{ WRITES_PER_MINUTE: '1000000', READS_PER_MINUTE: '1000000', LOG_LEVEL: 'error' },
   });
   const vendor = await settle(service, ledger);
-  await vendor.openConversation();
+  await vendor.openConversations(vendor.routingIds.slice(0, 1));
   const over = Promise.withResolvers<void>();
   const load = vendor.sendUntil(over.promise);
   const blows: Blow[] = [];

@@ -3,16 +3,17 @@ import { randomUUIDv7 } from 'node:crypto';
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../deploy/service-fixture.ts';
+import { amount } from '../runner/soak.ts';
 import type { Ledger } from './ledger.ts';
 
 /** A lane with so many on their way gets no more: else what is measured in the end is the backlog, not the service. */
 const UNDER_WAY_MAX = 50;
-/** The lanes of events and of agents' replies. */
-const [EVENTS, REPLIES] = ['', 'replies'];
+/** The lane of events. */
+const EVENTS = '';
 /** Time limit of a request. Milliseconds. */
 const PATIENCE_MS = 20_000;
-/** Between the requests of one address, and between events of one kind, milliseconds. */
-const PAUSE_MS = 25;
+/** Between the requests of one address, and between events of one kind, milliseconds. In a quick run the kills count, not the load. */
+const PAUSE_MS = amount({ quick: 100, soak: 25 });
 const EVENT_PAUSE_MS = 200;
 
 export interface VendorOptions {
@@ -29,8 +30,8 @@ export interface VendorOptions {
 export class Vendor {
   readonly #options: VendorOptions;
   readonly #places = new Map<string, number>();
-  /** The session of a conversation, once there is one. */
-  #conversation: string | null = null;
+  /** The sessions of the conversations that an agent replies to; each is a lane of the ledger. */
+  readonly #conversations: string[] = [];
   /** Requests that were not acknowledged. */
   unanswered = 0;
 
@@ -44,7 +45,8 @@ export class Vendor {
 
   /** One request to each address, one rerun of the set-up, one session: two kinds of events. */
   async send(): Promise<void> {
-    await Promise.all([this.deliverAll(), this.rerunSetup(), this.startSession(), this.reply()]);
+    const replies = this.#conversations.map((session) => this.reply(session));
+    await Promise.all([this.deliverAll(), this.rerunSetup(), this.startSession(), ...replies]);
   }
 
   /** One request to each address. */
@@ -58,7 +60,7 @@ export class Vendor {
       this.deliverUntil(over),
       this.#repeat(EVENTS, () => this.rerunSetup(), EVENT_PAUSE_MS, over),
       this.#repeat(EVENTS, () => this.startSession(), EVENT_PAUSE_MS, over),
-      this.#repeat(REPLIES, () => this.reply(), EVENT_PAUSE_MS, over),
+      ...this.#conversations.map((session) => this.#repeat(session, () => this.reply(session), EVENT_PAUSE_MS, over)),
     ]);
   }
   /** The same, of webhook requests only. */
@@ -101,28 +103,32 @@ export class Vendor {
     return eventually(async () => (await sessions()).find((session) => !before.includes(session)));
   }
 
-  /** From now on an agent replies to a conversation at the first address. */
-  async openConversation(): Promise<void> {
-    this.#conversation = await this.startConversation(this.#options.routingIds[0] ?? '');
+  /** From now on an agent replies to a conversation at each of the addresses. */
+  async openConversations(routingIds = this.#options.routingIds): Promise<void> {
+    for (const routingId of routingIds) this.#conversations.push(await this.startConversation(routingId));
   }
 
   /** Ends something whose end plugins are told of, as the ledger will know it. Again until it is answered with success. */
   async remove(path: string, id: string): Promise<void> {
-    const { url, token, ledger } = this.#options;
-    const ask = () => send('DELETE', `${url}/api${path}`, null, token).catch(() => null);
-    await eventually(async () => [200, 204].includes((await ask())?.status ?? 0));
-    ledger.acknowledge({ id, lane: EVENTS, place: 0 });
+    await eventually(() => this.tryRemoval(path));
+    this.#options.ledger.acknowledge({ id, lane: EVENTS, place: 0 });
   }
 
-  /** One reply of an agent, where there is a conversation. */
-  async reply(): Promise<void> {
-    if (this.#conversation === null) return;
-    const place = this.#place(REPLIES);
+  /** @returns whether it was answered with success */
+  async tryRemoval(path: string): Promise<boolean> {
+    const { url, token } = this.#options;
+    const answer = await send('DELETE', `${url}/api${path}`, null, token).catch(() => null);
+    return [200, 204].includes(answer?.status ?? 0);
+  }
+
+  /** One reply of an agent to a conversation. */
+  async reply(session: string): Promise<void> {
+    const place = this.#place(session);
     const id = randomUUIDv7();
-    const body = JSON.stringify({ id, text: `${id} ${REPLIES} ${place}` });
-    const path = `/sessions/${this.#conversation}/replies`;
-    if ((await this.#post(`${this.#options.sessionUrl}${path}`, body, 202, 'id')) === null) return;
-    this.#options.ledger.acknowledge({ id, lane: REPLIES, place });
+    const body = JSON.stringify({ id, text: `${id} ${session} ${place}` });
+    const url = `${this.#options.sessionUrl}/sessions/${session}/replies`;
+    if ((await this.#post(url, body, 202, 'id')) !== null)
+      this.#options.ledger.acknowledge({ id, lane: session, place });
   }
 
   /** The next place of a lane. */

@@ -15,7 +15,7 @@ const passes = new Map<string, number>();
 const passesOf = (step: string): number => passes.get(step) ?? 0;
 
 /** Breaks the first pass of each step. */
-function faultPoint(step: string): void {
+function faultPoint(step: string): undefined {
   passes.set(step, passesOf(step) + 1);
   const isBroken = DELIVERY_STEPS.includes(step) || EVENT_STEPS.includes(step);
   if (isBroken && passesOf(step) === 1) throw new Error(`broken at ${step}`);
