@@ -3,6 +3,8 @@
  * tests.
  */
 
+import { saveUsageLimits } from '../db/accounts/usage.ts';
+import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { type Blobs, openBlobs } from '../db/files/blobs.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
@@ -18,6 +20,7 @@ import { announceReady, stopWithParent } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
+import { usageLimits } from './accounts/usage-limits.ts';
 import { type AppDeps, buildApp } from './app.ts';
 import type { ApiConfig } from './config.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
@@ -51,6 +54,8 @@ export async function serveApi(
   const blobs = await openSweptBlobs(config);
   await sweepDeletedPlugins(pool);
   const upkeep = startBlobSweeper({ pool, blobs, onError });
+  await saveUsageLimits(pool, usageLimits(config));
+  const usageUpkeep = startUsageUpkeep(pool, onError);
   void upkeep.sweep().catch(onError);
   const bundler = startBundler({ onError });
   const metrics = createMetrics({ pool, bundler: () => bundler.load(), intake: () => ingress.load() });
@@ -86,6 +91,7 @@ export async function serveApi(
     await app.close();
     await ingress.close();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
+    await usageUpkeep.close();
     await Promise.all([database.close(), endTracing()]);
   });
   await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));

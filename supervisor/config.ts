@@ -135,7 +135,6 @@ export const supervisorSettings = {
     .min(1)
     .optional()
     .describe('JSON file of the hosts that host.ssh may use, as docs/security-model.md describes. Empty: none.'),
-  STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation.', 'bytes'),
   HTTP_ALLOW_PRIVATE: z
     .string()
     .transform((list) => list.split(',').map((target) => target.trim().toLowerCase()))
@@ -149,14 +148,12 @@ export const supervisorSettings = {
     .describe(
       'Targets of host.http that may have private addresses: host:port, separated by commas. Plugins that were granted the host reach them inside your network. Empty: none.',
     ),
-  WORKSPACE_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.workspaceBytes, 'host.workspace of one account.', 'bytes'),
   WORKSPACE_FILES: wholeNumber(
     100,
     1_000_000,
     limits.workspaceFiles,
     'Files and directories in the workspace of one account.',
   ),
-  MEDIA_BYTES: wholeNumber(MIB, 1_000_000 * MIB, limits.mediaBytes, 'host.media of one account.', 'bytes'),
   MEDIA_FILES: wholeNumber(1, 1_000_000, limits.mediaFiles, 'Media files of one account.'),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child.', 'megabytes'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child.', 'megabytes'),

@@ -1,18 +1,39 @@
-/** The route of the caller's account. */
+/** The routes of the caller's account. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import type { Pool } from 'pg';
+import { readUsage } from '../../db/accounts/usage.ts';
+import { usageKinds } from '../../sdk/contract/usage.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { accountResource } from './account-resource.ts';
+import { page } from '../../service/http/schemas.ts';
+import { accountResource, storedKindResource } from './account-resource.ts';
 
-export const accountRoutes: FastifyPluginAsyncZod = async (app) => {
-  groupRoutes(app, 'Account');
-  app.get(
-    '/me',
-    { schema: { summary: 'The caller’s account', response: { 200: accountResource } } },
-    async (request) => {
-      const { id, name, operator } = requireCaller(request);
-      return { id, name, operator };
-    },
-  );
-};
+export function accountRoutes(pool: Pool): FastifyPluginAsyncZod {
+  return async (app) => {
+    groupRoutes(app, 'Account');
+
+    app.get(
+      '/me',
+      { schema: { summary: 'The caller’s account', response: { 200: accountResource } } },
+      async (request) => {
+        const { id, name, operator } = requireCaller(request);
+        return { id, name, operator };
+      },
+    );
+
+    app.get(
+      '/me/usage',
+      {
+        schema: {
+          summary: 'What the caller’s account keeps, with its quotas',
+          response: { 200: page(storedKindResource) },
+        },
+      },
+      async (request) => {
+        const usage = await readUsage(pool, requireCaller(request).id);
+        return { items: usage.map((one) => ({ ...one, ...usageKinds[one.kind] })), nextCursor: null };
+      },
+    );
+  };
+}

@@ -16,6 +16,8 @@ import type { SchemaFault } from './tool-schemas.ts';
 import { findWarnings } from './warnings.ts';
 
 const README = 'readme.md';
+/** Estimated size of a file's row, so that empty files count. */
+const FILE_ROW_BYTES = 300;
 
 /** The services that a build needs; the author's command line provides its own. */
 export interface BuildServices {
@@ -51,17 +53,18 @@ export async function buildPackage(
   const head = readFrontmatter({ path: README, text: await readText(readme) }, manifest);
   const prompts = { commands: await readCommands(of), skills: await readSkills(of) };
   const bundle = await services.bundler.bundle(of);
-  const { sha256: bundleSha256 } = await services.blobs.put(Buffer.from(bundle.text));
-  const introspected = await introspect(services, bundle, bundleSha256, slug);
+  const stored = await services.blobs.put(Buffer.from(bundle.text));
+  const introspected = await introspect(services, bundle, stored.sha256, slug);
   const { registrations: found, placeOf } = introspected;
   const discovered = discover(introspected, prompts);
   await checkTools(services, found.tools, placeOf);
-  const { sha256: sourceMapSha256 } = await services.blobs.put(Buffer.from(bundle.sourceMap));
+  const sourceMap = await services.blobs.put(Buffer.from(bundle.sourceMap));
   const built: StagedBuild = {
     sourceSha256: of.sourceSha256,
-    bundleSha256,
-    sourceMapSha256,
+    bundleSha256: stored.sha256,
+    sourceMapSha256: sourceMap.sha256,
     sizeBytes: of.sizeBytes,
+    storedBytes: of.sizeBytes + stored.sizeBytes + sourceMap.sizeBytes + of.files.length * FILE_ROW_BYTES,
     manifest: head.data,
     readme: head.body,
     capabilities: listCapabilities(head.data, found, prompts),

@@ -1,5 +1,7 @@
-/** Removes unused blobs from disk: at start-up, every hour, and after a deletion. */
+/** Releases unused yanked versions, and removes unused blobs from disk: at start-up, every hour, and after a deletion. */
 import type { Pool } from 'pg';
+import { dropUsagePeriods } from '../../db/accounts/usage.ts';
+import { releaseYankedVersions } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
 
@@ -25,8 +27,16 @@ interface UpkeepDeps {
 export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs = SWEEP_GRACE_MS): BlobSweeper {
   let running: Promise<number | null> | null = null;
   let soon: NodeJS.Timeout | undefined;
+  const removeUnused = async () => {
+    const before = new Date(Date.now() - graceMs - EVERY_MS);
+    await releaseYankedVersions(pool, null);
+    const removed = await sweepBlobs(pool, blobs, graceMs);
+    // All unused files of these hours are removed.
+    if (removed !== null) await dropUsagePeriods(pool, 'blobs', before);
+    return removed;
+  };
   const sweep = () => {
-    running ??= sweepBlobs(pool, blobs, graceMs).finally(() => {
+    running ??= removeUnused().finally(() => {
       running = null;
     });
     return running;

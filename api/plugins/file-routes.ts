@@ -22,7 +22,7 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
         schema: {
           summary: 'The files of a version',
           details: 'With “draft” for versionId: those of the saved draft.',
-          problems: ['not_owner'],
+          problems: ['not_owner', 'gone'],
           params: versionParams,
           response: { 200: page(fileResource) },
         },
@@ -36,10 +36,13 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
         const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
         if (version?.pluginId !== plugin.id)
           throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
-        return {
-          items: await readVersionFiles(services.blobs, await listFiles(services.pool, version.id)),
-          nextCursor: null,
-        };
+        const files = await listFiles(services.pool, version.id);
+        if (files.length === 0)
+          throw new Problem(
+            'gone',
+            `${version.semVer} is yanked and no installation uses it, so its files are removed.`,
+          );
+        return { items: await readVersionFiles(services.blobs, files), nextCursor: null };
       },
     );
   };

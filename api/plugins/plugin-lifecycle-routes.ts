@@ -16,7 +16,7 @@ const shapes = {
   draft: {
     summary: 'Saves the draft',
     details: 'Builds and checks the draft like a version. Installations with the policy Draft use it at once.',
-    problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy'],
+    problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy', 'quota_exceeded'],
     params: idParams,
     body: filesBody,
     response: { 200: savedDraft },

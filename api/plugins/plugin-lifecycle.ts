@@ -8,7 +8,13 @@ import {
   setVisibility,
   sweepDeletedPlugins,
 } from '../../db/catalog/plugins.ts';
-import { findVersion, listVersions, markYanked, type Version } from '../../db/catalog/versions.ts';
+import {
+  findVersion,
+  listVersions,
+  markYanked,
+  releaseYankedVersions,
+  type Version,
+} from '../../db/catalog/versions.ts';
 import { changeInstallation, lockInstallations } from '../../db/installations/installations.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -44,7 +50,7 @@ export async function delistPlugin(
   });
 }
 
-/** Yanks a version and moves the installations that follow it. Idempotent. */
+/** Yanks a version, moves the installations that follow it and gives up its files if none uses it. Idempotent. */
 export async function yankVersion(
   services: Services,
   caller: Caller,
@@ -68,6 +74,7 @@ export async function yankVersion(
       await changeInstallation(tx, id, { pendingVersionId: null });
       await notifyInstallationChanged(tx, id);
     }
+    await releaseYankedVersions(tx, plugin.id);
     const yanked = await findVersion(tx, version.id);
     if (!yanked) throw new Error(`Version ${version.id} was deleted while it was yanked.`);
     return yanked;

@@ -2,6 +2,7 @@
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
 import { listFiles, listVersions } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -25,7 +26,7 @@ import {
 import { publishVersion } from './publishing.ts';
 import { readVersionFiles } from './version-files.ts';
 
-const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bundler_busy'] as const;
+const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bundler_busy', 'quota_exceeded'] as const;
 
 const shapes = {
   make: {
@@ -107,8 +108,9 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
 
     app.post('/plugins/:id/versions/zip', { schema: shapes.publishZip }, async (request, reply) => {
       const caller = requireCaller(request);
-      // Check before receiving up to 256 MB for another account's plugin.
+      // Check before receiving up to 256 MB.
       requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
+      await requireRoom(services.pool, caller.id, 'versions', 1);
       const version = await uploads.pass(caller.id, async () => {
         await using staging = await services.blobs.stage();
         const { path, semVer } = await receiveUpload(request, staging);

@@ -1,5 +1,6 @@
 /** Publishes versions. The order keeps failures clean: build, store the files durably, then one transaction. */
 import type { ClientBase } from 'pg';
+import { addBlobBytes, requireRoom } from '../../db/accounts/usage.ts';
 import { findPlugin, lockPlugin, type Plugin, reserveSlug, setLatestVersion } from '../../db/catalog/plugins.ts';
 import {
   type BuiltPackage,
@@ -35,6 +36,7 @@ export async function publishVersion(
   const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
   const fault = validateSemVer(semVer);
   if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
+  await requireRoom(services.pool, plugin.ownerId, 'versions', 1);
   // Checked early to save a build, and again under the lock, where the result counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
   return withBuild(services, source, plugin, (built) =>
@@ -45,7 +47,11 @@ export async function publishVersion(
   );
 }
 
-/** Builds a package, stores its files durably, then runs `record`. Always removes the staging directory. */
+/**
+ * Builds a package, stores its files durably, then runs `record`. Always removes the staging directory.
+ *
+ * @throws Problem `quota_exceeded` when the account wrote too much to the blob store lately
+ */
 export async function withBuild<T>(
   services: Services,
   source: PackageSource,
@@ -55,7 +61,12 @@ export async function withBuild<T>(
   await using staging = await services.blobs.stage();
   const { bundler, blobs } = services;
   const forAccount: BuildServices = {
-    blobs,
+    blobs: {
+      put: async (bytes) => {
+        await addBlobBytes(services.pool, accountId, bytes.byteLength);
+        return blobs.put(bytes);
+      },
+    },
     bundler: {
       bundle: (of) => bundler.bundle(of, accountId),
       checkToolSchemas: (schemas) => bundler.checkToolSchemas(schemas, accountId),
@@ -63,6 +74,7 @@ export async function withBuild<T>(
     introspect: (request) => services.introspect({ ...request, accountId }),
   };
   const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));
+  await addBlobBytes(services.pool, accountId, built.sizeBytes);
   await staging.commit(built.files);
   return await record(built);
 }

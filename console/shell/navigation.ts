@@ -3,6 +3,7 @@ import {
   IconActivityHeartbeat,
   IconBook2,
   IconBuildingStore,
+  IconDatabase,
   IconPackage,
   IconPlayerPlay,
   IconPlug,
@@ -16,6 +17,7 @@ export const places = [
       { to: '/catalog', label: 'Catalog', icon: IconBuildingStore },
       { to: '/installations', label: 'Installations', icon: IconPlug },
       { to: '/agents', label: 'Agents', icon: IconRobot },
+      { to: '/storage', label: 'Storage', icon: IconDatabase },
     ],
   },
   {

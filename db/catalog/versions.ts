@@ -4,6 +4,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export type VersionStatus = 'published' | 'yanked' | 'draft';
@@ -13,6 +14,8 @@ export interface BuiltPackage {
   readonly bundleSha256: string;
   readonly sourceMapSha256: string | null;
   readonly sizeBytes: number;
+  /** What it takes on disk: files, bundle and source map. */
+  readonly storedBytes: number;
   readonly manifest: Manifest;
   /** The body of readme.md, without frontmatter. */
   readonly readme: string;
@@ -55,6 +58,7 @@ const COLUMNS = `v.id, v.plugin_id AS "pluginId", v.semver AS "semVer", v.status
  * Inserts a version with its files, in the transaction that has locked the plugin's row.
  *
  * @param semVer null: a draft; the previous one must be deleted already
+ * @throws Problem `quota_exceeded`
  */
 export async function insertVersion(
   tx: ClientBase,
@@ -64,10 +68,10 @@ export async function insertVersion(
   addedCapabilities: readonly string[],
 ): Promise<Version> {
   const id = randomUUIDv7();
-  await tx.query(
+  const inserted = tx.query(
     `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, source_map_sha256, size_bytes,
-       manifest, readme, capabilities, added_capabilities, discovered, registrations)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+       stored_bytes, manifest, readme, capabilities, added_capabilities, discovered, registrations)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
     [
       id,
       pluginId,
@@ -77,6 +81,7 @@ export async function insertVersion(
       built.bundleSha256,
       built.sourceMapSha256,
       built.sizeBytes,
+      built.storedBytes,
       JSON.stringify(built.manifest),
       built.readme,
       built.capabilities,
@@ -85,6 +90,7 @@ export async function insertVersion(
       JSON.stringify(built.registrations),
     ],
   );
+  await inserted.catch(throwQuotaProblem);
   await insertFiles(tx, id, built.files);
   const version = await findVersion(tx, id);
   if (!version) throw new Error(`Version ${id} was not inserted.`);
@@ -178,17 +184,40 @@ export async function markYanked(tx: ClientBase, id: string): Promise<void> {
   ]);
 }
 
+/**
+ * Gives up the files, bundles and source maps of yanked versions that no installation uses. The rows stay, because a
+ * version number is never reusable.
+ *
+ * @param pluginId null: all plugins
+ */
+export async function releaseYankedVersions(tx: ClientBase | Pool, pluginId: string | null): Promise<void> {
+  const isUsedAs = (column: string) => `EXISTS (SELECT 1 FROM installations i WHERE i.${column} = v.id)`;
+  await tx.query(
+    `WITH unused AS (
+       SELECT v.id FROM versions v
+        WHERE v.status = 'yanked' AND v.stored_bytes > 0 AND ($1::text IS NULL OR v.plugin_id = $1)
+          AND NOT ${isUsedAs('current_version_id')} AND NOT ${isUsedAs('pinned_version_id')}
+          AND NOT ${isUsedAs('pending_version_id')}),
+     emptied AS (DELETE FROM version_files WHERE version_id IN (SELECT id FROM unused))
+     UPDATE versions SET stored_bytes = 0 WHERE id IN (SELECT id FROM unused)`,
+    [pluginId],
+  );
+}
+
 /** No installation may run the draft any more. */
 export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<void> {
   await tx.query(`DELETE FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
 }
 
+/** False: `releaseYankedVersions` gave up the version's content. */
+const HAS_CONTENT = `(status <> 'yanked' OR stored_bytes > 0)`;
+
 /** Finds the blobs in use: as a version's file, bundle or source map, or as media. */
 export async function findUsedBlobs(pool: Queryable, names: readonly string[]): Promise<Set<string>> {
   const found = await pool.query<{ name: string }>(
     `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)
-     UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 = ANY ($1)
-     UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 = ANY ($1)
+     UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 = ANY ($1) AND ${HAS_CONTENT}
+     UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 = ANY ($1) AND ${HAS_CONTENT}
      UNION SELECT sha256 FROM media WHERE sha256 = ANY ($1)`,
     [names],
   );

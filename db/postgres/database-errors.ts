@@ -17,6 +17,8 @@ const BUSY: readonly string[] = ['40001', '40P01', '55P03', '57014'];
 const UNSTORABLE_TEXT: readonly string[] = ['22021', '22P05'];
 /** Data exception, integrity constraint violation and program limit exceeded: the same row fails again. */
 const REJECTED_ROW = /^(22|23|54)/;
+/** Raised by the trigger `refuse_over_limit`. */
+const QUOTA_EXCEEDED = 'BH413';
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 
 /** Null: not an error of the database, or one that the statement itself caused. */
@@ -38,5 +40,10 @@ export const isRejectedRow = (error: unknown): boolean => REJECTED_ROW.test(read
 
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
 export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));
+
+/** The exceeded quota as the trigger `refuse_over_limit` describes it; null: another error. */
+export function readExceededQuota(error: unknown): unknown {
+  return readCode(error) === QUOTA_EXCEEDED ? JSON.parse(String((error as { detail?: unknown }).detail)) : null;
+}
 
 const readCode = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '');

@@ -8,7 +8,13 @@ import { maintainPartitions, type PartitionedTable } from './partitions.ts';
 const DAY_MS = 86_400_000;
 /** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
 const RETENTION_DAYS = 30;
-const table: PartitionedTable = { table: 'audit', widthMs: DAY_MS, ahead: 2, retentionMs: RETENTION_DAYS * DAY_MS };
+const table: PartitionedTable = {
+  table: 'audit',
+  usage: 'audit',
+  widthMs: DAY_MS,
+  ahead: 2,
+  retentionMs: RETENTION_DAYS * DAY_MS,
+};
 
 export type AuditOutcome = 'ok' | 'denied' | 'failed' | 'timeout' | 'cancelled';
 export interface AuditEntry {
@@ -34,9 +40,10 @@ export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): P
   const column = <Key extends keyof AuditEntry>(key: Key) => entries.map((entry) => entry[key]);
   await pool.query(
     `INSERT INTO audit (id, at, installation_id, session_id, invocation_id, member, outcome, duration_ms,
-       arguments_sha256, detail)
-     SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-       $8::real[], $9::text[], $10::text[])`,
+       arguments_sha256, detail, account_id)
+     SELECT g.*, (SELECT i.account_id FROM installations i WHERE i.id = g.installation_id)
+       FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::real[],
+         $9::text[], $10::text[]) AS g(id, at, installation_id)`,
     [
       column('id'),
       column('at'),

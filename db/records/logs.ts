@@ -12,6 +12,7 @@ const HOUR_MS = 3_600_000;
 const RETENTION_HOURS = 24;
 const table: PartitionedTable = {
   table: 'plugin_logs',
+  usage: 'logs',
   widthMs: HOUR_MS,
   ahead: 3,
   retentionMs: RETENTION_HOURS * HOUR_MS,
@@ -57,9 +58,11 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
   await pool.query(
     `WITH written AS (
        INSERT INTO plugin_logs (id, at, level, message, data, installation_id, session_id, source, invocation_id,
-         version_id, semver, truncated)
-       SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[],
-         $8::text[], $9::text[], $10::text[], $11::text[], $12::boolean[])
+         version_id, semver, truncated, account_id)
+       SELECT g.*, (SELECT i.account_id FROM installations i WHERE i.id = g.installation_id)
+         FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[],
+           $8::text[], $9::text[], $10::text[], $11::text[], $12::boolean[])
+           AS g(id, at, level, message, data, installation_id)
        RETURNING installation_id)
      SELECT pg_notify('${NEW_LINES}', installation_id) FROM written GROUP BY installation_id`,
     [

@@ -1,11 +1,15 @@
 /** Creates time-range partitions of append-only tables ahead of time and drops those past retention. */
 
 import type { Pool } from 'pg';
+import type { UsageKind } from '../../sdk/contract/usage.ts';
+import { dropUsagePeriods } from '../accounts/usage.ts';
 import { isDuplicateTable } from '../postgres/database-errors.ts';
 import { listRows } from '../postgres/rows.ts';
 
 export interface PartitionedTable {
   readonly table: 'plugin_logs' | 'audit';
+  /** Counts its rows by partition. */
+  readonly usage: UsageKind;
   /** Width of one partition: a divisor or multiple of an hour. Milliseconds. */
   readonly widthMs: number;
   /** Number of partitions ahead of now: writes continue while maintenance fails for a while. */
@@ -27,6 +31,7 @@ export async function maintainPartitions(pool: Pool, row: PartitionedTable, now:
     // Names end with the start time, so they sort by time.
     if (name < `${row.table}_${formatStart(oldest)}`) await pool.query(`DROP TABLE IF EXISTS "${name}"`);
   }
+  await dropUsagePeriods(pool, row.usage, new Date(oldest));
 }
 
 async function createPartition(pool: Pool, row: PartitionedTable, from: number): Promise<void> {

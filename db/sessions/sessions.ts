@@ -3,7 +3,9 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { role, transcriptMessage } from '../../sdk/contract/payloads.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
 import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
@@ -31,15 +33,17 @@ export const MESSAGES_ADDED = 'bulkhead_messages';
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
   channel_id AS "channelId", created_at AS "createdAt", cleared_at AS "clearedAt"`;
 
+/** @throws Problem `quota_exceeded` */
 export async function createSession(
   tx: Queryable,
   session: { accountId: string; agentId: string; agentName: string; channelId: string | null },
 ): Promise<Session> {
-  const made = await tx.query<Session>(
+  const inserted = tx.query<Session>(
     `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id) VALUES ($1, $2, $3, $4, $5)
      RETURNING ${COLUMNS}`,
     [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId],
   );
+  const made = await inserted.catch(throwQuotaProblem);
   const row = made.rows[0];
   if (!row) throw new Error('The session was not inserted.');
   return row;
@@ -67,14 +71,14 @@ export const pageSessions = (pool: Pool, query: PageQuery & { readonly accountId
     (row) => row.id,
   );
 
-/** Appends messages in the given order. Skips messages whose id exists already. */
+/** Appends messages in the given order. Skips messages whose id exists already. @throws Problem `quota_exceeded` */
 export async function appendMessages(
   tx: Queryable,
   sessionId: string,
   messages: readonly NewMessage[],
 ): Promise<TranscriptMessage[]> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
-  await tx.query(
+  const appended = tx.query(
     // The lock makes a concurrent deletion wait, or finds no session; without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
@@ -94,11 +98,23 @@ export async function appendMessages(
       MESSAGES_ADDED,
     ],
   );
+  await appended.catch(throwQuotaProblem);
   const found = await tx.query<MessageRow>(
     `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY session_messages.position`,
     [sessionId, ids],
   );
   return found.rows.map(toMessage);
+}
+
+/** Appends a notice, unless the quota is exceeded: what it reports must happen all the same. */
+export async function appendNotice(
+  pool: Pool,
+  sessionId: string,
+  notice: Pick<NewMessage, 'id' | 'text' | 'data'>,
+): Promise<void> {
+  await appendMessages(pool, sessionId, [{ ...notice, role: 'notice' }]).catch((error: unknown) => {
+    if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
+  });
 }
 
 /** Columns of a `MessageRow`. */

@@ -25,6 +25,7 @@ export const problems = {
   cancelled: { status: 409, title: 'A plugin cancelled the operation' },
   gone: { status: 410, title: 'The resource was removed' },
   too_large: { status: 413, title: 'The content is too large' },
+  quota_exceeded: { status: 413, title: 'The account has used up a quota' },
   unsupported_media_type: { status: 415, title: 'The content type is not supported' },
   invalid_pin: { status: 422, title: 'The version cannot be pinned' },
   invalid_package: { status: 422, title: 'The package is not valid' },

@@ -31,6 +31,15 @@ export const limits = {
   mediaFiles: 10_000,
   /** One media file. Encoded as base64 it fits into one frame. */
   mediaItemBytes: 2 * MIB,
+  /** The following are per account, too. */
+  versionBytes: 2 * 1024 * MIB,
+  draftBytes: 512 * MIB,
+  /** Written to the blob store within three hours. */
+  blobBytes: 4 * 1024 * MIB,
+  transcriptBytes: 1024 * MIB,
+  deliveryBytes: 1024 * MIB,
+  logBytes: 256 * MIB,
+  auditBytes: 256 * MIB,
   heapMegabytes: 128,
   residentMegabytes: 256,
   /** Per child: its pipes, epoll and event descriptors take about 20. */

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
 
 /** An invalid setting, which prevents start-up. The message is one sentence that names the setting. */
 export class SettingsError extends Error {
@@ -75,6 +76,11 @@ function isNetwork(text: string): boolean {
   return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= longest);
 }
 
+/** The bytes of one kind that an account may keep. */
+function quota(fallback: number, doc: string) {
+  return wholeNumber(MIB, 1_000_000 * MIB, fallback, `${doc} of one account (docs/quotas.md).`, 'bytes');
+}
+
 /** Settings of API, supervisor and `npm start`. */
 export const sharedSettings = {
   DATA_DIR: z
@@ -122,6 +128,16 @@ export const sharedSettings = {
   OIDC_ISSUER: webAddress('OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs.'),
   OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience of the issuer’s tokens. Required with OIDC_ISSUER.'),
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Maximum number of database connections of each process.'),
+  VERSION_BYTES: quota(limits.versionBytes, 'Published versions'),
+  DRAFT_BYTES: quota(limits.draftBytes, 'Drafts'),
+  BLOB_BYTES: quota(limits.blobBytes, 'Files of publishes, drafts and media written within three hours'),
+  TRANSCRIPT_BYTES: quota(limits.transcriptBytes, 'Sessions and their messages'),
+  DELIVERY_BYTES: quota(limits.deliveryBytes, 'Webhook requests, replies and events'),
+  MEDIA_BYTES: quota(limits.mediaBytes, 'host.media'),
+  WORKSPACE_BYTES: quota(limits.workspaceBytes, 'host.workspace'),
+  STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation.', 'bytes'),
+  LOG_BYTES: quota(limits.logBytes, 'Log lines; the oldest make room'),
+  AUDIT_BYTES: quota(limits.auditBytes, 'Audit entries; the oldest make room'),
 } as const;
 
 /** Settings of `npm start` only. */

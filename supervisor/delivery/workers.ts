@@ -1,6 +1,7 @@
 /** Starts the queue workers, and recovers work that a killed supervisor left behind. */
 
 import { sweepUsage } from '../../db/accounts/model-usage.ts';
+import { startUsageUpkeep } from '../../db/accounts/usage-upkeep.ts';
 import {
   endOrphanedDeliveries,
   findReadyChannelQueues,
@@ -97,15 +98,16 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     setInterval(() => heal(deps, atWork, scheduler).catch(deps.onError), HEAL_MS),
     setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
   ];
+  const usageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
     wakeChannel: (channelId) => scheduler.wake(channelId),
     handshake: (id) => void answerAsked(deps, id).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
     heal: () => void heal(deps, atWork, scheduler).catch(deps.onError),
-    stop: (graceMs) => {
+    stop: async (graceMs) => {
       timers.forEach(clearInterval);
       writes.stop();
-      return scheduler.stop(graceMs);
+      await Promise.all([scheduler.stop(graceMs), usageUpkeep.close()]);
     },
   };
 }

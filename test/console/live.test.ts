@@ -116,6 +116,18 @@ t.test('pages are light, what happens elsewhere appears, and what strangers writ
     await page.getByRole('button', { name: 'Close' }).click();
   });
 
+  await t.test('what the account keeps, and where to make room, by keyboard', async (t) => {
+    const link = page.getByRole('link', { name: 'Storage' });
+    await link.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('progressbar', { name: /^Transcripts: \S+ .+ of 1 GiB$/ }).waitFor();
+    t.equal(await page.getByRole('progressbar').count(), 10, 'one bar a kind');
+    await inspect(t, page, 'storage');
+    await page.getByRole('region', { name: 'Versions' }).getByRole('link', { name: 'My plugins' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'My plugins', level: 1 }).waitFor();
+  });
+
   await t.test('hooks in another order: by a button’s key, and by dragging', async (t) => {
     await publishFrontDesk(service, 'host.storage', {
       slug: 'back-desk',

@@ -154,6 +154,7 @@ const watching: readonly PageAction[] = [
 ];
 
 const agents: readonly PageAction[] = [
+  { operation: 'GET /me/usage', where: 'Storage', does: ({ page }) => go(page, 'Storage') },
   { operation: 'GET /agents', where: 'Agents', does: ({ page }) => go(page, 'Agents') },
   {
     operation: 'GET /agents/{id}',

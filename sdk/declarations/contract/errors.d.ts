@@ -100,6 +100,10 @@ export declare const problems: {
         readonly status: 413;
         readonly title: 'The content is too large';
     };
+    readonly quota_exceeded: {
+        readonly status: 413;
+        readonly title: 'The account has used up a quota';
+    };
     readonly unsupported_media_type: {
         readonly status: 415;
         readonly title: 'The content type is not supported';

@@ -31,6 +31,15 @@ export declare const limits: {
     readonly mediaFiles: 10000;
     /** One media file. Encoded as base64 it fits into one frame. */
     readonly mediaItemBytes: number;
+    /** The following are per account, too. */
+    readonly versionBytes: number;
+    readonly draftBytes: number;
+    /** Written to the blob store within three hours. */
+    readonly blobBytes: number;
+    readonly transcriptBytes: number;
+    readonly deliveryBytes: number;
+    readonly logBytes: number;
+    readonly auditBytes: number;
     readonly heapMegabytes: 128;
     readonly residentMegabytes: 256;
     /** Per child: its pipes, epoll and event descriptors take about 20. */

@@ -1,6 +1,9 @@
 /** What happens when there is too much of something, or something is away. */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { processTree } from '../../deploy/process-tree.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
@@ -232,4 +235,55 @@ t.test('the landing page describes the service', async (t) => {
   t.match(answer.headers['content-type'], 'text/html');
   t.match(answer.body, /Bulkhead is running/);
   t.ok(answer.headers['content-security-policy'], 'with helmet’s headers');
+});
+
+t.test('a full quota refuses a publish before anything is stored, and a yank makes room', async (t) => {
+  const api = await startApiFixture(t, { introspect });
+  const [ann, ben] = [await api.user('ann'), await api.user('ben')];
+  const usageOf = async (client: Client): Promise<Record<string, number>> => {
+    const { status, body: found } = await client.get('/me/usage');
+    t.match({ status, nextCursor: found.nextCursor }, { status: 200, nextCursor: null });
+    return Object.fromEntries(
+      found.items.map((item: { kind: string; usedBytes: number }) => [item.kind, item.usedBytes]),
+    );
+  };
+  const storedBlobs = async () => (await readdir(join(api.dataDir, 'blobs'), { recursive: true })).length;
+  const plugin = (await ann.post('/plugins', { slug: 'full', displayName: 'Full' })).body;
+  const packageOf = (letter: string) => fileList({ ...MINIMAL, 'assets/a.txt': letter.repeat(20_000) });
+  const publish = (semVer: string) =>
+    ann.post(`/plugins/${plugin.id}/versions`, { semVer, files: packageOf(semVer.charAt(0)) });
+  const first = (await publish('1.0.0')).body;
+  const second = (await publish('2.0.0')).body;
+  const { versions = 0 } = await usageOf(ann);
+  t.ok(versions > 40_000);
+  t.equal((await usageOf(ben)).versions, 0);
+  await saveUsageLimits(api.pool, { versions: versions + 100, drafts: 1_000 });
+  const over = await publish('3.0.0');
+  t.match(over, { status: 413, body: { code: 'quota_exceeded', errors: [{ field: 'versions' }] } });
+  t.match(over.body.detail, /^Quota exceeded: versions would take \d+ of \d+ bytes\. Yank versions/);
+  t.match(await ann.post(`/plugins/${plugin.id}/draft`, { files: packageOf('d') }), {
+    status: 413,
+    body: { errors: [{ field: 'drafts' }] },
+  });
+  t.equal((await usageOf(ann)).versions, versions);
+
+  await saveUsageLimits(api.pool, { versions, blobs: 1 });
+  const before = await storedBlobs();
+  const zip = await zipOf(MINIMAL);
+  const url = `/api/plugins/${plugin.id}/versions/zip`;
+  t.match(await ann.send({ method: 'POST', url, ...upload(zip, '3.0.0') }), { status: 413 });
+  const other = (await ben.post('/plugins', { slug: 'other', displayName: 'Other' })).body;
+  t.match(await ben.post(`/plugins/${other.id}/draft`, { files: packageOf('b') }), {
+    status: 413,
+    body: { errors: [{ field: 'blobs' }] },
+  });
+  t.equal(await storedBlobs(), before, 'refused packages leave nothing on disk');
+
+  await saveUsageLimits(api.pool, { versions: versions + 100 });
+  t.equal((await ann.post(`/plugins/${plugin.id}/versions/${first.id}/yank`)).status, 200);
+  t.equal((await publish('3.0.0')).status, 201);
+  const files = (id: string) => ann.get(`/plugins/${plugin.id}/versions/${id}/files`);
+  t.match(await files(first.id), { status: 410, body: { code: 'gone' } });
+  t.equal((await files(second.id)).status, 200);
+  t.match(await publish('1.0.0'), { status: 409, body: { code: 'version_exists' } }, 'its number stays taken');
 });

@@ -1,0 +1,83 @@
+/** Shows what the account keeps, by kind: how full each quota is, and where to make room. */
+import { Progress, Skeleton, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { readBody, rest } from '../rest/client.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import type { components } from '../rest/schema.d.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { Section } from '../shell/section.tsx';
+import { formatBytes } from '../style/format-bytes.ts';
+
+type StoredKind = components['schemas']['StoredKind'];
+interface Place {
+  readonly to: '/plugins' | '/playground' | '/installations';
+  readonly label: string;
+}
+
+const PLUGINS: Place = { to: '/plugins', label: 'My plugins' };
+const INSTALLATIONS: Place = { to: '/installations', label: 'Installations' };
+/** Where room is made; null: nowhere in the console. */
+const PLACES: Readonly<Record<StoredKind['kind'], Place | null>> = {
+  versions: PLUGINS,
+  drafts: PLUGINS,
+  blobs: null,
+  transcripts: { to: '/playground', label: 'Playground' },
+  deliveries: INSTALLATIONS,
+  media: INSTALLATIONS,
+  workspaces: null,
+  storage: INSTALLATIONS,
+  logs: null,
+  audit: null,
+};
+/** From this share on a quota is nearly full. */
+const NEARLY_FULL = 0.9;
+
+export function StoragePage() {
+  const found = useQuery({
+    queryKey: ['me', 'usage'],
+    queryFn: () => readBody(rest.GET('/me/usage')),
+    refetchInterval: FOLLOW_MS,
+  });
+  return (
+    <Stack>
+      <PageHeader title="Storage" subtitle="What your account keeps, and how much it may keep of each kind." />
+      {found.error ? <ErrorAlert error={found.error} reset={() => void found.refetch()} /> : null}
+      {found.isPending ? <Skeleton height={240} aria-label="Loading" /> : null}
+      {found.data?.items.map((stored) => (
+        <KindSection key={stored.kind} stored={stored} />
+      ))}
+    </Stack>
+  );
+}
+
+function KindSection({ stored: { kind, usedBytes, limitBytes, holds, free } }: { readonly stored: StoredKind }) {
+  const place = PLACES[kind];
+  const title = `${kind.charAt(0).toUpperCase()}${kind.slice(1)}`;
+  const share = limitBytes === null ? 0 : Math.min(1, usedBytes / limitBytes);
+  const sizes = `${formatBytes(usedBytes)} of ${limitBytes === null ? 'any size' : formatBytes(limitBytes)}`;
+  return (
+    <Section title={title}>
+      <Text size="sm">{share >= NEARLY_FULL ? `${sizes}: nearly full` : sizes}</Text>
+      <Progress
+        // What is there is visible.
+        value={usedBytes === 0 ? 0 : Math.max(1, Math.round(share * 100))}
+        color={share >= NEARLY_FULL ? 'red' : 'cyan'}
+        size="lg"
+        aria-label={`${title}: ${sizes}`}
+      />
+      <Text size="sm" c="dimmed">
+        {holds}
+      </Text>
+      <Text size="sm">
+        {free}{' '}
+        {place ? (
+          <PageLink to={place.to} size="sm" underline="always">
+            {place.label}
+          </PageLink>
+        ) : null}
+      </Text>
+    </Section>
+  );
+}

@@ -1,0 +1,124 @@
+/** Keeps the sums of usage current, and removes the oldest records of accounts that are near a quota. */
+import type { Pool } from 'pg';
+import { SECOND } from '../../sdk/contract/limits.ts';
+import type { UsageKind } from '../../sdk/contract/usage.ts';
+import { findRow, listRows } from '../postgres/rows.ts';
+import { type AccountKind, foldUsage, recountUsage } from './usage.ts';
+
+/** Bounds the changes that a check must add up. Milliseconds. */
+const FOLD_EVERY_MS = 2 * SECOND;
+/** Heals sums that an operator's statement or a dropped partition left behind. Milliseconds. */
+const RECOUNT_EVERY_MS = 24 * 3_600 * SECOND;
+/** Shares of a quota: removing starts above the first and ends below the second, so that it runs seldom. */
+const FULL_SHARE = 0.9;
+const KEPT_SHARE = 0.8;
+/** Rows removed by one statement: keeps its locks short. */
+const BATCH = 2_000;
+
+/** Removes about `excess` bytes of an account's oldest records. @returns removed bytes; 0: there are none */
+type Remove = (pool: Pool, accountId: string, excess: number) => Promise<number>;
+/** In the order of their use: each runs until it finds nothing. Pending records are never removed. */
+const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
+  deliveries: [
+    removeFinished('events', 'skipped'),
+    removeFinished('events', 'delivered'),
+    removeFinished('deliveries', 'delivered'),
+    removeFinished('events', 'dead'),
+    removeFinished('deliveries', 'dead'),
+  ],
+  logs: [removeOldest('plugin_logs', 'logs', '1 hour')],
+  audit: [removeOldest('audit', 'audit', '1 day')],
+};
+
+interface UsageUpkeep {
+  /** Waits for the running turn. */
+  close(): Promise<void>;
+}
+
+/** Any number of processes may run it. */
+export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): UsageUpkeep {
+  let running: Promise<void> | null = null;
+  const tick = (work: (pool: Pool) => Promise<void>) => {
+    running ??= work(pool)
+      .catch(onError)
+      .finally(() => {
+        running = null;
+      });
+  };
+  const timers = [
+    setInterval(() => tick(maintainUsage), FOLD_EVERY_MS).unref(),
+    setInterval(() => tick(recountUsage), RECOUNT_EVERY_MS).unref(),
+  ];
+  return {
+    async close() {
+      timers.forEach(clearInterval);
+      await running;
+    },
+  };
+}
+
+/** One turn: folds, then removes where that filled a quota. */
+export async function maintainUsage(pool: Pool): Promise<void> {
+  const changed = (await foldUsage(pool)).filter(({ kind }) => kind in REMOVALS);
+  for (const full of await findFull(pool, changed)) await removeExcess(pool, full);
+}
+
+interface Full extends AccountKind {
+  readonly excess: number;
+}
+
+async function findFull(pool: Pool, among: readonly AccountKind[]): Promise<Full[]> {
+  if (among.length === 0) return [];
+  return listRows(
+    pool,
+    `SELECT account_id AS "accountId", kind, ceil(used - bytes * ${KEPT_SHARE}::float8) AS excess
+       FROM (SELECT account_id, kind, l.bytes, usage_bytes(account_id, kind) AS used
+               FROM unnest($1::text[], $2::text[]) AS g(account_id, kind) JOIN usage_limits l USING (kind)) counted
+      WHERE used > bytes * ${FULL_SHARE}::float8`,
+    [among.map(({ accountId }) => accountId), among.map(({ kind }) => kind)],
+  );
+}
+
+async function removeExcess(pool: Pool, { accountId, kind, excess }: Full): Promise<void> {
+  let left = excess;
+  for (const remove of REMOVALS[kind] ?? []) {
+    for (let removed = 1; left > 0 && removed > 0; left -= removed) removed = await remove(pool, accountId, left);
+  }
+}
+
+function removeFinished(table: 'deliveries' | 'events', state: 'delivered' | 'skipped' | 'dead'): Remove {
+  return (pool, accountId, excess) =>
+    removeRows(
+      pool,
+      `WITH oldest AS (
+         SELECT id, stored_bytes, finished_at FROM ${table} WHERE account_id = $1 AND state = '${state}'
+          ORDER BY finished_at LIMIT ${BATCH} FOR UPDATE SKIP LOCKED),
+       summed AS (SELECT id, sum(stored_bytes) OVER (ORDER BY finished_at, id) - stored_bytes AS before FROM oldest)
+       DELETE FROM ${table} d USING summed s WHERE d.id = s.id AND s.before < $2 RETURNING d.stored_bytes`,
+      [accountId, excess],
+    );
+}
+
+/** Removes from the account's oldest partition, because rows are ordered by installation only. */
+function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1 hour' | '1 day'): Remove {
+  return async (pool, accountId, excess) => {
+    const oldest = await findRow<{ period: string | null }>(
+      pool,
+      'SELECT min(period) AS period FROM account_usage WHERE account_id = $1 AND kind = $2 AND bytes > 0',
+      [accountId, kind],
+    );
+    const within = `account_id = $1 AND at >= $2::timestamptz AND at < $2::timestamptz + interval '${width}'`;
+    return removeRows(
+      pool,
+      `WITH summed AS (
+         SELECT id, sum(stored_bytes) OVER (ORDER BY id) - stored_bytes AS before FROM ${table} WHERE ${within})
+       DELETE FROM ${table} WHERE ${within} AND id IN (SELECT id FROM summed WHERE before < $3) RETURNING stored_bytes`,
+      [accountId, oldest?.period, excess],
+    );
+  };
+}
+
+async function removeRows(pool: Pool, statement: string, values: unknown[]): Promise<number> {
+  const removed = await listRows<{ stored_bytes: number }>(pool, statement, values);
+  return removed.reduce((sum, row) => sum + row.stored_bytes, 0);
+}

@@ -1,0 +1,373 @@
+/** The ledger of bytes: after any sequence of changes it equals what the tables hold, and it refuses what exceeds a quota. */
+import { randomUUIDv7 } from 'node:crypto';
+import fc from 'fast-check';
+import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { releaseMedia, saveMedia } from '../../../db/accounts/media.ts';
+import {
+  addBlobBytes,
+  dropUsagePeriods,
+  foldUsage,
+  readUsage,
+  recountUsage,
+  requireRoom,
+  saveUsageLimits,
+  setWorkspaceBytes,
+} from '../../../db/accounts/usage.ts';
+import { maintainUsage } from '../../../db/accounts/usage-upkeep.ts';
+import { deletePlugin, insertPlugin, sweepDeletedPlugins } from '../../../db/catalog/plugins.ts';
+import {
+  type BuiltPackage,
+  deleteDraft,
+  insertVersion,
+  listVersions,
+  markYanked,
+  releaseYankedVersions,
+} from '../../../db/catalog/versions.ts';
+import { insertChannel } from '../../../db/channels/channels.ts';
+import { insertDeliveries, insertReply, type NewDelivery } from '../../../db/channels/deliveries.ts';
+import { replayDeliveries } from '../../../db/channels/delivery-history.ts';
+import { sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
+import { abandonEvents, recordEvent } from '../../../db/installations/events.ts';
+import { removeInstallation } from '../../../db/installations/installation-removal.ts';
+import { deleteStorageValue, writeStorageValue } from '../../../db/installations/plugin-storage.ts';
+import type { Queues } from '../../../db/jobs/queues.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
+import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
+import { deleteSessions, lockAccountSessions } from '../../../db/sessions/session-removal.ts';
+import { appendMessages, clearSession, createSession, deleteSession } from '../../../db/sessions/sessions.ts';
+import type { UsageKind } from '../../../sdk/contract/usage.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { testDatabase } from '../../runner/harness.ts';
+import { amount, seed } from '../../runner/soak.ts';
+
+const { pool } = await testDatabase(t);
+const queues = { send: async () => undefined, sendAll: async () => undefined } as unknown as Queues;
+const HOUR_MS = 3_600_000;
+
+interface Tenant {
+  readonly accountId: string;
+  readonly pluginId: string;
+  readonly installationId: string;
+}
+async function tenant(name: string): Promise<Tenant> {
+  const { id: accountId } = await findOrCreateAccount(pool, name);
+  const made = { accountId, pluginId: `p-${name}`, installationId: `i-${name}` };
+  await insertBareInstallation(pool, made);
+  return made;
+}
+
+const built = (bytes: number): BuiltPackage => ({
+  sourceSha256: 'a',
+  bundleSha256: 'b',
+  sourceMapSha256: null,
+  sizeBytes: bytes,
+  storedBytes: bytes + 100,
+  manifest: { name: 'x', description: 'x', capabilities: [], settings: {}, secrets: {} },
+  readme: '',
+  capabilities: [],
+  discovered: {},
+  registrations: {} as BuiltPackage['registrations'],
+  files: [{ path: 'index.ts', sha256: 'c', sizeBytes: bytes }],
+});
+const delivery = ({ accountId, installationId }: Tenant, channelId: string, bytes: number): NewDelivery => ({
+  id: randomUUIDv7(),
+  channelId,
+  installationId,
+  accountId,
+  routingId: 'r',
+  receivedAt: Date.now(),
+  method: 'POST',
+  query: 'a=ä',
+  headers: [['x-a', 'é']],
+  body: Buffer.alloc(bytes),
+});
+const someOf = async <Row>(sql: string, values: unknown[]): Promise<Row | undefined> =>
+  (await pool.query(sql, values)).rows[0] as Row | undefined;
+const sessionOf = ({ accountId }: Tenant) =>
+  someOf<{ id: string }>('SELECT id FROM sessions WHERE account_id = $1 ORDER BY id LIMIT 1', [accountId]);
+const channelOf = async (at: Tenant): Promise<string> => {
+  const found = await someOf<{ id: string }>('SELECT id FROM channels WHERE account_id = $1', [at.accountId]);
+  return found?.id ?? (await inTransaction(pool, (tx) => insertChannel(tx, { ...at, name: 'inbox' }))).id;
+};
+const finish = (table: string, state: string, { accountId }: Tenant) =>
+  pool.query(
+    `UPDATE ${table} SET state = $2, finished_at = now() WHERE id IN
+       (SELECT id FROM ${table} WHERE account_id = $1 AND state = 'pending' ORDER BY id LIMIT 2)`,
+    [accountId, state],
+  );
+
+let number = 0;
+const nextNumber = (): number => {
+  number += 1;
+  return number;
+};
+/** Bytes of files, which no table holds. */
+const files = new Map<string, { blobs: number; workspaces: number }>();
+const filesOf = ({ accountId }: Tenant) => {
+  const known = files.get(accountId) ?? { blobs: 0, workspaces: 0 };
+  files.set(accountId, known);
+  return known;
+};
+
+/** Changes of an account. `size` is random. */
+const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unknown>>> = {
+  publish: ({ pluginId }, size) =>
+    inTransaction(pool, (tx) => insertVersion(tx, pluginId, `1.0.${nextNumber()}`, built(size), [])),
+  draft: ({ pluginId }, size) =>
+    inTransaction(pool, async (tx) => {
+      await deleteDraft(tx, pluginId);
+      await insertVersion(tx, pluginId, null, built(size), []);
+    }),
+  yank: ({ pluginId }) =>
+    inTransaction(pool, async (tx) => {
+      const [oldest] = (await listVersions(tx, pluginId)).filter(({ status }) => status === 'published');
+      if (oldest) await markYanked(tx, oldest.id);
+      await releaseYankedVersions(tx, pluginId);
+    }),
+  'yank while it is in use': ({ pluginId, installationId }) =>
+    inTransaction(pool, async (tx) => {
+      const [oldest] = (await listVersions(tx, pluginId)).filter(({ status }) => status === 'published');
+      if (!oldest) return;
+      await tx.query('UPDATE installations SET current_version_id = $2 WHERE id = $1', [installationId, oldest.id]);
+      await markYanked(tx, oldest.id);
+      await releaseYankedVersions(tx, pluginId);
+    }),
+  'delete a plugin': async ({ accountId }, size) => {
+    const slug = `gone-${nextNumber()}`;
+    const plugin = await insertPlugin(pool, { ownerId: accountId, slug, displayName: slug, description: '' });
+    if (!plugin) throw new Error('the slug is free');
+    await inTransaction(pool, (tx) => insertVersion(tx, plugin.id, null, built(size), []));
+    await inTransaction(pool, (tx) => deletePlugin(tx, plugin.id));
+    await sweepDeletedPlugins(pool);
+  },
+  session: ({ accountId }) => createSession(pool, { accountId, agentId: 'a', agentName: 'A', channelId: null }),
+  append: async (at, size) => {
+    const session = (await sessionOf(at))?.id ?? '';
+    const message = { id: `m-${size}`, role: 'user', text: 'ä'.repeat(size), data: { n: size, zero: '\0' } } as const;
+    await appendMessages(pool, session, [message, { role: 'assistant', text: 'x' }]);
+    await appendMessages(pool, session, [message]);
+  },
+  clear: async (at) => clearSession(pool, (await sessionOf(at))?.id ?? ''),
+  'delete a session': async (at) => deleteSession(pool, (await sessionOf(at))?.id ?? ''),
+  'delete all sessions': ({ accountId }) =>
+    inTransaction(pool, async (tx) => {
+      await lockAccountSessions(tx, accountId);
+      const found = await tx.query<{ id: string }>('SELECT id FROM sessions WHERE account_id = $1', [accountId]);
+      await deleteSessions(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
+    }),
+  deliver: async (at, size) => {
+    const channel = await channelOf(at);
+    const group = [delivery(at, channel, size), delivery(at, channel, 0)];
+    await insertDeliveries(pool, group);
+    await insertDeliveries(pool, group);
+  },
+  reply: async (at, size) => insertReply(pool, delivery(at, await channelOf(at), size)),
+  'end deliveries': (at, size) => finish('deliveries', size % 2 ? 'delivered' : 'dead', at),
+  replay: ({ installationId }) =>
+    inTransaction(pool, (tx) => replayDeliveries(tx, { installationId, state: 'dead', limit: 3 })),
+  'expire deliveries': () => sweepDeliveries(pool, 0),
+  event: (at) =>
+    recordEvent(pool, queues, {
+      ...at,
+      versionId: null,
+      semVer: null,
+      type: 'pluginUninstalled',
+      data: { by: 'user' },
+    }),
+  'end events': (at, size) => finish('events', size % 2 ? 'delivered' : 'dead', at),
+  'abandon events': ({ installationId }) => abandonEvents(pool, installationId, 'gone'),
+  'put media': ({ accountId, installationId }, size) =>
+    saveMedia(
+      pool,
+      { accountId, installationId, sha256: `${size % 3}`, sizeBytes: size % 3, mediaType: 'text/plain', name: null },
+      { bytes: 1e9, files: 100 },
+    ),
+  'remove media': async ({ accountId, installationId }) => {
+    const found = await someOf<{ id: string }>('SELECT id FROM media WHERE account_id = $1', [accountId]);
+    if (found) await releaseMedia(pool, { accountId, installationId, id: found.id });
+  },
+  store: ({ installationId }, size) =>
+    writeStorageValue(pool, installationId, { key: `${size % 2}`, value: 'v'.repeat(size) }, 1e9),
+  'remove a value': ({ installationId }, size) => deleteStorageValue(pool, installationId, `${size % 2}`),
+  log: ({ installationId }, size) => insertLogs(pool, [logLine(installationId, size), logLine('i-gone', size)]),
+  'expire logs': async () => {
+    await maintainLogs(pool, Date.now() + 30 * HOUR_MS);
+    await maintainLogs(pool);
+  },
+  audit: ({ installationId }, size) => insertAudit(pool, [auditEntry(installationId, size)]),
+  uninstall: async (at) => {
+    await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [at.installationId]);
+    await removeInstallation(pool, queues, at.installationId);
+    await pool.query(
+      `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
+       VALUES ($1, $2, $3, 'Latest', '{}', 'ready', 1)`,
+      [at.installationId, at.accountId, at.pluginId],
+    );
+  },
+  'write blobs': async (at, size) => {
+    await addBlobBytes(pool, at.accountId, size);
+    filesOf(at).blobs += size;
+  },
+  'sweep blobs': async () => {
+    await dropUsagePeriods(pool, 'blobs', new Date(Date.now() + HOUR_MS));
+    for (const counted of files.values()) counted.blobs = 0;
+  },
+  'measure the workspace': async (at, size) => {
+    await setWorkspaceBytes(pool, at.accountId, size);
+    filesOf(at).workspaces = size;
+  },
+  fold: () => foldUsage(pool),
+  recount: () => recountUsage(pool),
+  upkeep: () => maintainUsage(pool),
+};
+
+const logLine = (installationId: string, size: number) => ({
+  ...{ id: randomUUIDv7(), at: new Date().toISOString(), level: 'info' as const, installationId, source: 'x' },
+  ...{ sessionId: null, invocationId: null, versionId: null, semVer: null, truncated: false },
+  message: 'ä'.repeat(size),
+  data: size % 2 ? '{"a":1}' : null,
+});
+const auditEntry = (installationId: string, size: number) => ({
+  ...{ id: randomUUIDv7(), at: new Date().toISOString(), installationId, member: 'storage.get', durationMs: 1 },
+  ...{ sessionId: null, invocationId: null, outcome: 'ok' as const, argumentsSha256: null, detail: 'd'.repeat(size) },
+});
+
+/** What the tables hold, with the constants that stand for a row. */
+const COUNTED = `
+  SELECT 'versions' AS kind, coalesce(sum(v.stored_bytes), 0)::float8 AS bytes
+    FROM versions v JOIN plugins p ON p.id = v.plugin_id WHERE p.owner_id = $1 AND v.semver IS NOT NULL
+  UNION ALL SELECT 'drafts', coalesce(sum(v.size_bytes + 100), 0)
+    FROM versions v JOIN plugins p ON p.id = v.plugin_id WHERE p.owner_id = $1 AND v.semver IS NULL
+  UNION ALL SELECT 'transcripts', (SELECT count(*) * 500 FROM sessions WHERE account_id = $1)
+    + (SELECT coalesce(sum(octet_length(m.text) + coalesce(octet_length(m.data::text), 0) + 300), 0)
+         FROM session_messages m JOIN sessions s ON s.id = m.session_id WHERE s.account_id = $1)
+  UNION ALL SELECT 'deliveries',
+    (SELECT coalesce(sum(octet_length(body) + octet_length(headers::text) + octet_length(query) + 700), 0)
+       FROM deliveries WHERE account_id = $1)
+    + (SELECT coalesce(sum(octet_length(data::text) + 700), 0) FROM events WHERE account_id = $1)
+  UNION ALL SELECT 'media', coalesce(sum(size_bytes + 500), 0) FROM media WHERE account_id = $1
+  UNION ALL SELECT 'storage', coalesce(sum(octet_length(key) + octet_length(value)), 0)
+    FROM installation_storage s JOIN installations i ON i.id = s.installation_id WHERE i.account_id = $1
+  UNION ALL SELECT 'logs', coalesce(sum(octet_length(message) + coalesce(octet_length(data::text), 0) + 400), 0)
+    FROM plugin_logs WHERE installation_id = $2
+  UNION ALL SELECT 'audit', coalesce(sum(octet_length(detail) + 400), 0) FROM audit WHERE installation_id = $2`;
+
+async function countTables(at: Tenant): Promise<Record<string, number>> {
+  const found = await pool.query<{ kind: string; bytes: number }>(COUNTED, [at.accountId, at.installationId]);
+  return { ...Object.fromEntries(found.rows.map(({ kind, bytes }) => [kind, Number(bytes)])), ...filesOf(at) };
+}
+async function readLedger({ accountId }: Tenant): Promise<Record<string, number>> {
+  return Object.fromEntries((await readUsage(pool, accountId)).map(({ kind, usedBytes }) => [kind, usedBytes]));
+}
+const usedOf = async (at: Tenant, kind: UsageKind): Promise<number> => (await readLedger(at))[kind] ?? Number.NaN;
+
+await maintainLogs(pool);
+await maintainAudit(pool);
+
+t.test('after every step of any sequence, the ledger equals what the tables hold', async (t) => {
+  const tenants = [await tenant('ann'), await tenant('bob')] as const;
+  const step = fc.tuple(fc.constantFrom(...Object.keys(steps)), fc.nat(1), fc.nat(5_000));
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 30, maxLength: 50 }), async (sequence) => {
+      for (const [name, who, size] of sequence) {
+        await steps[name]?.(tenants[who as 0 | 1], size);
+        for (const at of tenants) t.same(await readLedger(at), await countTables(at), name);
+      }
+    }),
+    { numRuns: amount({ quick: 3, soak: 100 }), seed, endOnFailure: true },
+  );
+});
+
+t.test('a recount heals sums that drifted, while others write', async (t) => {
+  const at = await tenant('cat');
+  await steps.deliver?.(at, 1_000);
+  await foldUsage(pool);
+  await pool.query('UPDATE account_usage SET bytes = bytes + 7 WHERE account_id = $1', [at.accountId]);
+  await pool.query(`INSERT INTO account_usage (account_id, kind, bytes) VALUES ($1, 'media', 5)`, [at.accountId]);
+  const writes = Array.from({ length: 20 }, () => steps.deliver?.(at, 100));
+  await recountUsage(pool);
+  await Promise.all(writes);
+  t.same(await readLedger(at), await countTables(at));
+});
+
+t.test('an insert over a quota fails whole, and giving back makes room', async (t) => {
+  const at = await tenant('dan');
+  t.teardown(() => saveUsageLimits(pool, {}));
+  await saveUsageLimits(pool, {
+    versions: 10_000,
+    drafts: 5_000,
+    transcripts: 10_000,
+    blobs: 3_000,
+    deliveries: 5_000,
+  });
+  const refused = (kind: string) => ({ code: 'quota_exceeded', status: 413, errors: [{ field: kind }] });
+  for (const size of [4_000, 4_000]) await steps.publish?.(at, size);
+  await t.rejects(async () => steps.publish?.(at, 4_000), refused('versions'));
+  t.equal(await usedOf(at, 'versions'), 8_200, 'the refused version is not there');
+  await steps.yank?.(at, 0);
+  await steps.publish?.(at, 4_000);
+  await steps.draft?.(at, 4_000);
+  await steps.draft?.(at, 4_800);
+  await t.rejects(async () => steps.draft?.(at, 4_901), refused('drafts'), 'the old draft stays');
+  await steps.session?.(at, 0);
+  await steps.append?.(at, 3_000);
+  await t.rejects(async () => steps.append?.(at, 3_001), refused('transcripts'));
+  await steps.clear?.(at, 0);
+  await steps.append?.(at, 3_001);
+  await addBlobBytes(pool, at.accountId, 3_000);
+  await t.rejects(addBlobBytes(pool, at.accountId, 1), {
+    message:
+      'Quota exceeded: blobs would take 3001 of 3000 bytes. Wait: files that nothing uses are removed within three hours.',
+  });
+  await requireRoom(pool, at.accountId, 'deliveries', 5_000);
+  await t.rejects(requireRoom(pool, at.accountId, 'deliveries', 5_001), refused('deliveries'));
+  t.same(await readLedger(at), { ...(await countTables(at)), blobs: 3_000 });
+});
+
+t.test('near a quota the oldest finished records go, and pending ones and other accounts keep theirs', async (t) => {
+  const [at, other] = [await tenant('eve'), await tenant('fay')];
+  t.teardown(() => saveUsageLimits(pool, {}));
+  const channels = [await channelOf(at), await channelOf(other)] as const;
+  const many = Array.from({ length: 40 }, () => delivery(at, channels[0], 1_000));
+  await insertDeliveries(pool, many);
+  await insertDeliveries(pool, [delivery(other, channels[1], 1_000)]);
+  const end = (from: number, to: number, state: string) =>
+    pool.query(`UPDATE deliveries SET state = $2, finished_at = now() + $3 * interval '1 s' WHERE id = ANY ($1)`, [
+      many.slice(from, to).map(({ id }) => id),
+      state,
+      from,
+    ]);
+  await end(0, 5, 'dead');
+  for (let index = 5; index < 20; index += 1) await end(index, index + 1, 'delivered');
+  const all = await usedOf(at, 'deliveries');
+  await saveUsageLimits(pool, { deliveries: all, logs: 20_000, audit: 20_000 });
+  await maintainUsage(pool);
+  const left = await pool.query<{ id: string }>('SELECT id FROM deliveries WHERE account_id = $1 ORDER BY id', [
+    at.accountId,
+  ]);
+  const kept = [...many.slice(0, 5), ...many.slice(13)].map(({ id }) => id);
+  t.same(left.rows.map(({ id }) => id).toSorted(), kept.toSorted(), 'the eight oldest delivered ones are a fifth');
+  t.ok((await usedOf(at, 'deliveries')) <= all * 0.8);
+  t.ok((await usedOf(other, 'deliveries')) > 0);
+  // Only pending ones are left to go: nothing more is removed.
+  await saveUsageLimits(pool, { deliveries: 1, logs: 20_000, audit: 20_000 });
+  await steps.event?.(at, 0);
+  await maintainUsage(pool);
+  const pending = await pool.query('SELECT state FROM deliveries WHERE account_id = $1', [at.accountId]);
+  t.same(pending.rows, Array(20).fill({ state: 'pending' }));
+  for (let index = 0; index < 30; index += 1) await steps.log?.(at, index * 20);
+  for (let index = 0; index < 60; index += 1) await steps.audit?.(at, 100);
+  await steps.log?.(other, 10);
+  await maintainUsage(pool);
+  const lines = await pool.query<{ length: number }>(
+    'SELECT length(message) FROM plugin_logs WHERE account_id = $1 ORDER BY id',
+    [at.accountId],
+  );
+  t.ok((await usedOf(at, 'logs')) <= 16_000 && lines.rows.length > 10);
+  t.equal(lines.rows.at(-1)?.length, 580, 'the newest line stays');
+  t.ok((await usedOf(at, 'audit')) <= 16_000 && (await usedOf(at, 'audit')) > 14_000);
+  t.ok((await usedOf(other, 'logs')) > 0);
+  t.same(await readLedger(at), await countTables(at));
+});
