@@ -3,6 +3,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { MediaQuota } from '../db/accounts/media.ts';
+import { setWorkspaceBytes } from '../db/accounts/usage.ts';
 import type { Blobs } from '../db/files/blobs.ts';
 import type { SecretKeys } from '../db/files/secrets.ts';
 import { releaseHeldEvents } from '../db/installations/events.ts';
@@ -282,7 +283,8 @@ function whyNotInspected({ inspect = false, sandbox }: SupervisorOptions): strin
 }
 
 function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => void): Workspaces {
-  const workspaces = new Workspaces(options.dataDir, options.workspaceQuota ?? defaultQuota);
+  const record = (accountId: string, bytes: number) => setWorkspaceBytes(options.pool, accountId, bytes).catch(onError);
+  const workspaces = new Workspaces(options.dataDir, options.workspaceQuota ?? defaultQuota, record);
   workspaces.sweep().catch(onError);
   return workspaces;
 }

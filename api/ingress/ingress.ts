@@ -15,6 +15,7 @@ import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
 import type { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { Addresses } from './address-cache.ts';
+import type { DeliveryQuota } from './delivery-quota.ts';
 import type { IncomingBodies } from './incoming-bodies.ts';
 import type { Intake } from './intake.ts';
 import { endToEndHeaders } from './webhook-request.ts';
@@ -29,6 +30,7 @@ interface IngressDeps {
   readonly addresses: Pick<Addresses, 'find'>;
   /** Limits the requests of each routing id. */
   readonly rateLimits: TokenBuckets;
+  readonly quota: Pick<DeliveryQuota, 'check' | 'count'>;
   readonly bodies: Pick<IncomingBodies, 'receive'>;
   readonly intake: Pick<Intake, 'accept'>;
   /** Requests a handshake; null: the plugin did not answer in time, so the request is queued as usual. */
@@ -73,6 +75,7 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
     throw new Problem('rate_limited', detail, { retryAfter });
   }
   const { channelId, installationId, accountId } = address;
+  deps.quota.check(accountId);
   await deps.bodies.receive(request, accountId, async (body) => {
     const delivery: NewDelivery = {
       id,
@@ -93,6 +96,7 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
       return;
     }
     await deps.intake.accept(delivery);
+    deps.quota.count(accountId, body.byteLength);
     send(response, 200, 'application/json', JSON.stringify({ ok: true, id }));
   });
 }

@@ -9,6 +9,7 @@ import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './address-cache.ts';
+import { DeliveryQuota } from './delivery-quota.ts';
 import { IncomingBodies } from './incoming-bodies.ts';
 import { createWebhookHandler } from './ingress.ts';
 import { Intake } from './intake.ts';
@@ -39,6 +40,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const serve = createWebhookHandler({
     addresses: await Addresses.open(pool, listener),
     rateLimits: new TokenBuckets({ perSecond: config.WEBHOOKS_PER_SECOND, burst: config.WEBHOOK_BURST }),
+    quota: new DeliveryQuota(pool, onError),
     bodies: await IncomingBodies.open(join(config.DATA_DIR, 'incoming')),
     intake,
     handshake: (delivery) => requestHandshake({ pool, listener }, delivery),

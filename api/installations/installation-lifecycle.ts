@@ -1,5 +1,6 @@
 /** Installs, configures and uninstalls plugins for an account. */
 import type { ClientBase } from 'pg';
+import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
@@ -158,11 +159,10 @@ export async function beginUninstall(
 
 /** Sends `pluginInstalled` again. @returns the event's id */
 export async function rerunSetup(services: Services, caller: Caller, installationId: string): Promise<string> {
-  return changeLockedInstallation(services, caller, installationId, (tx, installation) =>
-    recordInstallationEvent(tx, services.queues, installation, 'pluginInstalled', {
-      reason: 'rerun-setup',
-    }),
-  );
+  return changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
+    await requireRoom(tx, caller.id, 'deliveries', 1);
+    return recordInstallationEvent(tx, services.queues, installation, 'pluginInstalled', { reason: 'rerun-setup' });
+  });
 }
 
 const overQuota = (quota: number) =>

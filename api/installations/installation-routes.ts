@@ -71,6 +71,7 @@ const shapes = {
   },
   rerunSetup: {
     summary: 'Sends pluginInstalled again',
+    problems: ['quota_exceeded'],
     params: idParams,
     response: { 202: setupEvent },
   },

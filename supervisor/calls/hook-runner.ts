@@ -1,7 +1,7 @@
 /** Runs a hook over the plugins of an account and records a cancel in the session's transcript. */
 import type { Pool } from 'pg';
 import { toStorable } from '../../db/postgres/storable-text.ts';
-import { appendMessages } from '../../db/sessions/sessions.ts';
+import { appendNotice } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Cancel, ChainState } from './chain.ts';
@@ -30,5 +30,5 @@ export async function recordCancel(
   const text = describeCancel(by.slug, toStorable(reason));
   // A plugin's verdict on a message is final. After a failure the message is tried again, so its own id stays free.
   const id = noticeId !== undefined && cause === 'failure' ? `${noticeId}:stopped` : noticeId;
-  await appendMessages(pool, sessionId, [{ id, role: 'notice', text, data }]);
+  await appendNotice(pool, sessionId, { id, text, data });
 }

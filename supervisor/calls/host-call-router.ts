@@ -10,6 +10,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
@@ -127,7 +128,7 @@ function traceCall(
 }
 
 const toRefusal = (member: string, error: unknown): Refusal =>
-  error instanceof HostError
+  error instanceof HostError || error instanceof Problem
     ? new Refusal('failed', `host.${member}: ${error.message}`)
     : new Refusal('failed', `host.${member} failed`, (error as Error).message);
 

@@ -1,4 +1,5 @@
 /** Makes one attempt at the head of a channel queue: claims its row, calls the plugin, and records the result. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import {
   type ChannelQueue,
@@ -11,6 +12,7 @@ import {
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
@@ -149,7 +151,8 @@ async function take(
     await writes.write(() => takeMessages(services, delivery, messagesOf(result)));
     return result;
   } catch (error) {
-    if (error instanceof RequiredPluginError) return { kind: 'error', message: error.message };
+    if (error instanceof RequiredPluginError || error instanceof Problem)
+      return { kind: 'error', message: error.message };
     const fault = classifyDatabaseError(error);
     // The supervisor is stopping: the next one repeats the attempt.
     if (fault === 'unavailable' || fault === 'busy') throw error;

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Pool } from 'pg';
 import { findMedia, type MediaQuota, releaseMedia, saveMedia } from '../../db/accounts/media.ts';
+import { addBlobBytes } from '../../db/accounts/usage.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { limits } from '../../sdk/contract/limits.ts';
@@ -21,9 +22,10 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     if (name !== undefined && !isStorable(name))
       throw new HostError('a name must not contain U+0000 or lone surrogates');
     const mediaType = await sniff(content);
+    const { accountId, installationId } = plugin;
+    await addBlobBytes(pool, accountId, content.byteLength);
     const blob = await blobs.put(content);
     signal.throwIfAborted();
-    const { accountId, installationId } = plugin;
     const kept = await saveMedia(
       pool,
       { ...blob, accountId, installationId, mediaType, name: name ?? null },

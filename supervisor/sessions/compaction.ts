@@ -1,6 +1,6 @@
 /** Compaction: the first plugin that registered `compaction.summarize` summarizes a conversation. */
 import type { z } from 'zod';
-import { appendMessages, lastMessages, type Session } from '../../db/sessions/sessions.ts';
+import { appendNotice, lastMessages, type Session } from '../../db/sessions/sessions.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { transcriptMessage, trigger } from '../../sdk/contract/payloads.ts';
 import type { Summary } from '../../sdk/session/api-types.ts';
@@ -60,7 +60,7 @@ export async function summarizeTranscript(
   }
   const notice = `The built-in summarizer is used: ${link.slug} ${fault ?? BLANK}.`;
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
-  await appendMessages(services.pool, session.id, [{ role: 'notice', text: notice, data }]);
+  await appendNotice(services.pool, session.id, { text: notice, data });
   services.logs.system(link, 'warn', notice, { sessionId: session.id });
   return useBuiltin(notice, trace);
 }

@@ -2,16 +2,18 @@
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { clearSession, countMessages, createSession, deleteSession, type Session } from '../../db/sessions/sessions.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
-import { recordSessionEvent } from '../calls/session-events.ts';
+import { recordSessionEvent, requireRoomForEvent } from '../calls/session-events.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
+/** @throws Problem `quota_exceeded` */
 export async function startSession(
   services: SessionServices,
   accountId: string,
   fields: { readonly agentId: string; readonly agentName: string; readonly channelId: string | null },
 ): Promise<Session> {
   const { plugins } = await services.pluginsCache.get(accountId);
+  await requireRoomForEvent(services.pool, accountId, plugins, 'sessionStarted');
   const session = await inTransaction(services.pool, async (tx) => {
     const started = await createSession(tx, { accountId, ...fields });
     const data = { sessionId: started.id, agentId: started.agentId, channelId: started.channelId };
@@ -22,7 +24,7 @@ export async function startSession(
   return session;
 }
 
-/** @throws Problem `cancelled` when a plugin cancels it */
+/** @throws Problem `cancelled` when a plugin cancels it, and `quota_exceeded` */
 export async function clearTranscript(
   services: SessionServices,
   session: Session,
@@ -38,6 +40,7 @@ export async function clearTranscript(
   );
   if (verdict.action === 'cancel') throw new Problem('cancelled', describeCancel(verdict.cancelledBy, verdict.reason));
   const { plugins } = await services.pluginsCache.get(session.accountId);
+  await requireRoomForEvent(services.pool, session.accountId, plugins, 'sessionCleared');
   const cleared = await inTransaction(services.pool, async (tx) => {
     const removed = await clearSession(tx, session.id);
     if (removed === null) return null;

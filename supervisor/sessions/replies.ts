@@ -1,6 +1,8 @@
 /** Replies of agents to a channel's conversation: stored in the transcript and the outbox before they are sent. */
+
 import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
+import { requireRoom } from '../../db/accounts/usage.ts';
 import { insertReply } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { toStorable } from '../../db/postgres/storable-text.ts';
@@ -47,11 +49,12 @@ async function send(
     if (!(await lockSession(tx, session.id)) || (await hasMessage(tx, session.id, id))) return;
     const data = { channelId: address.channelId, attachments: said.attachments };
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: said.text, data }]);
-    const body = { conversationKey, text: said.text, attachments: said.attachments };
+    const body = Buffer.from(JSON.stringify({ conversationKey, text: said.text, attachments: said.attachments }));
+    await requireRoom(tx, session.accountId, 'deliveries', body.byteLength);
     await insertReply(tx, {
       ...to,
       id: randomUUIDv7(),
-      body: Buffer.from(JSON.stringify(body)),
+      body,
       traceparent: currentTrace(),
     });
     await services.faultPoint('reply.written');

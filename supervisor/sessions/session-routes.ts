@@ -40,6 +40,7 @@ const shapes = {
   start: {
     summary: 'Starts a session',
     details: 'Plugins that registered `sessionStarted` get the event.',
+    problems: ['quota_exceeded'],
     body: newSession,
     response: { 201: sessionResource },
   },
@@ -52,7 +53,7 @@ const shapes = {
   clear: {
     summary: 'Removes the messages of a session',
     details: 'Runs the hook `sessionClear` first: 409 `cancelled` if a plugin cancels it.',
-    problems: ['cancelled'],
+    problems: ['cancelled', 'quota_exceeded'],
     params: sessionParams,
     body: clearBody,
     response: { 200: sessionResource },

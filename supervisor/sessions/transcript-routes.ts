@@ -66,6 +66,7 @@ const shapes = {
   append: {
     summary: 'Adds messages to the transcript',
     details: 'The transcript is what `host.session` and a compaction read. No hook runs.',
+    problems: ['quota_exceeded'],
     params: sessionParams,
     body: newMessages,
     response: { 200: z.strictObject({ items: z.array(messageResource) }) },
@@ -80,7 +81,7 @@ const shapes = {
     summary: 'Sends an agent’s reply to the channel of the session',
     details:
       'Runs the hook `outboundMessage`, adds the reply to the transcript and delivers it through `channel.send`, with retries.',
-    problems: ['no_channel', 'cancelled'],
+    problems: ['no_channel', 'cancelled', 'quota_exceeded'],
     params: sessionParams,
     body: newReply,
     response: { 202: z.strictObject({ id: z.string() }) },

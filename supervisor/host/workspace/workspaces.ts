@@ -36,6 +36,7 @@ export class Workspaces {
   readonly #root: string;
   readonly #staging: string;
   readonly #quota: WorkspaceQuota;
+  readonly #record: (accountId: string, bytes: number) => Promise<void>;
   readonly #usage = new Map<string, Known>();
   /**
    * The last queued change of each account. Changes run one after the other, so that two cannot use the same free
@@ -44,11 +45,19 @@ export class Workspaces {
   readonly #changes = new Map<string, Promise<unknown>>();
   #sweptAt = 0;
 
-  /** @param dataDir `DATA_DIR`: temporary files are on the same file system, where plugins cannot see them */
-  constructor(dataDir: string, quota: WorkspaceQuota) {
+  /**
+   * @param dataDir `DATA_DIR`: temporary files are on the same file system, where plugins cannot see them
+   * @param record called with the size of a workspace after each change
+   */
+  constructor(
+    dataDir: string,
+    quota: WorkspaceQuota,
+    record: (accountId: string, bytes: number) => Promise<void> = async () => undefined,
+  ) {
     this.#root = join(dataDir, 'workspaces');
     this.#staging = join(dataDir, 'workspace-staging');
     this.#quota = quota;
+    this.#record = record;
   }
 
   /** Lists the files below a directory or of the whole workspace. @throws HostError */
@@ -91,23 +100,26 @@ export class Workspaces {
       await this.#at(accountId, directories, true, async (trail) => {
         await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, trail.length, signal);
       });
+      await this.#recordUsage(accountId);
     });
   }
 
   /** Removes a file and the directories it leaves empty. @throws HostError */
   async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
     const { directories, name } = split(path);
-    return this.#alone(accountId, () =>
-      this.#at(accountId, directories, false, async (trail) => {
+    return this.#alone(accountId, async () => {
+      await this.#at(accountId, directories, false, async (trail) => {
         signal?.throwIfAborted();
         const directory = trail.at(-1) as FileHandle;
         const found = await lstat(within(directory, name));
         if (found.isDirectory()) throw new HostError('it is a directory: remove its files');
         await unlink(within(directory, name));
         await prune(trail, directories);
-        this.#usage.delete(accountId);
-      }),
-    );
+        // Leaves the removed directories counted; if the workspace then seems full, it is measured again.
+        this.#add(accountId, -found.size, -1);
+      });
+      await this.#recordUsage(accountId);
+    });
   }
 
   /** Removes temporary files that killed processes left. */
@@ -171,14 +183,25 @@ export class Workspaces {
     const hasRoom = () =>
       used !== undefined && used.bytes + bytes <= quota.bytes && used.entries + entries <= quota.files;
     if (used === undefined || Date.now() - used.at > USAGE_BELIEVED_MS || !hasRoom()) {
-      const measured = await this.#at(accountId, [], true, ([root]) => measureTree(root as FileHandle, quota.files));
-      used = { ...measured, at: Date.now() };
-      this.#usage.set(accountId, used);
+      used = await this.#measure(accountId);
     }
     if (!hasRoom())
       throw new HostError(
         `the workspace is full: it holds ${quota.bytes} bytes in ${quota.files} files and directories`,
       );
+  }
+
+  async #measure(accountId: string): Promise<Known> {
+    const { files } = this.#quota;
+    const measured = await this.#at(accountId, [], true, ([root]) => measureTree(root as FileHandle, files));
+    const used = { ...measured, at: Date.now() };
+    this.#usage.set(accountId, used);
+    return used;
+  }
+
+  async #recordUsage(accountId: string): Promise<void> {
+    const { bytes } = this.#usage.get(accountId) ?? (await this.#measure(accountId));
+    await this.#record(accountId, bytes);
   }
 
   /** Runs work in a directory of the account and translates file system errors. */

@@ -3,9 +3,13 @@ import { createHash } from 'node:crypto';
 import { connect as connectSocket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
-import { replaceAddress } from '../../../db/channels/channels.ts';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { saveUsageLimits } from '../../../db/accounts/usage.ts';
+import { maintainUsage } from '../../../db/accounts/usage-upkeep.ts';
+import { insertChannel, replaceAddress } from '../../../db/channels/channels.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { seededRandom } from '../../runner/random.ts';
 import { amount } from '../../runner/soak.ts';
 import { openWebhookFixture } from './webhook-fixture.ts';
@@ -128,3 +132,36 @@ t.test('a request that ends early creates no delivery', async (t) => {
   await text(socket).catch(() => '');
   t.same((await fixture.pool.query('SELECT count(*) FROM deliveries')).rows, before.rows);
 });
+
+t.test(
+  'an account whose pending requests fill its quota is refused before a body arrives, others are not',
+  async (t) => {
+    const { pool } = fixture;
+    t.teardown(() => saveUsageLimits(pool, {}));
+    const { id: accountId } = await findOrCreateAccount(pool, 'other');
+    await insertBareInstallation(pool, { accountId, pluginId: 'p-other', installationId: 'i-other' });
+    const other = await inTransaction(pool, (tx) =>
+      insertChannel(tx, { installationId: 'i-other', accountId, name: 'inbox' }),
+    );
+    const full = await fixture.connect();
+    const send = (routingId: string) => fixture.send(`/webhook/plugin/${routingId}`, { body: 'x'.repeat(5_000) });
+    t.match(await send(full.routingId), { status: 200 });
+    await saveUsageLimits(pool, { deliveries: 50_000 });
+    let refused = await send(full.routingId);
+    // The room is read again within a second.
+    for (let tries = 0; refused.status === 200 && tries < 100_000; tries += 1) refused = await send(full.routingId);
+    t.match(refused, { status: 429, headers: { 'retry-after': '60' }, body: { code: 'rate_limited' } });
+    t.match(refused.body.detail, /^Quota exceeded: this account's deliveries are full/);
+    const stored = await pool.query('SELECT count(*) FROM deliveries');
+    const socket = connectSocket(fixture.port, '127.0.0.1');
+    socket.write(`POST /webhook/plugin/${full.routingId} HTTP/1.1\r\nhost: h\r\ncontent-length: 5000000\r\n\r\nhalf`);
+    t.match(await text(socket), /^HTTP\/1\.1 429 /, 'answered without its body');
+    t.match(await send(full.routingId), { status: 429 });
+    t.same((await pool.query('SELECT count(*) FROM deliveries')).rows, stored.rows);
+    t.match(await send(other.routingId), { status: 200 });
+    await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE installation_id = 'i'`);
+    await maintainUsage(pool);
+    const isRefused = async () => (await send(full.routingId)).status === 429;
+    for (let tries = 0; await isRefused(); tries += 1) if (tries > 100_000) throw new Error('it stays full');
+  },
+);

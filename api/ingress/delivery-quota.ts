@@ -1,0 +1,66 @@
+/**
+ * Refuses webhook requests of accounts whose deliveries fill their quota, before their bodies arrive. It never waits for
+ * the database: it decides by the room read at most a second ago, less what this process accepted since. So an account
+ * exceeds its quota by at most what arrives at once (32 MiB) and what other API processes accept in a second.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Pool } from 'pg';
+import { readRoom } from '../../db/accounts/usage.ts';
+import { isDatabaseUnavailable } from '../../db/postgres/database-errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
+
+/** Age at which the room is read again. Milliseconds. */
+const KNOWN_MS = SECOND;
+/** Maximum number of accounts in memory. */
+const KNOWN_MAX = 10_000;
+/** Stands for a row besides its body, as in the migration. */
+const ROW_BYTES = 700;
+/** Finished deliveries make room within seconds; pending ones within the first retry of a vendor. */
+const RETRY_AFTER_S = 60;
+
+interface Known {
+  room: number;
+  until: number;
+}
+
+export class DeliveryQuota {
+  readonly #pool: Pool;
+  readonly #onError: (error: Error) => void;
+  readonly #known = new LRUCache<string, Known>({ max: KNOWN_MAX });
+
+  constructor(pool: Pool, onError: (error: Error) => void) {
+    this.#pool = pool;
+    this.#onError = onError;
+  }
+
+  /** @throws Problem `rate_limited` */
+  check(accountId: string): void {
+    const known = this.#find(accountId);
+    if (known.until <= performance.now()) this.#refresh(accountId, known);
+    if (known.room > 0) return;
+    const detail = `Quota exceeded: this account's deliveries are full. Retry after ${RETRY_AFTER_S} s.`;
+    throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
+  }
+
+  /** Counts an accepted request. */
+  count(accountId: string, bodyBytes: number): void {
+    this.#find(accountId).room -= bodyBytes + ROW_BYTES;
+  }
+
+  #find(accountId: string): Known {
+    const known = this.#known.get(accountId) ?? { room: Number.POSITIVE_INFINITY, until: 0 };
+    this.#known.set(accountId, known);
+    return known;
+  }
+
+  #refresh(accountId: string, known: Known): void {
+    known.until = performance.now() + KNOWN_MS;
+    const update = (room: number) => {
+      known.room = room;
+    };
+    readRoom(this.#pool, accountId, 'deliveries').then(update, (error: Error) => {
+      if (!isDatabaseUnavailable(error)) this.#onError(error);
+    });
+  }
+}

@@ -1,0 +1,90 @@
+/** A full quota refuses what would add to it, says how to make room, and stops neither guards nor other accounts. */
+import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { readUsage, saveUsageLimits } from '../../../db/accounts/usage.ts';
+import type { UsageKind } from '../../../sdk/contract/usage.ts';
+import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
+
+t.setTimeout(120_000);
+const fixture = await startSupervisorFixture(t);
+const { pool } = fixture;
+const capabilities = ['host.session', 'host.workspace', 'host.media', 'host.storage'];
+const code = `${asCommand(`const { post, write, remove, put, store } = args;
+  if (post) return host.session.post(post);
+  if (write) return host.workspace.write(write, 'x'.repeat(1000));
+  if (remove) return host.workspace.remove(remove);
+  if (put) return host.media.put(new TextEncoder().encode(put));
+  await host.storage.set('k', store);`)}
+  middleware.inboundMessage = (ctx) => { if (ctx.message.text === 'bad') ctx.cancel('forbidden'); };
+  events.sessionStarted = () => {};`;
+
+const usageOf = async (account: string): Promise<Record<string, number>> => {
+  const { id } = await findOrCreateAccount(pool, account);
+  return Object.fromEntries((await readUsage(pool, id)).map(({ kind, usedBytes }) => [kind, usedBytes]));
+};
+const refused = (kind: UsageKind) => ({ status: 413, body: { code: 'quota_exceeded', errors: [{ field: kind }] } });
+t.teardown(() => saveUsageLimits(pool, {}));
+
+t.test('transcripts', async (t) => {
+  const { withNewAccount, call } = fixture;
+  const { account, install } = withNewAccount();
+  await install({ slug: 'guard', capabilities, code, account });
+  const session = await fixture.session(account);
+  const append = (text: string, as = account, to = session) =>
+    call('POST', `/sessions/${to}/messages`, { messages: [{ role: 'user', text }] }, as);
+  t.equal((await append('a')).status, 200);
+  const { transcripts = 0 } = await usageOf(account);
+  t.ok(transcripts > 500);
+  await saveUsageLimits(pool, { transcripts: transcripts + 2_000 });
+  const over = await append('x'.repeat(3_000));
+  t.match(over, refused('transcripts'));
+  t.match(over.body.detail, /^Quota exceeded: transcripts would take \d+ of \d+ bytes\. Clear or delete sessions\.$/);
+  t.equal((await usageOf(account)).transcripts, transcripts, 'nothing of it was added');
+  t.equal((await append('x'.repeat(1_690))).status, 200);
+  t.match(await append('b'), refused('transcripts'), 'full');
+  t.match(
+    await runCommand(fixture, 'guard', { post: 'x' }, { account, session }),
+    /^host\.session\.post: Quota exceeded/,
+  );
+  t.match(await call('POST', '/sessions', { agentId: 'a' }, account), refused('transcripts'));
+  const context = { message: { id: 'm', from: 'f', text: 'bad', attachments: [] } };
+  t.match(await call('POST', `/sessions/${session}/hooks/inboundMessage`, { context }, account), {
+    status: 200,
+    body: { action: 'cancel', reason: 'forbidden' },
+  });
+  const theirs = await fixture.session('someone-else');
+  t.equal((await append('c', 'someone-else', theirs)).status, 200, 'another account has its own quota');
+  t.equal((await call('POST', `/sessions/${session}/clear`, {}, account)).status, 200);
+  t.equal((await append('d')).status, 200);
+});
+
+t.test('a full event queue stops what would add to it, not what makes room', async (t) => {
+  const { account, install } = fixture.withNewAccount();
+  await install({ slug: 'listener', capabilities, code, account });
+  const session = await fixture.session(account);
+  await saveUsageLimits(pool, { deliveries: 1 });
+  t.match(await fixture.call('POST', '/sessions', { agentId: 'a' }, account), refused('deliveries'));
+  t.equal((await fixture.call('DELETE', `/sessions/${session}`, undefined, account)).status, 204);
+  const theirs = await fixture.call('POST', '/sessions', { agentId: 'a' }, 'no-listener');
+  t.equal(theirs.status, 201, 'an account without listeners has no event to keep');
+});
+
+t.test('workspaces, media and storage are counted; media are refused before they reach the disk', async (t) => {
+  await saveUsageLimits(pool, {});
+  const { account, install } = fixture.withNewAccount();
+  await install({ slug: 'writer', capabilities, code, account });
+  const session = await fixture.session(account);
+  const run = (args: object) => runCommand(fixture, 'writer', args, { account, session });
+  await run({ write: 'a/b.txt' });
+  await run({ write: 'a/c.txt' });
+  t.equal((await usageOf(account)).workspaces, 2_000);
+  await run({ write: 'a/b.txt' });
+  await run({ remove: 'a/c.txt' });
+  t.equal((await usageOf(account)).workspaces, 1_000);
+  await run({ store: 'v'.repeat(100) });
+  await run({ put: 'media' });
+  t.match(await usageOf(account), { storage: 103, media: 505, blobs: 5 });
+  await saveUsageLimits(pool, { blobs: 10 });
+  t.match(await run({ put: 'others' }), /^host\.media\.put: Quota exceeded: blobs would take 11 of 10 bytes/);
+  t.match(await usageOf(account), { media: 505, blobs: 5 });
+});
