@@ -160,7 +160,7 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps): Promise<void
   limitAccounts(scope, limits);
   await scope.register(multipart);
   const uploads = createUploadLimiter(limits.uploadsAtOnce);
-  await scope.register(accountRoutes(services.pool));
+  await scope.register(accountRoutes(services));
   await scope.register(pluginRoutes(services, uploads));
   await scope.register(pluginLifecycleRoutes(services));
   await scope.register(fileRoutes(services));

@@ -1,6 +1,6 @@
 /** The representations of an account and of what it keeps. */
 import { z } from 'zod';
-import { USAGE_KINDS } from '../../sdk/contract/usage.ts';
+import { USAGE_KINDS } from '../../sdk/contract/usage-kinds.ts';
 
 export const accountResource = z
   .strictObject({ id: z.string(), name: z.string(), operator: z.boolean() })

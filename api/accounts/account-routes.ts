@@ -1,15 +1,15 @@
 /** The routes of the caller's account. */
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { Pool } from 'pg';
 import { readUsage } from '../../db/accounts/usage.ts';
-import { usageKinds } from '../../sdk/contract/usage.ts';
+import { usageKinds } from '../../sdk/contract/usage-kinds.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { page } from '../../service/http/schemas.ts';
+import type { Services } from '../services.ts';
 import { accountResource, storedKindResource } from './account-resource.ts';
 
-export function accountRoutes(pool: Pool): FastifyPluginAsyncZod {
+export function accountRoutes({ pool }: Pick<Services, 'pool'>): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Account');
 

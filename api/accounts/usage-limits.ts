@@ -1,5 +1,5 @@
 /** The quotas of an account, from the settings. */
-import type { UsageKind } from '../../sdk/contract/usage.ts';
+import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
 import type { ApiConfig } from '../config.ts';
 
 export function usageLimits(config: ApiConfig): Record<UsageKind, number> {

@@ -4692,7 +4692,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: The content is too large */
+            /** @description quota_exceeded: The account has used up a quota; too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4700,7 +4700,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "too_large";
+                        code?: "quota_exceeded" | "too_large";
                     };
                 };
             };

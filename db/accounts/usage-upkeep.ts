@@ -1,7 +1,7 @@
 /** Keeps the sums of usage current, and removes the oldest records of accounts that are near a quota. */
 import type { Pool } from 'pg';
 import { SECOND } from '../../sdk/contract/limits.ts';
-import type { UsageKind } from '../../sdk/contract/usage.ts';
+import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
 import { findRow, listRows } from '../postgres/rows.ts';
 import { type AccountKind, foldUsage, recountUsage } from './usage.ts';
 

@@ -1,7 +1,7 @@
 /** The bytes that accounts keep, by kind. Triggers count the rows; the functions here count files and read the sums. */
 import type { Pool } from 'pg';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { USAGE_KINDS, type UsageKind, usageKinds } from '../../sdk/contract/usage.ts';
+import { USAGE_KINDS, type UsageKind, usageKinds } from '../../sdk/contract/usage-kinds.ts';
 import { readExceededQuota } from '../postgres/database-errors.ts';
 import { inTransaction, takeNamedLock } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';

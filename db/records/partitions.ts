@@ -1,7 +1,7 @@
 /** Creates time-range partitions of append-only tables ahead of time and drops those past retention. */
 
 import type { Pool } from 'pg';
-import type { UsageKind } from '../../sdk/contract/usage.ts';
+import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
 import { dropUsagePeriods } from '../accounts/usage.ts';
 import { isDuplicateTable } from '../postgres/database-errors.ts';
 import { listRows } from '../postgres/rows.ts';

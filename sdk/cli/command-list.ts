@@ -19,6 +19,7 @@ import { mcp } from './commands/mcp.ts';
 import { publish } from './commands/publish.ts';
 import { replay } from './commands/replay.ts';
 import { status } from './commands/status.ts';
+import { usage } from './commands/usage.ts';
 import { whoami } from './commands/whoami.ts';
 import { yank } from './commands/yank.ts';
 
@@ -43,5 +44,6 @@ export const commands: readonly Command[] = [
   login,
   logout,
   whoami,
+  usage,
   createCompletionCommand(() => commands),
 ];

@@ -4,6 +4,13 @@ export interface Me {
   readonly id: string;
   readonly name: string;
 }
+export interface StoredKind {
+  readonly kind: string;
+  readonly usedBytes: number;
+  /** Null: no quota. */
+  readonly limitBytes: number | null;
+  readonly free: string;
+}
 export interface Discovered {
   readonly commands: readonly { readonly name: string }[];
   readonly skills: readonly { readonly name: string }[];

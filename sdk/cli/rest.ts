@@ -8,7 +8,7 @@ const UPLOAD_RETRY_FOR_MS = 20_000;
 /** The largest page of the REST interface. */
 const PAGE_SIZE = 1_000;
 
-interface Page<Item> {
+export interface Page<Item> {
   readonly items: readonly Item[];
   readonly nextCursor: string | null;
 }

@@ -91,6 +91,13 @@ t.test('publish, install and call', async (t) => {
   t.match(called, { code: 0, stdout: /5 words/ }, called.stderr);
 });
 
+t.test('usage shows what the account keeps', async (t) => {
+  const kinds: { kind: string; usedBytes: number }[] = answer(await typed(['usage', '--json']));
+  t.ok((kinds.find(({ kind }) => kind === 'versions')?.usedBytes ?? 0) > 1_000);
+  t.match(await typed(['usage']), { code: 0, stdout: /^versions {5}█?░+ [\d.]+ KiB of /m });
+  t.match(await typed(['usage', '--help']), { code: 0, stdout: /how to make room/ });
+});
+
 t.test('list, delist, yank and status', async (t) => {
   t.match(await typed(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
   const last = await typed(['yank', '1.0.0'], here);

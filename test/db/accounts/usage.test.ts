@@ -37,7 +37,7 @@ import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
 import { deleteSessions, lockAccountSessions } from '../../../db/sessions/session-removal.ts';
 import { appendMessages, clearSession, createSession, deleteSession } from '../../../db/sessions/sessions.ts';
-import type { UsageKind } from '../../../sdk/contract/usage.ts';
+import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
 import { amount, seed } from '../../runner/soak.ts';

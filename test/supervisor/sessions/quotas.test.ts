@@ -2,7 +2,7 @@
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { readUsage, saveUsageLimits } from '../../../db/accounts/usage.ts';
-import type { UsageKind } from '../../../sdk/contract/usage.ts';
+import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
