@@ -153,18 +153,12 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   };
   const app = await buildSessionApi(services, logger, options.sessionApi);
   const jobs = await startJobs({
-    pool,
-    queues,
-    blobs,
-    logs,
-    metrics,
+    ...services,
+    services,
     lease,
     fleet,
     onError,
-    invoker: fleet,
     jail: sandbox.jail,
-    services,
-    faultPoint,
     deliveryDays: options.deliveryDays ?? limits.deliveryDays,
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
@@ -219,30 +213,20 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
     runHook: (request) => runHook({ pool, logs, metrics, invoker: fleet, pluginsCache }, request),
     callSurface: (request) => callSurface({ logs, metrics, invoker: fleet }, request),
   };
+  const shared = { pool, blobs, queues, audit, logs, metrics, invocations, otherPlugins, onError };
   const llm = openLlm({
+    ...shared,
     models: options.models ?? [],
     tokensPerDay: options.modelTokensPerDay ?? 0,
-    pool,
-    metrics,
-    invocations,
-    otherPlugins,
-    onError,
   });
   const ssh = new SshConnections(options.sshBounds);
   const guards = new SshGuards({ invocations, otherPlugins });
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({
-    pool,
+    ...shared,
     keys,
-    audit,
-    logs,
-    metrics,
-    invocations,
     llm,
     workspaces,
-    blobs,
-    queues,
-    otherPlugins,
     ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     callsPerMinute: options.hostCallsPerMinute,
@@ -250,14 +234,9 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
     http: options.http,
   });
   const fleet: Fleet = new Fleet({
-    pool,
-    blobs,
+    ...shared,
     hostCallRouter,
-    invocations,
-    logs,
-    metrics,
     lease,
-    onError,
     start: starter(sandbox.jail, options),
     outputBytesPerSecond: options.childBounds?.outputBytesPerSecond,
     childrenMax: options.childrenMax,
@@ -289,21 +268,16 @@ function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => v
   return workspaces;
 }
 
-interface Followed {
-  readonly listener: Listener;
-  readonly pluginsCache: AccountPluginsCache;
-  readonly fleet: Fleet;
-  readonly ssh: SshConnections;
-  readonly sessions: SessionCache;
+interface Followers extends Pick<Supervisor, 'listener' | 'pluginsCache' | 'fleet' | 'ssh' | 'queues'> {
   readonly pool: Pool;
-  readonly queues: Queues;
+  readonly sessions: SessionCache;
   readonly jobs: Jobs;
   onError(error: Error): void;
 }
 
 /** Updates the plugin cache and the children when rows change. */
-async function subscribeToChanges(followed: Followed): Promise<void> {
-  const { listener, pluginsCache, fleet, ssh, sessions, pool, queues, jobs, onError } = followed;
+async function subscribeToChanges(followers: Followers): Promise<void> {
+  const { listener, pluginsCache, fleet, ssh, sessions, pool, queues, jobs, onError } = followers;
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
     pluginsCache.drop(accountId);
     ssh.drop(installationId);

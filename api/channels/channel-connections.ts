@@ -1,4 +1,5 @@
 /** Connects and disconnects channels and replaces their addresses. */
+import type { z } from 'zod';
 import { findVersion } from '../../db/catalog/versions.ts';
 import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../../db/channels/channels.ts';
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
@@ -12,22 +13,17 @@ import type { Caller } from '../../service/identity/caller.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Discovered } from '../package/discovery.ts';
 import type { Services } from '../services.ts';
+import type { newChannel } from './channel-input.ts';
 
 /** Maximum channels of one installation: limits the queues that supervisors poll every second. */
 const CHANNELS_MAX = 100;
-
-interface NewChannel {
-  readonly name: string;
-  readonly agentId?: string | undefined;
-  readonly agentName?: string | undefined;
-}
 
 /** Connects a channel of an installation whose version receives webhooks. */
 export function connectChannel(
   services: Services,
   caller: Caller,
   installationId: string,
-  { name, agentId, agentName }: NewChannel,
+  { name, agentId, agentName }: z.output<typeof newChannel>,
 ): Promise<Channel> {
   return inTransaction(services.pool, async (tx) => {
     const installation = await lockInstallation(tx, caller.id, installationId);

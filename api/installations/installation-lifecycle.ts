@@ -1,5 +1,6 @@
 /** Installs, configures and uninstalls plugins for an account. */
 import type { ClientBase } from 'pg';
+import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
@@ -10,7 +11,6 @@ import {
   type Installation,
   insertInstallation,
   lockAccountInstallations,
-  type VersionPolicy,
 } from '../../db/installations/installations.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
@@ -22,17 +22,11 @@ import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-acces
 import type { Services } from '../services.ts';
 import { type ConfigurationInput, checkConfiguration, mergeSettings, resolveStatus } from './configuration.ts';
 import { recordInstallationEvent } from './installation-events.ts';
+import type { newInstallation } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
 
-interface InstallRequest {
-  readonly slug: string;
-  readonly versionPolicy: VersionPolicy;
-  readonly pinnedVersionId?: string | undefined;
-  readonly required: boolean;
-  /** The version that the user consented to. */
-  readonly versionId?: string | undefined;
-}
+type InstallRequest = z.output<typeof newInstallation>;
 
 /**
  * Installs a plugin. The request is the consent to the capabilities of the chosen version.

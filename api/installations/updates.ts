@@ -1,5 +1,6 @@
 /** Changes which version an installation runs: by policy, by pin, or by accepting an update. */
 import type { ClientBase } from 'pg';
+import type { z } from 'zod';
 import { lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion } from '../../db/catalog/versions.ts';
 import {
@@ -7,7 +8,6 @@ import {
   findInstallation,
   type Installation,
   lockInstallation,
-  type VersionPolicy,
 } from '../../db/installations/installations.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -15,16 +15,10 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { Services } from '../services.ts';
 import { resolveStatus } from './configuration.ts';
+import type { installationChanges } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
 import { offerVersion, switchVersion } from './version-rollout.ts';
-
-interface PolicyChange {
-  readonly versionPolicy?: VersionPolicy | undefined;
-  readonly pinnedVersionId?: string | undefined;
-  readonly hookOrder?: number | undefined;
-  readonly required?: boolean | undefined;
-}
 
 /**
  * Changes policy, pin, hook order, or whether the installation is required. A version with more capabilities waits for
@@ -34,7 +28,7 @@ export async function changePolicy(
   services: Services,
   caller: Caller,
   installationId: string,
-  change: PolicyChange,
+  change: z.output<typeof installationChanges>,
 ): Promise<Installation> {
   await withPlugin(services, caller, installationId, async (tx, installation, plugin) => {
     const { hookOrder, required } = change;

@@ -12,7 +12,7 @@ import { findReadableInstallation, requireInstallation } from '../installations/
 import type { Services } from '../services.ts';
 import { logQuery, logStreamHeaders, logStreamQuery } from './log-input.ts';
 import { logLineResource } from './log-line-resource.ts';
-import { LogStreams } from './log-streams.ts';
+import { openEventTail, openLogStreams } from './log-streams.ts';
 
 const STREAM_DETAILS =
   'Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it starts with the next new line; with it, after the line of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
@@ -35,10 +35,10 @@ const shapes = {
 } satisfies Record<string, FastifySchema>;
 
 export function logRoutes(services: Services): FastifyPluginAsyncZod {
-  const { pool } = services;
+  const { pool, listener } = services;
   return async (app) => {
     groupRoutes(app, 'Logs');
-    const streams = new LogStreams(services);
+    const streams = openLogStreams(listener);
     app.addHook('preClose', async () => streams.close());
 
     app.get('/plugin-logs', { schema: shapes.list }, async (request) => {
@@ -59,8 +59,8 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         await requireInstallation(services, caller, installationId, 'read');
         const stream = await streams.open({
           accountId: caller.id,
-          filter: request.query,
-          after: request.headers['last-event-id'] ?? null,
+          key: installationId,
+          openTail: () => openEventTail(pool, request.query, request.headers['last-event-id'] ?? null),
           isThere: async () => (await findReadableInstallation(services, caller, installationId)) !== null,
         });
         return reply.headers(eventStreamHeaders).send(stream as never);

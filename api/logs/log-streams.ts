@@ -1,5 +1,4 @@
 /** Streams log lines as server-sent events. */
-import type { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import type { Listener } from '../../db/postgres/listener.ts';
 import type { RowEvent, RowTail } from '../../db/postgres/row-tail.ts';
@@ -10,51 +9,26 @@ import { LogTail } from './log-tail.ts';
 /** Lines per read: limits the memory of a slow client. */
 const LINES_AT_ONCE = 100;
 
-interface LogStreamRequest {
-  readonly accountId: string;
-  readonly filter: LogFilter;
-  /** The last line the client has; null: start with new lines. */
-  readonly after: string | null;
-  /** Whether the account still has the installation. */
-  isThere(): Promise<boolean>;
+/** Creates the streams of this process. The key of a stream is its installation. */
+export function openLogStreams(listener: Listener, options: RowStreamOptions = {}): RowStreams {
+  const subscribe = (wake: (key: string | null) => void) => subscribeToLogs(listener, wake, () => wake(null));
+  return new RowStreams({ follow: subscribe, things: 'logs' }, options);
 }
 
-export class LogStreams {
-  readonly #pool: Pool;
-  readonly #streams: RowStreams;
-
-  constructor(deps: { readonly pool: Pool; readonly listener: Listener }, options: RowStreamOptions = {}) {
-    this.#pool = deps.pool;
-    const subscribe = (wake: (key: string | null) => void) => subscribeToLogs(deps.listener, wake, () => wake(null));
-    this.#streams = new RowStreams({ follow: subscribe, things: 'logs' }, options);
-  }
-
-  get size(): number {
-    return this.#streams.size;
-  }
-
-  /** Opens a stream. It ends when it is destroyed, after its lifetime, or with `close`. @throws Problem `rate_limited` */
-  open({ accountId, filter, after, isThere }: LogStreamRequest): Promise<Readable> {
-    const openTail = async () => eventTail(await LogTail.open(this.#pool, filter, after));
-    return this.#streams.open({ accountId, key: filter.installationId, openTail, isThere });
-  }
-
-  /** Ends all streams; their clients reconnect to another process. */
-  close(): void {
-    this.#streams.close();
-  }
+/** @param after the last line that the client has; null: start with new lines */
+export async function openEventTail(pool: Pool, filter: LogFilter, after: string | null): Promise<RowTail> {
+  const tail = await LogTail.open(pool, filter, after);
+  return {
+    get position() {
+      return tail.position;
+    },
+    async read() {
+      const before = tail.position;
+      const lines = await tail.read(LINES_AT_ONCE);
+      return { events: asEvents(lines, before), more: lines.length === LINES_AT_ONCE };
+    },
+  };
 }
-
-const eventTail = (tail: LogTail): RowTail => ({
-  get position() {
-    return tail.position;
-  },
-  async read() {
-    const before = tail.position;
-    const lines = await tail.read(LINES_AT_ONCE);
-    return { events: asEvents(lines, before), more: lines.length === LINES_AT_ONCE };
-  },
-});
 
 /**
  * Formats each line with the id to resume from: its own, or the greatest id sent before it.

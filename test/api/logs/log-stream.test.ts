@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';
-import { LogStreams } from '../../../api/logs/log-streams.ts';
+import { openEventTail, openLogStreams } from '../../../api/logs/log-streams.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { orderedId } from '../../../supervisor/records/ordered-id.ts';
@@ -181,7 +181,12 @@ t.test('streams are counted, and given back when they end', async (t) => {
   await again.close();
 });
 
-const unlimited = () => ({ accountId: 'a', filter: { installationId }, after: null, isThere: async () => true });
+const unlimited = (pool = api.pool) => ({
+  accountId: 'a',
+  key: installationId,
+  openTail: () => openEventTail(pool, { installationId }, null),
+  isThere: async () => true,
+});
 
 t.test('a client that does not read costs one page of lines in memory', async (t) => {
   let queries = 0;
@@ -192,8 +197,8 @@ t.test('a client that does not read costs one page of lines in memory', async (t
       return typeof found === 'function' ? found.bind(target) : found;
     },
   });
-  const streams = new LogStreams({ pool, listener: api.services.listener });
-  const stream = await streams.open(unlimited());
+  const streams = openLogStreams(api.services.listener);
+  const stream = await streams.open(unlimited(pool));
   const long = 'x'.repeat(8_000);
   await write(...Array.from({ length: 1_000 }, () => line(long)));
   stream.read(1);
@@ -208,8 +213,8 @@ t.test('a client that does not read costs one page of lines in memory', async (t
 });
 
 t.test('a quiet stream sends heartbeats, and ends with its installation, its lifetime or the process', async (t) => {
-  const deps = { pool: api.pool, listener: api.services.listener };
-  const quick = new LogStreams(deps, { heartbeatMs: 20, lifetimeMs: 60_000 });
+  const { listener } = api.services;
+  const quick = openLogStreams(listener, { heartbeatMs: 20, lifetimeMs: 60_000 });
   let asked = 0;
   const isThere = async () => {
     asked += 1;
@@ -219,9 +224,9 @@ t.test('a quiet stream sends heartbeats, and ends with its installation, its lif
   let text = '';
   for await (const chunk of stream) text += chunk;
   t.equal(text.match(/: heartbeat/g)?.length, 2, 'it ended when the installation was gone');
-  const short = new LogStreams(deps, { heartbeatMs: 60_000, lifetimeMs: 30 });
+  const short = openLogStreams(listener, { heartbeatMs: 60_000, lifetimeMs: 30 });
   for await (const _ of await short.open(unlimited())) t.pass();
-  const long = new LogStreams(deps);
+  const long = openLogStreams(listener);
   const open = await long.open(unlimited());
   const ended = (async () => {
     for await (const _ of open) long.close();
