@@ -19,6 +19,8 @@ const TITLES = ['At', 'Event', 'State', 'Attempts', 'Data', 'Again'];
 
 export function EventsView({ installationId }: { readonly installationId: string }) {
   const [state, setState] = useState<State | ''>('');
+  const path = { id: installationId };
+  const filter = state === '' ? {} : { state };
   return (
     <Stack gap="sm">
       <NativeSelect
@@ -29,26 +31,20 @@ export function EventsView({ installationId }: { readonly installationId: string
         data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'skipped', 'dead']}
       />
       <PagedList
-        of={['events', installationId, state]}
-        read={(cursor) => readPage(installationId, state, cursor)}
-        every={FOLLOW_MS}
-        none="There are no events. Plugins receive the events for which they register a handler."
+        queryKey={['events', installationId, state]}
+        read={(page) =>
+          readBody(
+            rest.GET('/installations/{id}/events', { params: { path, query: { limit: PAGE, ...filter, ...page } } }),
+          )
+        }
+        refreshMs={FOLLOW_MS}
+        empty="There are no events. Plugins receive the events for which they register a handler."
       >
         {(items) => <EventTable items={items} installationId={installationId} />}
       </PagedList>
     </Stack>
   );
 }
-
-const readPage = (id: string, state: State | '', cursor: string | undefined) =>
-  readBody(
-    rest.GET('/installations/{id}/events', {
-      params: {
-        path: { id },
-        query: { limit: PAGE, ...(state === '' ? {} : { state }), ...(cursor === undefined ? {} : { cursor }) },
-      },
-    }),
-  );
 
 function EventTable({ items, installationId }: { readonly items: readonly Event[]; readonly installationId: string }) {
   const replay = (eventId: string) =>

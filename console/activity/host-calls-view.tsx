@@ -15,12 +15,15 @@ const TITLES = ['At', 'Call', 'Outcome', 'Took', 'Session', 'Detail'];
 const TONES = { ok: 'good', denied: 'bad', failed: 'bad', timeout: 'fair', cancelled: 'quiet' } as const;
 
 export function HostCallsView({ installationId }: { readonly installationId: string }) {
+  const path = { id: installationId };
   return (
     <PagedList
-      of={['audit', installationId]}
-      read={(cursor) => readPage(installationId, cursor)}
-      every={FOLLOW_MS}
-      none="It has called nothing yet. Host calls are listed here for 30 days."
+      queryKey={['audit', installationId]}
+      read={(page) =>
+        readBody(rest.GET('/installations/{id}/audit', { params: { path, query: { limit: PAGE, ...page } } }))
+      }
+      refreshMs={FOLLOW_MS}
+      empty="The plugin has made no host call yet. Host calls are listed here for 30 days."
     >
       {(items) => <DataTable label="Host calls" titles={TITLES} rows={items.map(renderRow)} numeric={['Took']} />}
     </PagedList>
@@ -40,10 +43,3 @@ function renderRow({ id, at, member, outcome, durationMs, sessionId, detail }: H
   ];
   return { key: id, cells };
 }
-
-const readPage = (id: string, cursor: string | undefined) =>
-  readBody(
-    rest.GET('/installations/{id}/audit', {
-      params: { path: { id }, query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } },
-    }),
-  );

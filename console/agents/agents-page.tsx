@@ -26,10 +26,10 @@ export function AgentsPage() {
         subtitle="Agents that plugins created with host.agents. Only the plugin that created an agent can change it."
       />
       <PagedList
-        of={['agents']}
-        read={readPage}
-        every={FOLLOW_MS}
-        none={
+        queryKey={['agents']}
+        read={(page) => readBody(rest.GET('/agents', { params: { query: { limit: PAGE, ...page } } }))}
+        refreshMs={FOLLOW_MS}
+        empty={
           <EmptyState icon={IconRobot}>
             No plugin keeps an agent in your account. Agents appear here when a plugin creates them.
           </EmptyState>
@@ -43,9 +43,6 @@ export function AgentsPage() {
     </Stack>
   );
 }
-
-const readPage = (cursor: string | undefined) =>
-  readBody(rest.GET('/agents', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
 
 function AgentCard({ agent, onOpen }: { readonly agent: Agent; readonly onOpen: () => void }) {
   return (

@@ -31,7 +31,11 @@ export function PluginsPage() {
       <Grid gap="md">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="xs">
-            <PagedList of={['plugins']} read={readPage} none={NONE}>
+            <PagedList
+              queryKey={['plugins']}
+              read={(page) => readBody(rest.GET('/plugins', { params: { query: { limit: PAGE, ...page } } }))}
+              empty={NONE}
+            >
               {(items) => (
                 <Stack gap="xs">
                   {items.map((plugin) => (
@@ -51,9 +55,6 @@ export function PluginsPage() {
     </Stack>
   );
 }
-
-const readPage = (cursor: string | undefined) =>
-  readBody(rest.GET('/plugins', { params: { query: { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) } } }));
 
 function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin'] }) {
   const { id, slug, displayName, description, visibility, blockedReason } = plugin;

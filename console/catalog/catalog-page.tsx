@@ -49,9 +49,11 @@ export function CatalogPage() {
 function Found({ q }: { readonly q: string }) {
   return (
     <PagedList
-      of={['marketplace', q]}
-      read={(cursor) => readPage(q, cursor)}
-      none={<EmptyState icon={IconSearchOff}>{describeEmpty(q)}</EmptyState>}
+      queryKey={['marketplace', q]}
+      read={(page) =>
+        readBody(rest.GET('/marketplace', { params: { query: { limit: PAGE, ...(q === '' ? {} : { q }), ...page } } }))
+      }
+      empty={<EmptyState icon={IconSearchOff}>{describeEmpty(q)}</EmptyState>}
       loading={<Skeletons />}
       keepsPrevious
     >
@@ -65,13 +67,6 @@ function Found({ q }: { readonly q: string }) {
     </PagedList>
   );
 }
-
-const readPage = (q: string, cursor: string | undefined) =>
-  readBody(
-    rest.GET('/marketplace', {
-      params: { query: { limit: PAGE, ...(q === '' ? {} : { q }), ...(cursor === undefined ? {} : { cursor }) } },
-    }),
-  );
 
 function EntryCard({ entry }: { readonly entry: Summary }) {
   return (

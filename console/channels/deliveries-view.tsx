@@ -28,7 +28,8 @@ interface Shown {
 export function DeliveriesView({ installationId, channels }: Shown) {
   const [state, setState] = useState<State | ''>('');
   const [opened, setOpened] = useState<string | null>(null);
-  const target = { params: { path: { id: installationId } } };
+  const path = { id: installationId };
+  const filter = state === '' ? {} : { state };
   return (
     <Stack gap="sm">
       <Group align="flex-end" justify="space-between" mt="sm">
@@ -41,17 +42,23 @@ export function DeliveriesView({ installationId, channels }: Shown) {
         <ActionButton
           size="sm"
           leftSection={<IconRefresh size={15} stroke={1.8} />}
-          run={() => rest.POST('/installations/{id}/deliveries/replay', { ...target, body: { state: 'dead' } })}
+          run={() => rest.POST('/installations/{id}/deliveries/replay', { params: { path }, body: { state: 'dead' } })}
           done="Dead deliveries are queued again"
         >
           Replay all dead ones
         </ActionButton>
       </Group>
       <PagedList
-        of={['deliveries', installationId, state]}
-        read={(cursor) => readPage(installationId, state, cursor)}
-        every={FOLLOW_MS}
-        none="There are no deliveries. Requests to the webhook address of a channel appear here."
+        queryKey={['deliveries', installationId, state]}
+        read={(page) =>
+          readBody(
+            rest.GET('/installations/{id}/deliveries', {
+              params: { path, query: { limit: PAGE, ...filter, ...page } },
+            }),
+          )
+        }
+        refreshMs={FOLLOW_MS}
+        empty="There are no deliveries. Requests to the webhook address of a channel appear here."
       >
         {(items) => <DeliveryTable {...{ items, channels }} onOpen={setOpened} />}
       </PagedList>
@@ -61,16 +68,6 @@ export function DeliveriesView({ installationId, channels }: Shown) {
     </Stack>
   );
 }
-
-const readPage = (id: string, state: State | '', cursor: string | undefined) =>
-  readBody(
-    rest.GET('/installations/{id}/deliveries', {
-      params: {
-        path: { id },
-        query: { limit: PAGE, ...(state === '' ? {} : { state }), ...(cursor === undefined ? {} : { cursor }) },
-      },
-    }),
-  );
 
 interface TableProps {
   readonly items: readonly Delivery[];

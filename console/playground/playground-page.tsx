@@ -22,11 +22,9 @@ export function PlaygroundPage() {
       />
       <NewSession />
       <PagedList
-        of={['sessions']}
-        read={(cursor) =>
-          callSessions<Page<SessionRecord>>('GET', `/sessions${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`)
-        }
-        none={<EmptyState icon={IconMessages}>There is no session yet. Open the first one above.</EmptyState>}
+        queryKey={['sessions']}
+        read={(page) => callSessions<Page<SessionRecord>>('GET', `/sessions?${new URLSearchParams(page)}`)}
+        empty={<EmptyState icon={IconMessages}>There is no session yet. Open the first one above.</EmptyState>}
       >
         {(items) =>
           items.map(({ id, agentName, agentId }) => (

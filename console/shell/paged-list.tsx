@@ -10,12 +10,13 @@ interface Page<Item> {
   readonly nextCursor: string | null;
 }
 interface PagedListProps<Item> {
-  readonly of: QueryKey;
-  /** @param cursor undefined: the first page */
-  readonly read: (cursor: string | undefined) => Promise<Page<Item>>;
+  readonly queryKey: QueryKey;
+  /** @param page part of the query; empty for the first page */
+  readonly read: (page: { readonly cursor?: string }) => Promise<Page<Item>>;
   /** Milliseconds between refreshes. */
-  readonly every?: number;
-  readonly none: ReactNode;
+  readonly refreshMs?: number;
+  /** Shown instead of an empty list. */
+  readonly empty: ReactNode;
   /** Shown until the first page is there. */
   readonly loading?: ReactNode;
   /** Whether the list of another key stays until this one is loaded. */
@@ -24,19 +25,19 @@ interface PagedListProps<Item> {
 }
 
 export function PagedList<Item>(props: PagedListProps<Item>) {
-  const { of, read, every, none, loading, keepsPrevious = false, children } = props;
+  const { queryKey, read, refreshMs, empty, loading, keepsPrevious = false, children } = props;
   const found = useInfiniteQuery<Page<Item>, Error, InfiniteData<Page<Item>>, QueryKey, string>({
-    queryKey: of,
-    queryFn: ({ pageParam }) => read(pageParam === '' ? undefined : pageParam),
+    queryKey,
+    queryFn: ({ pageParam }) => read(pageParam === '' ? {} : { cursor: pageParam }),
     initialPageParam: '',
     getNextPageParam: ({ nextCursor }) => nextCursor,
-    refetchInterval: every ?? false,
+    refetchInterval: refreshMs ?? false,
     ...(keepsPrevious ? { placeholderData: keepPreviousData } : {}),
   });
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return loading ?? <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
-  if (items.length === 0) return typeof none === 'string' ? <EmptyState>{none}</EmptyState> : none;
+  if (items.length === 0) return typeof empty === 'string' ? <EmptyState>{empty}</EmptyState> : empty;
   return (
     <Stack>
       {children(items)}

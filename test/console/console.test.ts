@@ -104,7 +104,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await inspect(t, page, 'events');
     await page.getByRole('tab', { name: 'Host calls' }).click();
     await page
-      .getByText(/It has called nothing yet|storage/)
+      .getByText(/The plugin has made no host call yet|storage/)
       .first()
       .waitFor();
     await inspect(t, page, 'host-calls');
