@@ -1,14 +1,26 @@
 /** Routes of the agents that plugins created in the caller's account. */
-
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
 import { deleteAgent, findOwnedAgent, pageAgents } from '../../db/accounts/agents.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
+import { idParams, noContent, page, pageQuery, timestamp } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
-import { agentResource } from './agent-resource.ts';
+
+const agentResource = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    instructions: z.string(),
+    model: z.string().nullable().describe('The preferred model; null: any.'),
+    installationId: z.string().nullable().describe('The installation that created it. No other may change it.'),
+    slug: z.string().nullable().describe('The slug of that installation’s plugin.'),
+    createdAt: timestamp,
+    updatedAt: timestamp,
+  })
+  .meta({ id: 'Agent', description: 'An agent that a plugin created in the account with host.agents.' });
 
 const shapes = {
   list: {

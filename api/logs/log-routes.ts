@@ -1,18 +1,48 @@
 /** Routes of an installation's log lines: pages and a stream. */
-
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageLogs } from '../../db/records/logs.ts';
+import { logLevels } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
-import { page } from '../../service/http/schemas.ts';
+import { anyJson, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
 import { findReadableInstallation, requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
-import { logQuery, logStreamHeaders, logStreamQuery } from './log-input.ts';
-import { logLineResource } from './log-line-resource.ts';
 import { openEventTail, openLogStreams } from './log-streams.ts';
+import { isLogId } from './log-tail.ts';
+
+const levels = z.enum(logLevels, `must be one of ${logLevels.join(', ')}`);
+const logFilter = {
+  installationId: storedId,
+  sessionId: storedId.optional(),
+  levels: z.preprocess((given) => (typeof given === 'string' ? [given] : given), z.array(levels).max(10)).optional(),
+};
+
+const logQuery = pageQuery.extend(logFilter);
+const logStreamQuery = z.object(logFilter);
+/** Other headers pass unchecked. */
+const logStreamHeaders = z.looseObject({
+  'last-event-id': z.string().refine(isLogId, 'must be the id of a log line').optional(),
+});
+
+const logLineResource = z
+  .strictObject({
+    id: z.string(),
+    at: timestamp,
+    level: z.enum(logLevels),
+    message: z.string(),
+    data: anyJson.nullable(),
+    installationId: z.string(),
+    sessionId: z.string().nullable(),
+    source: z.string().describe('The handler that wrote it, or system: the host about the plugin.'),
+    invocationId: z.string().nullable(),
+    versionId: z.string().nullable(),
+    semVer: z.string().nullable(),
+    truncated: z.boolean(),
+  })
+  .meta({ id: 'LogLine', description: 'A line a plugin wrote through host.log, or the host about it.' });
 
 const STREAM_DETAILS =
   'Server-sent events of the type line, oldest first, each with a log line as JSON. Without Last-Event-ID it starts with the next new line; with it, after the line of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';

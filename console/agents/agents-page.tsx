@@ -1,18 +1,22 @@
-/** Lists the agents that plugins created in the account. */
-import { Button, Card, Group, Stack, Text } from '@mantine/core';
+/** Lists the agents that plugins created in the account, shows their details, and removes them. */
+import { Button, Card, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { DescriptionList } from '../shell/description-list.tsx';
 import { Dialog } from '../shell/dialog.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
+import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
 import { IconRobot } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
-import { AgentDetail } from './agent-detail.tsx';
-import { RemoveAgent } from './remove-agent.tsx';
 
 type Agent = components['schemas']['Agent'];
 const PAGE = 50;
@@ -86,5 +90,48 @@ function MadeBy({ agent: { installationId, slug } }: { readonly agent: Agent }) 
         {slug}
       </PageLink>
     </Text>
+  );
+}
+
+function AgentDetail({ id }: { readonly id: string }) {
+  const found = useQuery({
+    queryKey: ['agents', id],
+    queryFn: () => readBody(rest.GET('/agents/{id}', { params: { path: { id } } })),
+  });
+  if (found.error) return <ErrorAlert error={found.error} />;
+  if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
+  const { name, instructions, model, slug, createdAt, updatedAt } = found.data;
+  return (
+    <Stack>
+      <DescriptionList
+        rows={[
+          ['Name', escapeText(name)],
+          ['Made by', slug ?? 'an uninstalled plugin'],
+          ['Model', model === null ? 'default' : escapeText(model)],
+          ['Made', <Timestamp key="made" at={createdAt} />],
+          ['Changed', <Timestamp key="changed" at={updatedAt} />],
+        ]}
+      />
+      <Title order={3} fz="sm">
+        Instructions
+      </Title>
+      <PreformattedText>{escapeText(instructions) || 'none'}</PreformattedText>
+    </Stack>
+  );
+}
+
+function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Agent }) {
+  return (
+    <ConfirmButton
+      label="Remove"
+      title={`Remove ${escapeText(name)}`}
+      run={() => rest.DELETE('/agents/{id}', { params: { path: { id } } })}
+      done="The agent is removed"
+    >
+      <Text>
+        The agent and all its sessions are removed permanently. {slug ?? 'Its plugin'} may create another one; uninstall
+        the plugin to prevent that.
+      </Text>
+    </ConfirmButton>
   );
 }

@@ -4,12 +4,14 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
+import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
+import { Monospace } from '../shell/monospace.tsx';
 import { Section } from '../shell/section.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
 import { IconChartLine } from '../style/icons.tsx';
-import { HandlersTable } from './handlers-table.tsx';
 import { type Line, LineChart } from './line-chart.tsx';
 import { milliseconds, PointsTable } from './points-table.tsx';
 
@@ -145,4 +147,23 @@ function Charts({ points }: { readonly points: readonly Point[] }) {
       ))}
     </SimpleGrid>
   );
+}
+
+const TITLES = ['Handler', 'Last called', 'Calls', 'Errors', 'Timeouts', 'Cancelled', '95 % within'];
+
+function HandlersTable({ handlers }: { readonly handlers: Metrics['handlers'] }) {
+  if (handlers.length === 0) return <EmptyState>This version has no handlers.</EmptyState>;
+  const rows = handlers.map(({ kind, name, lastAt, calls, errors, timeouts, cancels, p95Ms }) => ({
+    key: `${kind} ${name}`,
+    cells: [
+      <Monospace key="name">{kind === 'hook' ? name : `${kind}.${name}`}</Monospace>,
+      <Timestamp key="last" at={lastAt} none="never" />,
+      calls,
+      errors,
+      timeouts,
+      cancels,
+      milliseconds(p95Ms),
+    ],
+  }));
+  return <DataTable label="Handlers" titles={TITLES} rows={rows} numeric={TITLES.slice(2)} />;
 }

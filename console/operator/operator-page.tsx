@@ -4,9 +4,16 @@ import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { readBody, rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
+import { DataTable } from '../shell/data-table.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
+import { Monospace } from '../shell/monospace.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
-import { FleetTable } from './fleet-table.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
 import { type OperatorTab, operatorTabs } from './tabs.ts';
@@ -73,4 +80,37 @@ function Queues() {
     refetchInterval: FOLLOW_MS,
   });
   return <Shown of={found}>{(data) => <QueuesView {...data} />}</Shown>;
+}
+
+const TITLES = ['Plugin', 'Version', 'Account', 'State', 'Memory', 'Restarts', 'Since', 'Last end'];
+const TONES: Readonly<Record<string, Tone>> = {
+  running: 'good',
+  starting: 'fair',
+  draining: 'fair',
+  backoff: 'bad',
+  failed: 'bad',
+};
+const MIB = 2 ** 20;
+
+function FleetTable({ rows }: { readonly rows: components['schemas']['Fleet']['children'] }) {
+  if (rows.length === 0)
+    return <EmptyState>No plugin process is running. The next call of a plugin starts one.</EmptyState>;
+  const shown = rows.map((row) => ({
+    key: row.installationId,
+    cells: [
+      <PageLink key="page" to="/installations/$id" params={{ id: row.installationId }}>
+        {row.slug}
+      </PageLink>,
+      <Monospace key="version">{row.semVer ?? 'draft'}</Monospace>,
+      row.account,
+      <StatusDot key="state" tone={TONES[row.state] ?? 'quiet'}>
+        {row.state}
+      </StatusDot>,
+      row.rssBytes === null ? '–' : `${Math.round(row.rssBytes / MIB)} MiB`,
+      row.restarts,
+      <Timestamp key="since" at={row.startedAt} />,
+      row.lastExit === null ? '–' : escapeText(row.lastExit),
+    ],
+  }));
+  return <DataTable label="Plugin processes" titles={TITLES} rows={shown} numeric={['Memory', 'Restarts']} />;
 }

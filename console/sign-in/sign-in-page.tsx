@@ -1,11 +1,30 @@
 /** The sign-in page: with the configured issuer, or with a token. */
-import { Anchor, Center, Code, Group, Paper, Skeleton, Stack, Text, Title } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import {
+  Alert,
+  Anchor,
+  Button,
+  Center,
+  Code,
+  Group,
+  Loader,
+  Paper,
+  PasswordInput,
+  Skeleton,
+  Stack,
+  Text,
+  Title,
+} from '@mantine/core';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useRouter } from '@tanstack/react-router';
+import { useEffect, useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
+import { getErrorMessage } from '../rest/problem.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { documentation } from '../shell/navigation.ts';
-import { IssuerButton } from './issuer-button.tsx';
-import { TokenForm } from './token-form.tsx';
+import type { IssuerFacts } from './issuer.ts';
+import { RETURN_PATH } from './return-path.ts';
+import { setToken } from './token.ts';
 
 export function SignInPage() {
   const facts = useQuery({
@@ -41,5 +60,63 @@ function ByToken() {
       </Text>
       <TokenForm />
     </>
+  );
+}
+
+const isBack = (): boolean => location.pathname === RETURN_PATH;
+
+function IssuerButton({ facts }: { readonly facts: IssuerFacts }) {
+  const router = useRouter();
+  const leave = useMutation({
+    mutationFn: async () => {
+      const here = isBack() ? '/' : location.pathname + location.search;
+      await (await import('./issuer.ts')).redirectToIssuer(facts, here);
+    },
+  });
+  const { mutate: comeBack, ...back } = useMutation({
+    mutationFn: async () => (await import('./issuer.ts')).finishSignIn(facts),
+    onSuccess: (before) => router.history.replace(before),
+  });
+  useEffect(() => {
+    if (isBack() && location.search !== '') comeBack();
+  }, [comeBack]);
+  const error = leave.error ?? back.error;
+  if (back.isPending) return <Loader aria-label="Signing in" />;
+  return (
+    <Stack gap="xs">
+      <Button loading={leave.isPending} onClick={() => leave.mutate()}>
+        Sign in with {new URL(facts.issuer).host}
+      </Button>
+      {error ? (
+        <Alert color="red" role="alert" title="You are not signed in">
+          <Text size="sm" className="foreign">
+            {getErrorMessage(error)}. Try again. If this continues, contact the operator.
+          </Text>
+        </Alert>
+      ) : null}
+    </Stack>
+  );
+}
+
+function TokenForm() {
+  const [text, setText] = useState('');
+  const signIn = () => {
+    if (text.trim() !== '') setToken(text.trim());
+  };
+  return (
+    <ActionForm onSubmit={signIn}>
+      <Stack>
+        <PasswordInput
+          label="Token"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          autoComplete="off"
+          data-autofocus
+        />
+        <Button type="submit" disabled={text.trim() === ''}>
+          Sign in
+        </Button>
+      </Stack>
+    </ActionForm>
   );
 }
