@@ -12,8 +12,6 @@ rm -rf node-linux-*/include
 rm -rf monaco-editor/dev monaco-editor/min
 # Themes; the documentation has its own.
 rm -rf highlight.js/scss highlight.js/styles
-# The build for browsers.
-rm -f recheck/lib/browser.js
 # TypeScript sources; both packages are loaded from their builds.
 rm -rf ai/src zod/src
 # Source maps.

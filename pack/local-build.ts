@@ -62,7 +62,6 @@ function servicesOver(introspector: Introspector, bundles: Bundle[]): BuildServi
         bundles.push(bundle);
         return bundle;
       },
-      checkToolSchemas: (schemas) => bundling.checkToolSchemas(schemas),
     },
     blobs: {
       put: async (bytes) => ({

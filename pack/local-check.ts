@@ -27,9 +27,6 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
   }
 }
 
-// As in the service's threads: patterns are analysed in this process.
-process.env.RECHECK_BACKEND = 'pure';
-
 const NESTED = 'The package holds something that is nested too deeply.';
 
 function summed({

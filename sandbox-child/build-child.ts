@@ -5,13 +5,14 @@ import { build } from 'esbuild';
 /** Entry of the child program. Tests without wall L1 pass another one. */
 export const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
 
-/** Entries of the inspectable child and of its inspector thread. */
+/** Entries of the inspectable child, of the program in the realm of schemas, and of the inspector thread. */
 const INSPECTED_ENTRY = fileURLToPath(new URL('inspected.ts', import.meta.url));
+const SCHEMA_ENTRY = fileURLToPath(new URL('schema-program.ts', import.meta.url));
 const RELAY_ENTRY = fileURLToPath(new URL('inspector-relay.ts', import.meta.url));
 
 /** Bundles the program of an inspectable child. */
 export async function buildInspectedChild(): Promise<string> {
-  return buildChild(INSPECTED_ENTRY, { INSPECTOR_RELAY: JSON.stringify(await buildChild(RELAY_ENTRY)) });
+  return buildChild(INSPECTED_ENTRY, { INSPECTOR_RELAY: JSON.stringify(await bundleProgram(RELAY_ENTRY)) });
 }
 
 /**
@@ -23,13 +24,25 @@ export async function buildChild(
   entry: string = CHILD_ENTRY,
   define: Readonly<Record<string, string>> = {},
 ): Promise<string> {
+  return bundleProgram(entry, {
+    SCHEMA_PROGRAM: JSON.stringify(await bundleProgram(SCHEMA_ENTRY, {}, 'iife')),
+    ...define,
+  });
+}
+
+/** @param format `iife` for a program without Node's `module` and `require` */
+async function bundleProgram(
+  entry: string,
+  define: Readonly<Record<string, string>> = {},
+  format: 'cjs' | 'iife' = 'cjs',
+): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [entry],
     define: { ...define },
     bundle: true,
     write: false,
     platform: 'node',
-    format: 'cjs',
+    format,
     target: 'node26',
     minify: true,
     // A crashing Node prints the source line to stderr, of which only 8 kB are kept.

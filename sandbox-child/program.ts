@@ -2,6 +2,8 @@
 import { setFlagsFromString } from 'node:v8';
 import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
+import { checkAnswers } from './answer-checks.ts';
+import { ArgumentChecks, findSchemaFaults } from './argument-checks.ts';
 import { createEndowments } from './endowments.ts';
 import { makeHost, type SendCall } from './host.ts';
 import { HostCalls } from './host-calls.ts';
@@ -33,6 +35,7 @@ class Program {
   readonly #invocations: Invocations = trackInvocations();
   readonly #registry = openRegistry();
   readonly #call: SendCall;
+  #argumentChecks = new ArgumentChecks({});
   readonly #log: ReturnType<typeof makeLog>;
 
   constructor(realm: Realm) {
@@ -48,7 +51,9 @@ class Program {
     this.#log = makeLog(this.#supervisor, () => this.#invocations.getCurrentId());
     const calls = new HostCalls(this.#supervisor);
     // Read here, not when the queued call is sent: another invocation may be running then.
-    this.#call = (member, args) => calls.send({ member, args, invocationId: this.#invocations.getCurrentId() });
+    this.#call = checkAnswers((member, args) =>
+      calls.send({ member, args, invocationId: this.#invocations.getCurrentId() }),
+    );
   }
 
   start(): void {
@@ -75,7 +80,11 @@ class Program {
       // Registration is open until the first turn ends, so microtasks may still register.
       await new Promise<void>((resolve) => setImmediate(resolve));
       setFlagsFromString(OPTIMIZE_SOONER);
-      return { outcome: 'loaded', ...this.#registry.seal(params.expected) };
+      const sealed = this.#registry.seal(params.expected);
+      const { tools } = params.expected ?? sealed.registrations;
+      this.#argumentChecks = new ArgumentChecks(tools);
+      const schemaFaults = params.expected === null ? findSchemaFaults(tools) : [];
+      return { outcome: 'loaded', ...sealed, schemaFaults };
     } catch (error) {
       return { outcome: 'failed', ...describeError(error) };
     }
@@ -84,9 +93,22 @@ class Program {
   #invoke(params: Params<'invoke'>, cancellation: Cancellation): Outcome | Promise<Outcome> {
     const handler = this.#registry.find(params.target);
     if (params.target.kind === 'channel') addBodyText(params.context);
-    if (handler) return this.#invocations.run(params, handler, cancellation);
     const { kind, name } = params.target;
+    if (kind === 'tools') {
+      const refusal = this.#checkArguments(name, params.context.arguments);
+      if (refusal) return refusal;
+    }
+    if (handler) return this.#invocations.run(params, handler, cancellation);
     return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
+  }
+
+  #checkArguments(tool: string, args: unknown): Outcome | null {
+    try {
+      const errors = this.#argumentChecks.check(tool, args);
+      return errors.length === 0 ? null : { outcome: 'invalid_arguments', errors };
+    } catch (error) {
+      return { outcome: 'failed', message: (error as Error).message, stack: '' };
+    }
   }
 }
 

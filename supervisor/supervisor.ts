@@ -21,7 +21,6 @@ import { limits } from '../sdk/contract/limits.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { within } from '../service/timing/within.ts';
-import { ArgumentChecker } from './calls/argument-checks.ts';
 import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
 import { Invocations } from './calls/invocations.ts';
@@ -145,7 +144,6 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     faultPoint,
     invoker: fleet,
     signIn: openSignIn(pool, options.verifier),
-    argumentChecker: new ArgumentChecker(),
     streams: openSessionStreams(listener),
     wake: (plugin) => fleet.wake(plugin),
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),

@@ -6,13 +6,12 @@ import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspe
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
-import { acceptIntrospection, discover, type Introspected, listCapabilities } from './discovery.ts';
+import { acceptIntrospection, checkTools, discover, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';
-import { invalidAll, invalidAt } from './invalid-package.ts';
+import { invalidAt } from './invalid-package.ts';
 import { type Package, type PackageFile, readText } from './package-files.ts';
 import { readCommands, readSkills } from './prompts.ts';
 import { type PackageSource, readPackage } from './reader.ts';
-import type { SchemaFault } from './tool-schemas.ts';
 import { findWarnings } from './warnings.ts';
 
 const README = 'readme.md';
@@ -21,10 +20,7 @@ const FILE_ROW_BYTES = 300;
 
 /** The services that a build needs; the author's command line provides its own. */
 export interface BuildServices {
-  readonly bundler: {
-    bundle(of: Package): Promise<Bundle>;
-    checkToolSchemas(schemas: Readonly<Record<string, unknown>>): Promise<readonly SchemaFault[]>;
-  };
+  readonly bundler: { bundle(of: Package): Promise<Bundle> };
   readonly blobs: Pick<Blobs, 'put'>;
   introspect(request: IntrospectionRequest): Promise<Introspection>;
 }
@@ -38,7 +34,7 @@ export interface StagedBuild extends BuiltPackage {
 /**
  * Builds a package. Only the bundle is stored, because the child that introspects it reads it.
  *
- * @param slug names the bundle in the plugin's stack traces
+ * @param slug names the bundle in the plugin's stack traces, and its tools
  * @throws Problem `invalid_package`, `text_files_only`, `bundler_busy` or `unavailable`
  */
 export async function buildPackage(
@@ -55,9 +51,9 @@ export async function buildPackage(
   const bundle = await services.bundler.bundle(of);
   const stored = await services.blobs.put(Buffer.from(bundle.text));
   const introspected = await introspect(services, bundle, stored.sha256, slug);
-  const { registrations: found, placeOf } = introspected;
+  const found = introspected.registrations;
   const discovered = discover(introspected, prompts);
-  await checkTools(services, found.tools, placeOf);
+  checkTools(slug, introspected);
   const sourceMap = await services.blobs.put(Buffer.from(bundle.sourceMap));
   const built: StagedBuild = {
     sourceSha256: of.sourceSha256,
@@ -92,24 +88,6 @@ function require(of: Package, path: string): PackageFile {
     path,
     message: `The file is missing; every package has readme.md and index.ts at its top.${hint}`,
   });
-}
-
-async function checkTools(
-  services: BuildServices,
-  tools: Readonly<Record<string, { parameters: unknown }>>,
-  placeOf: Introspected['placeOf'],
-): Promise<void> {
-  const schemas = Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, tool.parameters]));
-  if (Object.keys(schemas).length === 0) return;
-  const faults = await services.bundler.checkToolSchemas(schemas);
-  if (faults.length === 0) return;
-  throw invalidAll(
-    faults.map(({ tool, at, message }) => ({
-      ...placeOf(`tools.${tool}`),
-      field: `tools.${tool}.parameters${at}`,
-      message,
-    })),
-  );
 }
 
 /**

@@ -3,14 +3,11 @@
  */
 
 import * as esbuild from 'esbuild';
+import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { within } from '../../service/timing/within.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
 import { escapeForSes } from './ses-source.ts';
-
-export { checkToolSchemas } from './tool-schemas.ts';
-
-import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 
 /** Maximum duration of a build; ordinary packages take well under a second. Milliseconds. */
 const BUILD_TIMEOUT_MS = 10_000;

@@ -7,7 +7,6 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
 import { type Bundle, buildFailed, bundlePackage, type RunTask } from './bundle.ts';
 import type { Package } from './package-files.ts';
-import type { SchemaFault } from './tool-schemas.ts';
 
 /** Each thread has an esbuild process with two threads. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
@@ -28,8 +27,6 @@ export interface Bundler {
    * @throws Problem `invalid_package` with places, or `bundler_busy` when too many builds of the account wait
    */
   bundle(of: Package, accountId: string): Promise<Bundle>;
-  /** Checks tool parameters by tool name. @throws Problem `bundler_busy` when too many builds of the account wait */
-  checkToolSchemas(schemas: Readonly<Record<string, unknown>>, accountId: string): Promise<readonly SchemaFault[]>;
   /** Running builds, and builds waiting for a thread. */
   load(): { readonly busy: number; readonly waiting: number };
   close(): Promise<void>;
@@ -73,7 +70,6 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
     };
   return {
     bundle: (of, accountId) => bundlePackage(runFor(accountId), of),
-    checkToolSchemas: (schemas, accountId) => runFor(accountId)<readonly SchemaFault[]>('checkToolSchemas', schemas),
     load: () => ({ busy: queue.running, waiting: queue.waiting }),
     close: () => pool.close(),
   };
@@ -91,8 +87,6 @@ function esbuildEnvironment(): Record<string, string> {
   return {
     ESBUILD_BINARY_PATH: fileURLToPath(new URL('./esbuild.sh', import.meta.url)),
     BULKHEAD_ESBUILD: beside.resolve(`@esbuild/${process.platform}-${process.arch}/bin/esbuild`),
-    // Analyse patterns of tool schemas in this thread, not in another process.
-    RECHECK_BACKEND: 'pure',
     GOMAXPROCS: '2',
     GOMEMLIMIT: '512MiB',
   };

@@ -4,10 +4,11 @@ import type { Introspection } from '../../db/jobs/introspections.ts';
 import { findBundlePosition, mapStack } from '../../db/records/source-maps.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
-import { limits } from '../../sdk/contract/limits.ts';
+import { findToolNameFault } from '../../sdk/contract/full-names.ts';
+import { KIB, limits } from '../../sdk/contract/limits.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
-import { events, hooks, type Registrations, surfaces } from '../../sdk/contract/protocol.ts';
+import { events, hooks, type Registrations, type SchemaFault, surfaces } from '../../sdk/contract/protocol.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 import { suggestFix } from './load-hints.ts';
@@ -44,9 +45,13 @@ const CHOSEN: Readonly<Record<string, number>> = {
   providers: limits.providers,
 };
 
+/** Maximum size of a tool's schema, which is sent to the model with every request. Bytes of JSON. */
+const SCHEMA_MAX_BYTES = 64 * KIB;
+
 /** The registrations of a bundle, with their positions. */
 export interface Introspected {
   readonly registrations: Registrations;
+  readonly schemaFaults: readonly SchemaFault[];
   /** The author's file and line of an assignment such as `tools.forecast`. */
   placeOf(name: string): Pick<ProblemLocation, 'path' | 'line' | 'column'>;
 }
@@ -79,7 +84,8 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
     if (count > most)
       throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; the maximum is ${most}.` });
   }
-  return { registrations: found.registrations, placeOf: (name) => place(found.places[name]) };
+  const { registrations, schemaFaults = [] } = found;
+  return { registrations, schemaFaults, placeOf: (name) => place(found.places[name]) };
 }
 
 function nameFault(name: string): string | null {
@@ -90,6 +96,26 @@ function nameFault(name: string): string | null {
   }
   const fault = surfaceName.safeParse(name.slice(dot + 1)).error?.issues[0]?.message;
   return fault === undefined ? null : `“${name}” cannot be registered: its name ${fault}`;
+}
+
+/**
+ * Checks what models see of the tools.
+ *
+ * @throws Problem `invalid_package` with all faults of names and of schemas
+ */
+export function checkTools(slug: string, { registrations, schemaFaults, placeOf }: Introspected): void {
+  const faults = Object.entries(registrations.tools).flatMap(([tool, { parameters }]): ProblemLocation[] => {
+    const place = placeOf(`tools.${tool}`);
+    const field = `tools.${tool}.parameters`;
+    const nameFault = findToolNameFault({ slug }, tool);
+    if (nameFault !== null) return [{ ...place, message: `The tool “${tool}” ${nameFault}.` }];
+    if (Buffer.byteLength(JSON.stringify(parameters)) > SCHEMA_MAX_BYTES)
+      return [{ ...place, field, message: `is larger than ${SCHEMA_MAX_BYTES} bytes` }];
+    return schemaFaults
+      .filter((fault) => fault.tool === tool)
+      .map(({ at, message }) => ({ ...place, field: `${field}${at}`, message }));
+  });
+  if (faults.length > 0) throw invalidAll(faults);
 }
 
 /**

@@ -67,10 +67,7 @@ export async function withBuild<T>(
         return blobs.put(bytes);
       },
     },
-    bundler: {
-      bundle: (of) => bundler.bundle(of, accountId),
-      checkToolSchemas: (schemas) => bundler.checkToolSchemas(schemas, accountId),
-    },
+    bundler: { bundle: (of) => bundler.bundle(of, accountId) },
     introspect: (request) => services.introspect({ ...request, accountId }),
   };
   const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));

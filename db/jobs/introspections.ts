@@ -7,7 +7,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { registrations } from '../../sdk/contract/protocol.ts';
+import { registrations, schemaFault } from '../../sdk/contract/protocol.ts';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import { findRow } from '../postgres/rows.ts';
@@ -26,6 +26,8 @@ const introspection = z.discriminatedUnion('ok', [
     registrations,
     /** The stack of the assignment of every name, including names that the protocol does not know. */
     places: z.record(z.string(), z.string()),
+    /** Absent: a supervisor of an older version answered, which checks no schemas. */
+    schemaFaults: z.array(schemaFault).optional(),
   }),
   z.object({
     ok: z.literal(false),

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { LogLine } from '../../sdk/testing/testing.ts';
-import { formatSource } from '../../supervisor/calls/plugin-call.ts';
+import { describeArgumentFault, formatSource } from '../../supervisor/calls/plugin-call.ts';
 import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/children/child.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
 import type { Jail } from '../../supervisor/jail/jail.ts';
@@ -68,7 +68,8 @@ export class PluginProcess {
    * Calls a handler.
    *
    * @param context without the fields that every call has
-   * @throws PluginError when the plugin fails, times out or has exited; Error when the test's script is incomplete
+   * @throws PluginError when the plugin fails, times out or has exited; Error when the arguments do not fit the tool's schema, or
+   *   the test's script is incomplete
    */
   async call(
     target: Target,
@@ -85,6 +86,8 @@ export class PluginProcess {
       const outcome = await this.#child.invoke(target, { ...frame, ...context }, options);
       if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };
       if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
+      if (outcome.outcome === 'invalid_arguments')
+        throw new Error(`${source}: ${describeArgumentFault(outcome.errors)}`);
       return { kind: 'failed', message: outcome.message, stack: outcome.stack };
     } catch (error) {
       throw this.#toPluginError(source, error);

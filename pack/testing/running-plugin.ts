@@ -18,7 +18,6 @@ import {
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { CompletionRequest, ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
-import { ArgumentChecker } from '../../supervisor/calls/argument-checks.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
 import { requestOf } from '../../supervisor/delivery/webhook-request.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
@@ -45,7 +44,6 @@ const SESSION = { id: 'session-1', channelId: null };
 export class RunningPlugin implements OpenPlugin {
   readonly #opened: Opened;
   readonly #process: PluginProcess;
-  readonly #checks = new ArgumentChecker();
   #settings: Readonly<Record<string, string>>;
   #closing: Promise<void> | null = null;
 
@@ -98,8 +96,6 @@ export class RunningPlugin implements OpenPlugin {
     { signal }: { readonly signal?: AbortSignal } = {},
   ): Promise<ToolResult> {
     this.#require('tools', name, `tools.${name}`);
-    const { parameters } = this.#opened.built.registrations.tools[name] ?? { parameters: {} };
-    inWords(`tools.${name}`, () => this.#checks.check(name, parameters, args));
     const answer = await this.#surface(
       'tools',
       name,
@@ -248,15 +244,6 @@ function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof fol
       reason: cancelled?.reason ?? null,
     },
   };
-}
-
-/** @throws Error with the text of the problem */
-function inWords(what: string, work: () => void): void {
-  try {
-    work();
-  } catch (error) {
-    throw error instanceof Problem ? new Error(`${what}: ${error.message}`) : error;
-  }
 }
 
 function vendorRequest(request: VendorRequest): Fields {

@@ -49,7 +49,7 @@ export async function bulkheadTools(session: Session): Promise<ToolSet> {
       name,
       dynamicTool({
         description,
-        inputSchema: jsonSchema({ type: 'object', ...parameters }),
+        inputSchema: jsonSchema({ ...parameters, type: 'object' }),
         async execute(input, { toolCallId, abortSignal }) {
           const call = { callId: toolCallId, ...(abortSignal ? { signal: abortSignal } : {}) };
           const result = await session.callTool(name, input, call);

@@ -46,7 +46,7 @@ export async function bulkheadTools(session: Session) {
         const result = await session.callTool(name, input, config?.signal ? { signal: config.signal } : {});
         return formatToolOutcome(result);
       },
-      { name, description, schema: { type: 'object', ...parameters } },
+      { name, description, schema: { ...parameters, type: 'object' } },
     ),
   );
 }

@@ -56,7 +56,7 @@ export async function bulkheadTools(session: Session): Promise<Tool[]> {
       name,
       description,
       strict: false,
-      parameters: { type: 'object', properties: {}, required: [], ...parameters, additionalProperties: true } as never,
+      parameters: { properties: {}, required: [], ...parameters, type: 'object', additionalProperties: true } as never,
       execute: async (input) => formatToolOutcome(await session.callTool(name, input)),
     }),
   );

@@ -1,4 +1,5 @@
 /** Runs tools, commands, hooks and events of an installation in a temporary session. */
+import { formatFullName } from '../contract/full-names.ts';
 import { type EventName, events, type HookName, hooks } from '../contract/protocol.ts';
 import type { Session } from '../session/client.ts';
 import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
@@ -90,7 +91,8 @@ export class TestSession {
   }
 }
 
-const toFullName = (slug: string, name: string): string => (name.includes('__') ? name : `${slug}__${name}`);
+const toFullName = (slug: string, name: string): string =>
+  name.includes('__') ? name : formatFullName({ slug }, name);
 
 function createUnknownNameError(kind: string, name: string, known: readonly string[]): CommandError {
   const message = `There is no ${kind} “${name}”. Known: ${known.join(', ')}.`;

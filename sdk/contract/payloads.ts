@@ -94,7 +94,7 @@ export const content = z.discriminatedUnion('type', [
 ]);
 export const toolResult = z.object({ content: z.array(content).max(100), isError: z.boolean() });
 /** A JSON Schema 2020-12. The API checks at publish that it is valid. */
-export const jsonSchema = z.record(z.string(), json).meta({ tsType: 'JsonSchema' });
+export const jsonSchema = z.record(z.string(), json, 'must be a JSON Schema object').meta({ tsType: 'JsonSchema' });
 
 export const model = z.object({
   id: z.string().min(1).max(200),

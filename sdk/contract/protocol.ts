@@ -392,6 +392,13 @@ export const registrations = z.object({
 });
 export type Registrations = z.infer<typeof registrations>;
 
+/** What is wrong with the `parameters` of a tool, found where the bundle was introspected. `at` is a JSON pointer. */
+export const schemaFault = z.object({ tool: z.string(), at: z.string(), message: z.string() });
+export type SchemaFault = z.infer<typeof schemaFault>;
+/** What is wrong with the arguments of a call. */
+const argumentFault = z.object({ field: z.string().max(500), message: z.string().max(500) });
+export type ArgumentFault = z.infer<typeof argumentFault>;
+
 // Host capabilities
 /** Frontmatter declares these as `host.<member>` or, where `read` is set, `host.<member>:read`. */
 export const capabilities = {
@@ -658,7 +665,10 @@ export type Target = z.infer<typeof target>;
 export const control = {
   /** Sent once, when the realm is locked down and the child reads frames. */
   ready: { by: 'child', form: 'notification', params: z.object({ node: z.string() }) },
-  /** Evaluates the bundle. `expected` is null for introspection. `places` has the stack of every assignment, known or not. */
+  /**
+   * Evaluates the bundle. `expected` is null for introspection, which also checks the schemas of tools. `places` has the stack
+   * of every assignment, known or not.
+   */
   load: {
     by: 'supervisor',
     form: 'request',
@@ -671,7 +681,12 @@ export const control = {
       expected: registrations.nullable(),
     }),
     result: z.union([
-      z.object({ outcome: z.literal('loaded'), registrations, places: z.record(z.string(), z.string()) }),
+      z.object({
+        outcome: z.literal('loaded'),
+        registrations,
+        places: z.record(z.string(), z.string()),
+        schemaFaults: z.array(schemaFault),
+      }),
       z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
     ]),
   },
@@ -687,6 +702,8 @@ export const control = {
     result: z.union([
       z.object({ outcome: z.literal('answered'), answer: z.unknown() }),
       z.object({ outcome: z.literal('cancelled'), reason: p.reason }),
+      /** For tools only: the handler did not run. */
+      z.object({ outcome: z.literal('invalid_arguments'), errors: z.array(argumentFault).min(1).max(20) }),
       z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
     ]),
   },

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
+import { type ArgumentFault, type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
 
 /**
@@ -52,6 +52,8 @@ export type LinkResult =
       /** Set where the handler threw: `message` is then the plugin's own text. */
       readonly stack?: string;
       readonly interrupted?: true;
+      /** Set where a tool's handler did not run, because the arguments do not fit its schema. */
+      readonly invalidArguments?: readonly ArgumentFault[];
     };
 
 export type Fields = Readonly<Record<string, unknown>>;

@@ -1,7 +1,7 @@
 /** One call of a plugin's handler. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import type { Target } from '../../sdk/contract/protocol.ts';
+import type { ArgumentFault, Target } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from './chain.ts';
 
 export interface PluginCall {
@@ -32,6 +32,10 @@ export function formatSource(target: Target): string {
 /** Formats the file name of a bundle in stack traces. */
 export const formatSourceName = ({ slug, semVer }: Pick<InstalledPlugin, 'slug' | 'semVer'>): string =>
   `${slug}@${semVer}`;
+
+/** Describes the first fault. */
+export const describeArgumentFault = ([fault]: readonly ArgumentFault[]): string =>
+  `${fault?.field ?? 'arguments'} ${fault?.message ?? 'is not valid'}.`;
 
 /** The plugin's stack, as data of the log line about a failed call. */
 export const pickStack = (result: LinkResult): { stack?: string } =>

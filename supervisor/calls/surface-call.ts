@@ -1,6 +1,5 @@
 /** Calls the tools, commands and providers of plugins. */
 import { randomUUIDv7 } from 'node:crypto';
-import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
@@ -10,9 +9,6 @@ import { pickStack } from './plugin-call.ts';
 import type { SurfaceRequest } from './plugin-port.ts';
 
 type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
-
-/** Formats the name of a plugin's tool, command or provider in a session. Unambiguous, because no name contains `__`. */
-export const formatFullName = (plugin: InstalledPlugin, name: string): string => `${plugin.slug}__${name}`;
 
 /** Calls a handler with its row's budget and logs a failure in the plugin's log. */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
@@ -35,6 +31,8 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
       ...request.fields,
     },
   });
+  // Not a failure of the plugin.
+  if ('invalidArguments' in result) return result;
   services.metrics.targetRan({ kind, name }, plugin, result.kind, performance.now() - started);
   logFailure(services, request, invocationId, result);
   return result;
@@ -64,6 +62,9 @@ const buildSessionFields = (session: Session) => ({
 /** Turns a failed call into the problem that its caller gets. */
 export function toProblem(slug: string, result: Exclude<LinkResult, { kind: 'answered' }>): Problem {
   if (result.kind === 'cancelled') return new Problem('cancelled', `${slug} refused: ${result.reason}`);
+  if ('invalidArguments' in result) {
+    return new Problem('invalid_arguments', result.message, { errors: result.invalidArguments });
+  }
   if (result.kind === 'timeout') return new Problem('plugin_timeout', `${slug} took too long.`);
   if (result.kind === 'unavailable') return new Problem('unavailable', `${slug}: ${result.message}`, { retryAfter: 2 });
   return new Problem('plugin_failed', `${slug} failed: ${result.message}`);

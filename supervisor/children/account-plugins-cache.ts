@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
@@ -106,7 +107,8 @@ export function indexAccountPlugins(all: readonly InstalledPlugin[]): AccountPlu
   const plugins = all.filter(mayRun);
   const tools = new Map<string, ToolRef>();
   for (const plugin of plugins) {
-    for (const tool of Object.keys(plugin.registrations.tools)) tools.set(`${plugin.slug}__${tool}`, { plugin, tool });
+    for (const tool of Object.keys(plugin.registrations.tools))
+      tools.set(formatFullName(plugin, tool), { plugin, tool });
   }
   const links = all.filter(isLink);
   const idle = all.filter((plugin) => !isLink(plugin));

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import type { control, Target } from '../../sdk/contract/protocol.ts';
+import { control, type Target } from '../../sdk/contract/protocol.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
 import { ChildError, createTimeoutError } from './child-errors.ts';
@@ -172,7 +172,8 @@ class Call {
       'invoke',
       params,
       this.#cancellation,
-      (answer) => this.#finish(parseOutcome(answer) ?? new ChildError('broken', 'the plugin answered no outcome')),
+      (answer) =>
+        this.#finish(parseOutcome(answer, this.#target) ?? new ChildError('broken', 'the plugin answered no outcome')),
       (error) => this.#finish(error),
     );
   }
@@ -221,13 +222,14 @@ class Call {
 }
 
 /** Parses the envelope without a schema, which would take a tenth of the round trip. The caller validates the answer. */
-function parseOutcome(message: unknown): Outcome | null {
+function parseOutcome(message: unknown, { kind }: Target): Outcome | null {
   if (typeof message !== 'object' || message === null) return null;
   const { outcome, answer, reason, message: words, stack } = message as Readonly<Record<string, unknown>>;
   if (outcome === 'answered') return { outcome, answer };
   if (outcome === 'cancelled' && isText(reason) && reason !== '' && reason.length <= REASON_MAX_CHARS)
     return { outcome, reason };
   if (outcome === 'failed' && isText(words) && isText(stack)) return { outcome, message: words, stack };
+  if (outcome === 'invalid_arguments' && kind === 'tools') return control.invoke.result.safeParse(message).data ?? null;
   return null;
 }
 const isText = (value: unknown): value is string => typeof value === 'string';

@@ -1,7 +1,14 @@
 /** One jailed child process: its states, its calls and its end. */
 import type { Duplex } from 'node:stream';
 import { limits } from '../../sdk/contract/limits.ts';
-import { control, type LogLevel, type Registrations, registrations, type Target } from '../../sdk/contract/protocol.ts';
+import {
+  control,
+  type LogLevel,
+  type Registrations,
+  registrations,
+  type SchemaFault,
+  type Target,
+} from '../../sdk/contract/protocol.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { ProcessorNeed } from '../jail/boxed-process.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
@@ -51,6 +58,8 @@ export interface Loaded {
   readonly registrations: Registrations;
   /** Stack trace of each registered name's assignment. */
   readonly places: Readonly<Record<string, string>>;
+  /** What is wrong with the schemas of tools; empty unless `expected` was null. */
+  readonly schemaFaults: readonly SchemaFault[];
 }
 
 /** Limits of one child, set by the operator. */

@@ -8,7 +8,7 @@ import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { HostCallRouter } from '../calls/host-call-router.ts';
 import type { Invocations } from '../calls/invocations.ts';
-import { formatSource, formatSourceName, type PluginCall } from '../calls/plugin-call.ts';
+import { describeArgumentFault, formatSource, formatSourceName, type PluginCall } from '../calls/plugin-call.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Child, ChildLogLine } from './child.ts';
@@ -236,6 +236,9 @@ async function readSourceMapComment(blobs: Blobs, { sourceMapSha256 }: Installed
 function fromOutcome(outcome: Outcome): LinkResult {
   if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };
   if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
+  if (outcome.outcome === 'invalid_arguments') {
+    return { kind: 'error', message: describeArgumentFault(outcome.errors), invalidArguments: outcome.errors };
+  }
   return { kind: 'error', message: outcome.message, stack: outcome.stack };
 }
 

@@ -147,8 +147,8 @@ async function answer(deps: JobDeps, introspectionId: string): Promise<void> {
 async function look(deps: JobDeps, { bundleSha256, sourceName }: IntrospectionRequest): Promise<Introspection> {
   try {
     const bundle = await deps.blobs.read(bundleSha256);
-    const { registrations, places } = await introspect(deps.jail, bundle.toString('utf8'), sourceName);
-    return { ok: true, registrations, places: { ...places } };
+    const { registrations, places, schemaFaults } = await introspect(deps.jail, bundle.toString('utf8'), sourceName);
+    return { ok: true, registrations, places: { ...places }, schemaFaults: [...schemaFaults] };
   } catch (error) {
     if (!(error instanceof ChildError)) {
       deps.onError(error as Error);

@@ -7,8 +7,8 @@ import {
   McpError,
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import { formatFullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from '../sessions/commands.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { asMcpError } from './mcp-errors.ts';

@@ -10,7 +10,7 @@ import { findMedia } from '../../db/accounts/media.ts';
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { formatFullName } from '../calls/surface-call.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listResources, readSkillFile, SKILL_TEXT, type Skill } from '../sessions/skill-files.ts';
 import { findSkill, listSkills } from '../sessions/skills.ts';

@@ -4,11 +4,11 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { text } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page } from '../../service/http/schemas.ts';
-import { formatFullName } from '../calls/surface-call.ts';
 import { listCommands, runCommand } from './commands.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 

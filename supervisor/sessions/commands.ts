@@ -2,8 +2,9 @@
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
-import { callSurface, formatFullName, toProblem } from '../calls/surface-call.ts';
+import { callSurface, toProblem } from '../calls/surface-call.ts';
 import { fillPrompt, type PromptText, promptCommands, readText } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 

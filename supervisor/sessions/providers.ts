@@ -3,10 +3,11 @@ import type { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { completionRequest } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { Completion } from '../../sdk/session/api-types.ts';
-import { callSurface, formatFullName, toProblem } from '../calls/surface-call.ts';
+import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { SessionServices } from './session-services.ts';
 
 /** Maximum number of models that an error names. */

@@ -9,7 +9,6 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
-import type { ArgumentChecker } from '../calls/argument-checks.ts';
 import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
@@ -27,7 +26,6 @@ export interface SessionServices extends ChainDeps {
   readonly sessions: SessionCache;
   readonly pluginsCache: AccountPluginsCache;
   readonly invoker: PluginInvoker;
-  readonly argumentChecker: ArgumentChecker;
   readonly streams: RowStreams;
   /** Called at each step; a test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;

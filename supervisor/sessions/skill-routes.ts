@@ -3,11 +3,11 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { fileBytes, jsonBody, page, storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { formatFullName } from '../calls/surface-call.ts';
 import { asDownload } from './download.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';

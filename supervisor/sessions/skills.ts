@@ -2,7 +2,7 @@
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { formatFullName } from '../calls/surface-call.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { skills } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 import type { Skill } from './skill-files.ts';

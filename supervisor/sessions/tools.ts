@@ -2,8 +2,9 @@
 import { closest } from 'fastest-levenshtein';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import { callSurface, formatFullName, toProblem } from '../calls/surface-call.ts';
+import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
@@ -39,7 +40,7 @@ export function findTool(accountPlugins: AccountPlugins, name: string): ToolRef 
  * Calls a tool. If the handler throws, the result has `isError`, so that the agent can read the error and correct its
  * call.
  *
- * @throws Problem `invalid_arguments` before the child is called; `plugin_timeout`, `plugin_failed`, `unavailable`
+ * @throws Problem `invalid_arguments`, `plugin_timeout`, `plugin_failed`, `unavailable`
  */
 export async function callTool(
   services: SessionServices,
@@ -47,12 +48,10 @@ export async function callTool(
   { plugin, tool }: ToolRef,
   { signal, ...call }: { callId: string; arguments: unknown; signal?: AbortSignal },
 ): Promise<ToolResult> {
-  const schema = plugin.registrations.tools[tool]?.parameters ?? {};
-  services.argumentChecker.check(`${plugin.versionId} ${tool}`, schema, call.arguments);
   const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields: call });
   if (result.kind === 'answered')
     return readToolResult(formatFullName(plugin, tool), result.answer, services.toolResultBytes);
-  if (result.kind === 'error') return failedTool(result.message);
+  if (result.kind === 'error' && !('invalidArguments' in result)) return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
   throw toProblem(formatFullName(plugin, tool), result);
 }

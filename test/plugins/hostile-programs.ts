@@ -57,7 +57,7 @@ process.stdin.on('data', (chunk) => {
     held = held.subarray(held.readUInt32LE(0) + 4);
     if (head.id === undefined) continue;
     const registrations = { hooks: [], events: [], tools: {}, commands: {}, providers: {}, channel: { receive: false, send: false, handshake: false, handshakeOn: null } };
-    if (head.method === 'load') say({ id: head.id, result: { outcome: 'loaded', registrations, places: {} } });
+    if (head.method === 'load') say({ id: head.id, result: { outcome: 'loaded', registrations, places: {}, schemaFaults: [] } });
     else for (let i = 0; i < ${times}; i += 1) say({ id: head.id, result: ${answer} });
   }
 });

@@ -59,6 +59,18 @@ export const mistakes: readonly Mistake[] = [
     files: { 'index.ts': INDEX.replace("'object'", "'objekt'") },
     exit: 3,
   },
+  {
+    title: 'The arguments of a tool cannot be an object',
+    args: ['check'],
+    files: { 'index.ts': INDEX.replace("'object'", "'string'") },
+    exit: 3,
+  },
+  {
+    title: 'The name of a tool is too long',
+    args: ['check'],
+    files: { 'index.ts': INDEX.replace('forecast', 'forecastForTheWholeWeekInTheMountainsAndAtTheSeaForEveryHour') },
+    exit: 3,
+  },
   { title: 'The code has a syntax error', args: ['check'], files: { 'index.ts': INDEX.replace('};\n', '') }, exit: 3 },
   {
     title: 'An npm package is imported',

@@ -965,6 +965,19 @@ export declare const registrations: z.ZodObject<{
     }, z.core.$strip>;
 }, z.core.$strip>;
 export type Registrations = z.infer<typeof registrations>;
+/** What is wrong with the `parameters` of a tool, found where the bundle was introspected. `at` is a JSON pointer. */
+export declare const schemaFault: z.ZodObject<{
+    tool: z.ZodString;
+    at: z.ZodString;
+    message: z.ZodString;
+}, z.core.$strip>;
+export type SchemaFault = z.infer<typeof schemaFault>;
+/** What is wrong with the arguments of a call. */
+declare const argumentFault: z.ZodObject<{
+    field: z.ZodString;
+    message: z.ZodString;
+}, z.core.$strip>;
+export type ArgumentFault = z.infer<typeof argumentFault>;
 /** Frontmatter declares these as `host.<member>` or, where `read` is set, `host.<member>:read`. */
 export declare const capabilities: {
     readonly session: {
@@ -1580,7 +1593,10 @@ export declare const control: {
             node: z.ZodString;
         }, z.core.$strip>;
     };
-    /** Evaluates the bundle. `expected` is null for introspection. `places` has the stack of every assignment, known or not. */
+    /**
+     * Evaluates the bundle. `expected` is null for introspection, which also checks the schemas of tools. `places` has the stack
+     * of every assignment, known or not.
+     */
     readonly load: {
         readonly by: 'supervisor';
         readonly form: 'request';
@@ -1646,6 +1662,11 @@ export declare const control: {
                 }, z.core.$strip>;
             }, z.core.$strip>;
             places: z.ZodRecord<z.ZodString, z.ZodString>;
+            schemaFaults: z.ZodArray<z.ZodObject<{
+                tool: z.ZodString;
+                at: z.ZodString;
+                message: z.ZodString;
+            }, z.core.$strip>>;
         }, z.core.$strip>, z.ZodObject<{
             outcome: z.ZodLiteral<"failed">;
             message: z.ZodString;
@@ -1677,6 +1698,12 @@ export declare const control: {
         }, z.core.$strip>, z.ZodObject<{
             outcome: z.ZodLiteral<"cancelled">;
             reason: z.ZodString;
+        }, z.core.$strip>, z.ZodObject<{
+            outcome: z.ZodLiteral<"invalid_arguments">;
+            errors: z.ZodArray<z.ZodObject<{
+                field: z.ZodString;
+                message: z.ZodString;
+            }, z.core.$strip>>;
         }, z.core.$strip>, z.ZodObject<{
             outcome: z.ZodLiteral<"failed">;
             message: z.ZodString;
@@ -1720,3 +1747,4 @@ export declare const control: {
         }, z.core.$strip>;
     };
 };
+export {};

@@ -3,7 +3,6 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { mayTakePlace } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
-import { AnswerChecks } from './answer-checks.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
 import { openEndpointFetch } from './endpoint-fetch.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
@@ -46,7 +45,6 @@ export function openLlm(deps: LlmDeps): Llm {
     ),
   );
   const plugins = new PluginProviders(deps);
-  const checks = new AnswerChecks();
   const endpoints = openEndpointFetch();
   const spending = new Spending(deps);
   const ofInstallation = new AmountsByKey();
@@ -74,10 +72,9 @@ export function openLlm(deps: LlmDeps): Llm {
   };
   const complete: HostHandlers['llm.complete'] = async (scope, { request }) => {
     const found = choose(await known(scope.plugin), request.model);
-    if (request.schema) await checks.accept(request.schema);
     const { text, usage, json } = await askModel(scope, found, request);
-    const value = request.schema ? await checks.read(request.schema, { text, json }) : undefined;
-    return { text, usage, model: found.id, ...(value === undefined ? {} : { json: value as never }) };
+    // The child that asked checks the answer against its schema, which is the plugin's code.
+    return { text, usage, model: found.id, ...(request.schema && json !== undefined ? { json: json as never } : {}) };
   };
   return {
     calls: {
@@ -92,9 +89,7 @@ export function openLlm(deps: LlmDeps): Llm {
         return ofAccount.during(accountId, () => ofInstallation.during(installationId, () => complete(scope, args)));
       },
     },
-    close: async () => {
-      await Promise.all([endpoints.close(), checks.close()]);
-    },
+    close: () => endpoints.close(),
   };
 }
 

@@ -1,10 +1,10 @@
 /** Lists and calls the models that the account's other plugins provide. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
+import { formatFullName } from '../../../sdk/contract/full-names.ts';
 import { surfaces } from '../../../sdk/contract/protocol.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
-import { formatFullName } from '../../calls/surface-call.ts';
 import { HostError } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 

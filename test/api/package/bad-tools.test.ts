@@ -16,49 +16,16 @@ const tool = (parameters: unknown, name = 'x') =>
   `// one line before\ntools.${name} = { description: 'x', handler: () => '', parameters: ${JSON.stringify(parameters)} };`;
 
 const refused: Record<string, [parameters: unknown, at: string, message: RegExp]> = {
-  'a catastrophic pattern': [
-    { type: 'object', properties: { s: { type: 'string', pattern: '^(a+)+$' } } },
-    '/properties/s/pattern',
-    /exponentially long.*'a'/,
-  ],
-  'a catastrophic name of properties': [
-    { type: 'object', patternProperties: { '^(\\w|\\d)+$': {} } },
-    '/patternProperties/^(\\w|\\d)+$',
-    /exponentially/,
-  ],
-  'a pattern whose cost cannot be determined': [
-    { properties: { s: { pattern: '(?:a{1,1000}){1,1000}b' } } },
-    '/properties/s/pattern',
-    /too complex|the power|exponentially/,
-  ],
-  'a catastrophic pattern behind a reference': [
-    { $ref: '#/hidden/deep', hidden: { deep: { pattern: '^(a|a)*$' } } },
-    '/hidden/deep/pattern',
-    /exponentially/,
-  ],
   'a schema that is itself': [{ $ref: '#' }, '', /without end/],
   'two that are each other': [
     { $ref: '#/$defs/a', $defs: { a: { allOf: [{ $ref: '#/$defs/b' }] }, b: { not: { $ref: '#/$defs/a' } } } },
-    '/$defs/b/not',
+    '',
     /without end/,
   ],
   'a circle over an anchor': [
     { $ref: '#here', $defs: { a: { $anchor: 'here', anyOf: [{ $ref: '#here' }] } } },
-    '/$defs/a/anyOf/0',
+    '',
     /without end/,
-  ],
-  'references that multiply': [
-    {
-      $ref: '#/$defs/d0',
-      $defs: Object.fromEntries(
-        Array.from({ length: 20 }, (_, n) => [
-          `d${n}`,
-          n === 19 ? {} : { allOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] },
-        ]),
-      ),
-    },
-    '/$defs/d7',
-    /10000 schemas/,
   ],
   'a remote reference': [
     { properties: { a: { $ref: 'https://example.com/s.json' } } },
@@ -70,6 +37,21 @@ const refused: Record<string, [parameters: unknown, at: string, message: RegExp]
     '/properties/a/$ref',
     /not in this schema/,
   ],
+  'a schema over 64 KiB': [{ description: 'x'.repeat(65_536) }, '', /is larger than 65536 bytes/],
+  'a schema of 1 MiB': [{ properties: { a: { const: 'x'.repeat(1_048_576) } } }, '', /is larger than 65536 bytes/],
+  'another draft': [{ $schema: 'http://json-schema.org/draft-07/schema#' }, '', /no schema with key or ref/],
+  'an asynchronous schema': [{ $async: true }, '', /\$async is not part of it/],
+  'a text': [{ type: 'string' }, '/type', /excludes objects/],
+  'a list or nothing': [{ type: ['null', 'array'] }, '/type', /excludes objects/],
+  'a constant': [{ const: 1 }, '/const', /excludes objects/],
+  'a choice of no object': [{ enum: ['a', 1, null, []] }, '/enum', /excludes objects/],
+  'a reference to a text': [
+    { $ref: '#/$defs/a', $defs: { a: { type: 'string' } } },
+    '/$defs/a/type',
+    /excludes objects/,
+  ],
+  'parts that exclude each other': [{ allOf: [{ type: 'object' }, { type: 'array' }] }, '/allOf/1/type', /excludes/],
+  'nothing but texts to choose': [{ anyOf: [{ type: 'string' }, false, { enum: [1] }] }, '/anyOf', /excludes objects/],
   'a keyword with a wrong value': [{ properties: { a: { type: 'objekt' } } }, '/properties/a/type', /2020-12/],
 };
 for (const [name, [parameters, at, message]] of Object.entries(refused)) {
@@ -81,7 +63,29 @@ for (const [name, [parameters, at, message]] of Object.entries(refused)) {
   });
 }
 
-t.test('recursive schemas that end and ordinary patterns pass', async (t) => {
+t.test('a schema that is no object is refused', async (t) => {
+  for (const parameters of [false, true, null, 'string', []]) {
+    const { status, body } = await publish(tool(parameters));
+    t.equal(status, 422, JSON.stringify(body));
+    t.match(body.errors[0], {
+      path: 'index.ts',
+      line: 2,
+      message: /tools\.x\.parameters: must be a JSON Schema object/,
+    });
+  }
+});
+
+t.test('a tool has a name that model APIs take', async (t) => {
+  // “tools__” and 57 characters.
+  const longest = `a${'b'.repeat(56)}`;
+  t.equal((await publish(tool({}, longest))).status, 201);
+  const { status, body } = await publish(tool({}, `${longest}c`));
+  t.equal(status, 422, JSON.stringify(body));
+  const message = `The tool “${longest}c” is called “tools__${longest}c” in sessions, which has 65 characters: model APIs accept at most 64. Shorten its name, or the plugin’s slug.`;
+  t.match(body.errors[0], { path: 'index.ts', line: 2, message });
+});
+
+t.test('recursive schemas that end and patterns pass', async (t) => {
   const node = {
     type: 'object',
     properties: { next: { $ref: '#/$defs/node' }, all: { type: 'array', items: { $ref: '#/$defs/node' } } },
@@ -93,6 +97,8 @@ t.test('recursive schemas that end and ordinary patterns pass', async (t) => {
     properties: {
       date: { pattern: '^\\d{4}-\\d{2}-\\d{2}$' },
       name: { pattern: '^[a-z]+( [a-z]+)*$' },
+      costly: { pattern: '^(a+)+$' },
+      same: { $ref: '#' },
       '(a+)+$': { const: '^(a+)+$', default: '^(a+)+$' },
     },
   };
@@ -111,6 +117,12 @@ t.test('schemas that are odd and harmless pass', async (t) => {
     '2,000 properties': {
       properties: Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`p${at}`, { type: 'string' }])),
     },
+    'properties that every object has': JSON.parse(
+      '{"properties":{"__proto__":{"type":"string"},"constructor":{}},"required":["__proto__","toString"]}',
+    ),
+    'a type among others': { type: ['null', 'object'] },
+    'a choice with an object': { enum: [1, {}] },
+    'one part of several': { anyOf: [{ type: 'string' }, { $ref: '#/$defs/a' }], $defs: { a: {} } },
     'a default that would pollute': { properties: { a: { default: { constructor: { prototype: { polluted: 1 } } } } } },
     'an empty one': {},
   };

@@ -35,7 +35,7 @@ new StdinReader().listen((received) => {
   const { id = 0, method, params, result, error } = received as Received;
   if (method === 'load') {
     const registrations = (params as { expected: Registrations }).expected;
-    send({ id, result: { outcome: 'loaded', registrations, places: {} } });
+    send({ id, result: { outcome: 'loaded', registrations, places: {}, schemaFaults: [] } });
   } else if (method === 'invoke') invoke(id, params as Invoke);
   else if (method === undefined) {
     const call = asked.get(id);

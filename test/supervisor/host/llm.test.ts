@@ -199,11 +199,25 @@ t.test('a structured answer is validated against the schema of its request', asy
   const remote = { $ref: 'http://127.0.0.1:1/schema.json' };
   t.match((await run(fixture, 'asker', { ...hello, schema: remote })).refused, /schema cannot be used/);
   t.equal(server.asked.length, 0, 'no model is called with a schema that cannot be checked');
+  server.answers = [openAi('"x"')];
+  const loop = { allOf: [{ $ref: '#' }] };
+  t.match((await run(fixture, 'asker', { ...hello, schema: loop })).refused, /schema cannot be used: .*without end/);
+});
+
+t.test('an answer whose check never ends costs the plugin that asked', async (t) => {
+  const { installationId } = await fixture.install({ ...asker, slug: 'endless' });
   server.answers = [openAi(JSON.stringify(`${'a'.repeat(60)}!`))];
-  const started = performance.now();
-  const costly = await run(fixture, 'asker', { ...hello, schema: { type: 'string', pattern: '^(a+)+$' } });
-  t.match(costly.refused, /could not be checked in time/);
-  t.ok(performance.now() - started < 10_000);
+  server.asked.length = 0;
+  let hasEnded = false;
+  const endless = run(fixture, 'endless', { ...hello, schema: { pattern: '^(a+)+$' } }).finally(() => {
+    hasEnded = true;
+  });
+  await eventually(async () => server.asked.length === 1);
+  server.answers = [openAi('{"city":"Bern"}')];
+  t.match((await run(fixture, 'asker', { ...hello, schema: { type: 'object' } })).json, { city: 'Bern' });
+  t.equal(hasEnded, false);
+  await fixture.supervisor.fleet.retire(installationId, 0);
+  await endless;
 });
 
 t.test('one installation asks for eight answers at once, no more', async (t) => {

@@ -28,6 +28,11 @@ const answers: Readonly<Record<string, string>> = {
   'a veto without a reason': '{ outcome: "cancelled" }',
   'a veto with an endless reason': '{ outcome: "cancelled", reason: "x".repeat(501) }',
   'a failure without words': '{ outcome: "failed", message: {}, stack: "" }',
+  'refused arguments without a reason': '{ outcome: "invalid_arguments", errors: [] }',
+  'refused arguments with endless reasons':
+    '{ outcome: "invalid_arguments", errors: Array(21).fill({ field: "a", message: "m" }) }',
+  'refused arguments with an endless reason':
+    '{ outcome: "invalid_arguments", errors: [{ field: "a", message: "m".repeat(501) }] }',
 };
 for (const [name, answer] of Object.entries(answers)) {
   t.test(`${name} is no answer`, async (t) => {
@@ -36,6 +41,16 @@ for (const [name, answer] of Object.entries(answers)) {
     await t.rejects(callTool(child, 'run'), errorOf('broken'));
   });
 }
+
+t.test('only a tool refuses its arguments', async (t) => {
+  const program = answering('{ outcome: "invalid_arguments", errors: [{ field: "a", message: "m" }] }');
+  const child = testChild(t, await testJail(t, { program }));
+  await child.load(bundleOf(''));
+  t.match(await callTool(child, 'run'), { outcome: 'invalid_arguments' });
+  const options = { invocationId: 'hook', deadlineAt: Date.now() + 5_000 };
+  const hook = child.invoke({ kind: 'hook', name: 'middleware.systemPrompt' }, {}, options);
+  await t.rejects(hook, errorOf('broken'));
+});
 
 t.test('an answer given a hundred times counts once', async (t) => {
   const child = testChild(t, await testJail(t, { program: answering('{ outcome: "answered", answer: 1 }', 100) }));

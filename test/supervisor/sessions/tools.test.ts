@@ -46,10 +46,11 @@ t.test('tools are listed by slug and name, and called', async (t) => {
   t.match(rows[0], { message: 'rolled', data: { sides: 6, call: 'c1' }, source: 'tools.roll', session_id: session });
 });
 
-t.test('arguments that do not fit never reach the child', async (t) => {
+t.test('arguments that do not fit never reach the handler', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'dice-2', code: dice });
   const path = `/sessions/${await fixture.session()}/tools/dice-2__roll`;
+  t.equal(fixture.supervisor.fleet.getPid(made.installationId), null, 'the first call starts the child');
   for (const bad of [{}, { sides: 'six' }, { sides: 1 }, { sides: 6, more: 1 }, null, [], 'x', { sides: 1.5 }]) {
     const answer = await fixture.call('POST', path, { arguments: bad });
     t.match(
@@ -58,34 +59,50 @@ t.test('arguments that do not fit never reach the child', async (t) => {
       JSON.stringify(bad),
     );
   }
-  t.equal(fixture.supervisor.fleet.getPid(made.installationId), null, 'no child was started');
+  t.match(await fixture.call('POST', path, { arguments: { sides: 'six' } }), {
+    status: 422,
+    body: {
+      detail: 'arguments.sides must be integer.',
+      errors: [{ field: 'arguments.sides', message: 'must be integer' }],
+    },
+  });
   t.match(await fixture.call('POST', path, {}), { status: 422 });
+  await fixture.supervisor.logs.flush();
+  const lines = await fixture.pool.query('SELECT FROM plugin_logs WHERE installation_id = $1', [made.installationId]);
+  t.equal(lines.rowCount, 0, 'no handler ran, and nothing failed');
 });
 
-t.test('a hostile schema costs its plugin, not the supervisor', async (t) => {
+t.test('a hostile schema costs its own plugin', async (t) => {
   const fixture = shared.withNewAccount();
-  const deep = `(() => { const top = {}; let at = top; for (let i = 0; i < 50; i++) { at.properties = { a: {} }; at = at.properties.a; } return top; })()`;
-  await fixture.install({
+  const made = await fixture.install({
     slug: 'hostile',
     code: `const tool = (parameters) => ({ description: 'd', parameters, handler: () => 'ok' });
       tools.redos = tool({ type: 'object', properties: { s: { type: 'string', pattern: '^(a+)+$' } } });
       tools.loop = tool({ $ref: '#' });
       tools.remote = tool({ $ref: 'http://127.0.0.1:1/schema.json' });
-      tools.wrong = tool({ type: 'nonsense' });
-      tools.deep = tool(${deep});
-      tools.proto = tool({ type: 'object', properties: { ['__proto__']: { type: 'string' } }, additionalProperties: false });`,
+      tools.proto = tool({ type: 'object', properties: { ['__proto__']: {}, toString: { type: 'string' } }, additionalProperties: false });`,
   });
   const session = await fixture.session();
   const call = (tool: string, args: unknown) =>
     fixture.call('POST', `/sessions/${session}/tools/hostile__${tool}`, { arguments: args });
-  for (let strike = 0; strike < 5; strike++) {
-    const started = performance.now();
-    t.match(await call('redos', { s: `${'a'.repeat(40)}!` }), { status: 502, body: { code: 'plugin_failed' } });
-    t.ok(performance.now() - started < 10_000, 'a check ends, whatever the pattern');
+  for (const tool of ['loop', 'remote']) {
+    const answer = await call(tool, {});
+    t.match(answer, { status: 200, body: { isError: true, content: [{ text: /schema cannot be used/ }] } }, tool);
   }
-  t.match(await call('loop', {}), { status: 502 });
-  t.match(await call('remote', {}), { status: 502, body: { detail: /cannot be used/ } });
-  t.match(await call('wrong', {}), { status: 502 });
-  t.match(await call('deep', {}), { body: {} });
-  t.match(await call('proto', {}), { status: 200 });
+  t.match(await call('proto', {}), { status: 200, body: { isError: false } });
+  t.match(await call('proto', { toString: 'x' }), { status: 200, body: { isError: false } });
+  t.match(await call('proto', { toString: 1 }), { status: 422, body: { code: 'invalid_arguments' } });
+
+  const other = shared.withNewAccount();
+  await other.install({ slug: 'dice-3', code: dice });
+  const path = `/sessions/${await other.session()}/tools/dice-3__roll`;
+  let hasEnded = false;
+  const endless = call('redos', { s: `${'a'.repeat(60)}!` }).finally(() => {
+    hasEnded = true;
+  });
+  t.match(await other.call('POST', path, { arguments: { sides: 6 } }), { status: 200 });
+  t.match(await other.call('POST', path, { arguments: {} }), { status: 422 });
+  t.equal(hasEnded, false, 'another account is answered while the check runs on');
+  await fixture.supervisor.fleet.retire(made.installationId, 0);
+  await endless;
 });
