@@ -13,7 +13,10 @@ const publish = (index: string) =>
     files: fileList({ 'readme.md': README, 'index.ts': index }),
   });
 const tool = (parameters: unknown, name = 'x') =>
-  `// one line before\ntools.${name} = { description: 'x', handler: () => '', parameters: ${JSON.stringify(parameters)} };`;
+  `// one line before\ntools.${name} = { description: 'x', handler: () => '', parameters: JSON.parse(${JSON.stringify(JSON.stringify(parameters))}) };`;
+/** A package of tools `t0`, `t1`, … on lines 2, 4, …: the start of a child costs more than a hundred schemas. */
+const tools = (schemas: readonly unknown[]) =>
+  schemas.map((parameters, index) => tool(parameters, `t${index}`)).join('\n');
 
 const refused: Record<string, [parameters: unknown, at: string, message: RegExp]> = {
   'a schema that is itself': [{ $ref: '#' }, '', /without end/],
@@ -54,17 +57,20 @@ const refused: Record<string, [parameters: unknown, at: string, message: RegExp]
   'nothing but texts to choose': [{ anyOf: [{ type: 'string' }, false, { enum: [1] }] }, '/anyOf', /excludes objects/],
   'a keyword with a wrong value': [{ properties: { a: { type: 'objekt' } } }, '/properties/a/type', /2020-12/],
 };
-for (const [name, [parameters, at, message]] of Object.entries(refused)) {
-  t.test(name, async (t) => {
-    const { status, body } = await publish(tool(parameters));
-    t.equal(status, 422, JSON.stringify(body));
-    t.match(body.errors[0], { path: 'index.ts', line: 2, field: `tools.x.parameters${at}`, message });
-    t.match(body.detail, /^index\.ts:2:\d+: tools\.x\.parameters/);
-  });
-}
+t.test('each unusable schema is named', async (t) => {
+  const { status, body } = await publish(tools(Object.values(refused).map(([parameters]) => parameters)));
+  t.equal(status, 422);
+  const all = Object.entries(refused);
+  t.equal(body.errors.length, all.length);
+  for (const [index, [name, [, at, message]]] of all.entries()) {
+    const expected = { path: 'index.ts', line: 2 * index + 2, field: `tools.t${index}.parameters${at}`, message };
+    t.match(body.errors[index], expected, name);
+  }
+  t.match(body.detail, /^index\.ts:2:\d+: tools\.t0\.parameters/);
+});
 
 t.test('a schema that is no object is refused', async (t) => {
-  for (const parameters of [false, true, null, 'string', []]) {
+  for (const parameters of [false, null, 'string']) {
     const { status, body } = await publish(tool(parameters));
     t.equal(status, 422, JSON.stringify(body));
     t.match(body.errors[0], {
@@ -114,8 +120,8 @@ t.test('schemas that are odd and harmless pass', async (t) => {
       required: [code],
     },
     'unknown keywords': { 'x-ours': { $ref: 'https://example.com/' }, format: 'no-such-format', deprecated: true },
-    '2,000 properties': {
-      properties: Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`p${at}`, { type: 'string' }])),
+    '300 properties': {
+      properties: Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`p${at}`, { type: 'string' }])),
     },
     'properties that every object has': JSON.parse(
       '{"properties":{"__proto__":{"type":"string"},"constructor":{}},"required":["__proto__","toString"]}',
@@ -126,10 +132,10 @@ t.test('schemas that are odd and harmless pass', async (t) => {
     'a default that would pollute': { properties: { a: { default: { constructor: { prototype: { polluted: 1 } } } } } },
     'an empty one': {},
   };
-  for (const [name, parameters] of Object.entries(odd)) {
-    const { status, body } = await publish(tool(parameters));
-    t.equal(status, 201, `${name}: ${JSON.stringify(body).slice(0, 300)}`);
-  }
+  const { status, body } = await publish(tools(Object.values(odd)));
+  t.equal(status, 201, JSON.stringify(body).slice(0, 1_000));
+  for (const [index, [name, parameters]] of Object.entries(odd).entries())
+    t.same(JSON.stringify(body.discovered.tools[index].parameters), JSON.stringify(parameters), name);
   t.notOk('polluted' in {});
 });
 

@@ -43,69 +43,69 @@ const registering = (schemas: Readonly<Record<string, string>>): Registrations =
   channel: { receive: false, send: false, handshake: false, handshakeOn: null },
 });
 
-t.test('arguments that fit reach the handler, and others are refused by path', async (t) => {
-  const child = testChild(t, jail);
-  const schema = {
+const closed = '"type":"object","additionalProperties":false';
+const code = "x');process.exit(1);//";
+const html = '<!-- import( -->';
+const child = testChild(t, jail);
+await loadTools(child, {
+  trip: JSON.stringify({
     type: 'object',
     properties: { city: { type: 'string' }, tags: { type: 'array', items: { enum: ['a'] } }, next: { $ref: '#' } },
     required: ['city'],
     additionalProperties: false,
-  };
-  await loadTools(child, { run: JSON.stringify(schema) });
+  }),
+  named: `{${closed},"properties":{"__proto__":{"type":"string"},"constructor":{"type":"string"},"toString":{"type":"string"}}}`,
+  needy: '{"type":"object","required":["__proto__","constructor","toString"]}',
+  closed: `{${closed}}`,
+  same: '{"properties":{"all":{"uniqueItems":true},"one":{"const":{"valueOf":1,"toString":2}}}}',
+  code: JSON.stringify({ properties: { [code]: { const: code }, html: { const: html } }, required: [code] }),
+  remote: '{"$ref":"http://127.0.0.1:1/schema.json"}',
+  wrong: '{"type":"nonsense"}',
+  loop: '{"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"}]}},"properties":{"a":{"$ref":"#/$defs/a"}}}',
+  deep: JSON.stringify(nest(1_500)),
+  choices: JSON.stringify({
+    properties: { items: { items: { anyOf: Array.from({ length: 1_800 }, (_, index) => ({ const: index })) } } },
+  }),
+});
+const callWith = async (name: string, args: string) => (await callTool(child, name, JSON.parse(args))).outcome;
+
+t.test('arguments that fit reach the handler, and others are refused by path', async (t) => {
   const refused = async (args: unknown, field: string, message: RegExp) =>
-    t.match(await callTool(child, 'run', args), { outcome: 'invalid_arguments', errors: [{ field, message }] });
-  t.match(await callTool(child, 'run', { city: 'Bern', next: { city: 'Thun' } }), { outcome: 'answered' });
+    t.match(await callTool(child, 'trip', args), { outcome: 'invalid_arguments', errors: [{ field, message }] });
+  t.match(await callTool(child, 'trip', { city: 'Bern', next: { city: 'Thun' } }), { outcome: 'answered' });
   await refused({}, 'arguments', /^must have required property 'city'$/);
   await refused({ city: 7 }, 'arguments.city', /^must be string$/);
   await refused({ city: 'Bern', more: 1 }, 'arguments', /^must NOT have additional properties$/);
   await refused({ city: 'Bern', tags: ['a', 'b'] }, 'arguments.tags.1', /^must be equal to one of the allowed values$/);
   await refused({ city: 'Bern', next: { city: 7 } }, 'arguments.next.city', /^must be string$/);
   for (const other of [null, [], 'x', 1]) await refused(other, 'arguments', /^must be object$/);
+  t.match(await callTool(child, 'trip', { city: 7, tags: 1 }), {
+    errors: [{ field: 'arguments.city' }, { field: 'arguments.tags', message: 'must be array' }],
+  });
 });
 
 t.test('names that every object has are properties like others', async (t) => {
-  const child = testChild(t, jail);
-  const closed = '"type":"object","additionalProperties":false';
-  await loadTools(child, {
-    named: `{${closed},"properties":{"__proto__":{"type":"string"},"constructor":{"type":"string"},"toString":{"type":"string"}}}`,
-    needy: '{"type":"object","required":["__proto__","constructor","toString"]}',
-    closed: `{${closed}}`,
-    same: '{"properties":{"all":{"uniqueItems":true},"one":{"const":{"valueOf":1,"toString":2}}}}',
-  });
-  const outcome = async (name: string, args: string) => (await callTool(child, name, JSON.parse(args))).outcome;
   const all = '{"__proto__":"a","constructor":"b","toString":"c"}';
   t.match(await callTool(child, 'named', JSON.parse(all)), { outcome: 'answered', answer: all });
   for (const name of ['__proto__', 'constructor', 'toString']) {
-    t.equal(await outcome('named', `{"${name}":1}`), 'invalid_arguments', name);
-    t.equal(await outcome('closed', `{"${name}":1}`), 'invalid_arguments', name);
-    t.equal(await outcome('needy', all.replace(name, 'other')), 'invalid_arguments', name);
+    t.equal(await callWith('named', `{"${name}":1}`), 'invalid_arguments', name);
+    t.equal(await callWith('closed', `{"${name}":1}`), 'invalid_arguments', name);
+    t.equal(await callWith('needy', all.replace(name, 'other')), 'invalid_arguments', name);
   }
-  t.equal(await outcome('named', '{}'), 'answered');
-  t.equal(await outcome('needy', all), 'answered');
-  t.equal(await outcome('same', '{"all":[{"toString":1},{"toString":2},{"__proto__":1}]}'), 'answered');
-  t.equal(await outcome('same', '{"all":[{"toString":1},{"toString":1}]}'), 'invalid_arguments');
-  t.equal(await outcome('same', '{"one":{"toString":2,"valueOf":1}}'), 'answered');
+  t.equal(await callWith('named', '{}'), 'answered');
+  t.equal(await callWith('needy', all), 'answered');
+  t.equal(await callWith('same', '{"all":[{"toString":1},{"toString":2},{"__proto__":1}]}'), 'answered');
+  t.equal(await callWith('same', '{"all":[{"toString":1},{"toString":1}]}'), 'invalid_arguments');
+  t.equal(await callWith('same', '{"one":{"toString":2,"valueOf":1}}'), 'answered');
 });
 
 t.test('a schema with text that looks like code is only text', async (t) => {
-  const child = testChild(t, jail);
-  const code = "x');process.exit(1);//";
-  const html = '<!-- import( -->';
-  const schema = { properties: { [code]: { const: code }, html: { const: html } }, required: [code] };
-  await loadTools(child, { run: JSON.stringify(schema) });
-  t.match(await callTool(child, 'run', { [code]: code, html }), { outcome: 'answered' });
-  t.match(await callTool(child, 'run', { [code]: 1 }), { outcome: 'invalid_arguments' });
-  t.match(await callTool(child, 'run', { [code]: code, html: 'x' }), { outcome: 'invalid_arguments' });
+  t.match(await callTool(child, 'code', { [code]: code, html }), { outcome: 'answered' });
+  t.match(await callTool(child, 'code', { [code]: 1 }), { outcome: 'invalid_arguments' });
+  t.match(await callTool(child, 'code', { [code]: code, html: 'x' }), { outcome: 'invalid_arguments' });
 });
 
 t.test('a schema that cannot be used fails the call and says why', async (t) => {
-  const child = testChild(t, jail);
-  await loadTools(child, {
-    remote: '{"$ref":"http://127.0.0.1:1/schema.json"}',
-    wrong: '{"type":"nonsense"}',
-    loop: '{"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"}]}},"properties":{"a":{"$ref":"#/$defs/a"}}}',
-    deep: JSON.stringify(nest(1_500)),
-  });
   const failed = async (name: string, message: RegExp) =>
     t.match(await callTool(child, name, { a: 1 }), { outcome: 'failed', message });
   await failed('remote', /schema cannot be used: can't resolve reference http:\/\/127\.0\.0\.1/);
@@ -113,6 +113,14 @@ t.test('a schema that cannot be used fails the call and says why', async (t) => 
   await failed('loop', /schema cannot be used: .*leads back to itself for the same value/);
   await failed('deep', /schema cannot be used: .*nested too deeply/);
   t.match(await callTool(child, 'loop', {}), { outcome: 'answered' }, 'the child goes on');
+});
+
+t.test('a schema of many choices has few errors', async (t) => {
+  const items = Array.from({ length: amount({ quick: 500, soak: 50_000 }) }, () => 1_799);
+  t.match(await callTool(child, 'choices', { items }, 300_000), { outcome: 'answered' });
+  const refused = await callTool(child, 'choices', { items: ['none'] }, 30_000);
+  t.match(refused, { outcome: 'invalid_arguments', errors: [{ field: 'arguments.items.0', message: /constant/ }] });
+  t.equal(refused.outcome === 'invalid_arguments' && refused.errors.length, 20);
 });
 
 /** Each takes longer than any budget of a test. */
@@ -144,18 +152,6 @@ for (const [name, [schema, args]] of Object.entries(endless)) {
     t.match(await child.ended, { requested: true, gone: true });
   });
 }
-
-t.test('a schema of many choices has few errors', async (t) => {
-  const child = testChild(t, jail);
-  const anyOf = Array.from({ length: 1_800 }, (_, index) => ({ const: index }));
-  await loadTools(child, { run: JSON.stringify({ properties: { items: { items: { anyOf } } } }) });
-  const length = amount({ quick: 1_000, soak: 50_000 });
-  const items = Array.from({ length }, () => 1_799);
-  t.match(await callTool(child, 'run', { items }, 60_000), { outcome: 'answered' });
-  const refused = await callTool(child, 'run', { items: ['none'] });
-  t.match(refused, { outcome: 'invalid_arguments', errors: [{ field: 'arguments.items.0', message: /constant/ }] });
-  t.equal(refused.outcome === 'invalid_arguments' && refused.errors.length, 20);
-});
 
 t.test('memory that a check uses up is the child’s own', async (t) => {
   const small = await testJail(t, { heapMegabytes: 32 });
