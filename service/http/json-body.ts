@@ -2,7 +2,8 @@
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { SECOND } from '../../sdk/contract/limits.ts';
+import { KIB, SECOND } from '../../sdk/contract/limits.ts';
+import { waitForLoopTurn } from '../timing/loop-turns.ts';
 import { requireCaller } from './authentication.ts';
 import { joinChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
@@ -10,6 +11,8 @@ import { JsonParser } from './json-parser.ts';
 
 /** Enough for the largest body over a slow line. Milliseconds. */
 const BODY_WITHIN_MS = 60 * SECOND;
+/** Larger bodies wait for a turn of the event loop: up to this size, parsing and using one takes at most a millisecond or two. */
+const COSTLY_BYTES = 16 * KIB;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -34,6 +37,8 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
   app.removeAllContentTypeParsers();
   app.decorateRequest('bodyBytes', 0);
   app.addHook('onRequest', async (request, { raw }) => {
+    const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+    if (length === undefined && encoding === undefined) return;
     raw.once('close', () => {
       if (request.bodyBytes > 0) budget.release(requireCaller(request).id, request.bodyBytes);
     });
@@ -49,7 +54,11 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
     });
     const body = joinChunks(chunks);
     if (body.byteLength === 0) return undefined;
+    const isCostly = body.byteLength > COSTLY_BYTES;
+    if (isCostly) await waitForLoopTurn(requireCaller(request).id);
     const result = await parser.parse(body, bodyLimit);
+    // The check of the value and the call with it take as long as the parsing.
+    if (isCostly) await waitForLoopTurn(requireCaller(request).id);
     if ('value' in result) return result.value;
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
     throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');

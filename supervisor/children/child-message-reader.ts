@@ -4,9 +4,9 @@ import { AbstractMessageReader, type DataCallback, type Disposable, type Message
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
 import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { checkChildMessage } from './child-message.ts';
-import { scheduleRead } from './read-scheduler.ts';
 
 /** Pause of reading when the output bucket is empty, milliseconds. The child's responses are delayed by its own output. */
 const EMPTY_BUCKET_PAUSE_MS = 100;
@@ -37,12 +37,15 @@ export interface ReadBounds {
   readonly outputBytesPerSecond: number;
 }
 
+let readers = 0;
+
 export class ChildMessageReader extends AbstractMessageReader {
   readonly #input: Readable;
   readonly #lastRequestId: () => number;
   readonly #onViolation: (reason: string) => void;
   readonly #frames: FrameBuffer;
   readonly #windowMessages: number;
+  readonly #turnKey: string;
   #onMessage: DataCallback = () => undefined;
   #output: TokenBucket;
   #isStopped = false;
@@ -67,6 +70,8 @@ export class ChildMessageReader extends AbstractMessageReader {
     { frameBytes, framesPerSecond, outputBytesPerSecond }: ReadBounds = limits,
   ) {
     super();
+    readers += 1;
+    this.#turnKey = `child ${readers}`;
     this.#input = input;
     this.#lastRequestId = lastRequestId;
     this.#onViolation = onViolation;
@@ -166,7 +171,7 @@ export class ChildMessageReader extends AbstractMessageReader {
   #yieldTurn(): void {
     this.#isScheduled = true;
     this.#input.pause();
-    scheduleRead(() => {
+    void waitForLoopTurn(this.#turnKey).then(() => {
       this.#isScheduled = false;
       this.#startTurn(performance.now());
       this.#resume();

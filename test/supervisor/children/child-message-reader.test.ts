@@ -4,7 +4,6 @@ import t, { type Test } from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { perSecond, TokenBucket } from '../../../service/timing/token-bucket.ts';
 import { ChildMessageReader } from '../../../supervisor/children/child-message-reader.ts';
-import { scheduleRead } from '../../../supervisor/children/read-scheduler.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 
 function frames(count: number, message: object): Buffer {
@@ -66,20 +65,4 @@ t.test('a long line costs more than a short one, and a response nothing', async 
   responses.input.write(frames(10_000, { id: 1, result: null }));
   while (responses.messages < 10_000) await turns(1);
   t.equal(long.messages, 33);
-});
-
-t.test('one read at a time, in the order of the requests', async (t) => {
-  const order: string[] = [];
-  const over = new Promise<void>((resolve) => {
-    for (const name of ['a', 'b', 'c']) {
-      scheduleRead(() => {
-        order.push(name);
-        setImmediate(() => order.push(`after ${name}`));
-        if (name === 'c') setImmediate(resolve);
-      });
-    }
-  });
-  t.same(order, [], 'never at once');
-  await over;
-  t.same(order, ['a', 'after a', 'b', 'after b', 'c', 'after c'], 'the loop turns between them');
 });
