@@ -13,6 +13,12 @@ const LAST_LINES_MS = 1_000;
 /** Maximum drain: running calls and one chain of hooks. Then the process is killed. Milliseconds. */
 const STOP_TIMEOUT_MS = 30_000;
 
+/**
+ * V8 would let new objects fill 64 MB before it collects them. Each of those collections stops the event loop for 10 to 30 ms on a
+ * busy machine, with this limit for 2 ms, and a peak leaves 100 MB less behind. The image sets the same in `NODE_OPTIONS`.
+ */
+export const HEAP_FLAGS = ['--max-semi-space-size=4'];
+
 interface ServiceOptions {
   /** Name for the user, such as `API`. */
   readonly name: string;
@@ -88,7 +94,7 @@ export class ServiceProcess {
     const handed = sockets.length === 0 ? {} : { LISTEN_FDS: String(sockets.length), LISTEN_FDNAMES: names };
     // Detached: Ctrl-C in a terminal signals the whole process group, but the parent must control the order of
     // stopping.
-    const child = spawn(process.execPath, [main], {
+    const child = spawn(process.execPath, [...HEAP_FLAGS, main], {
       env: { ...env, ...handed },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', ...sockets.map((socket) => socket.fd), 'ipc'],

@@ -58,7 +58,7 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
     if (isCostly) await waitForLoopTurn(requireCaller(request).id);
     const result = await parser.parse(body, bodyLimit);
     // The check of the value and the call with it take as long as the parsing.
-    if (isCostly) await waitForLoopTurn(requireCaller(request).id);
+    if (isCostly) await waitForLoopTurn(`use ${requireCaller(request).id}`);
     if ('value' in result) return result.value;
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
     throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');
