@@ -2,7 +2,9 @@
 import t from 'tap';
 import type { Introspect } from '../../../api/services.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
+import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { Problem, type ProblemCode } from '../../../sdk/contract/errors.ts';
+import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, MINIMAL_INTROSPECTION, readmeWith, upload, zipOf } from '../package/packages.ts';
 
@@ -35,6 +37,10 @@ const grown = await make('grown');
 const small = (await ann.post(`/plugins/${grown}/versions`, { semVer: '1.0.0', files })).body.id;
 const asking = fileList({ ...MINIMAL, 'readme.md': readmeWith('capabilities: [host.llm]') });
 await ann.post(`/plugins/${grown}/versions`, { semVer: '1.1.0', files: asking });
+const withdrawn = await make('withdrawn');
+const released = (await ann.post(`/plugins/${withdrawn}/versions`, { semVer: '1.0.0', files })).body.id;
+await ann.post(`/plugins/${withdrawn}/versions`, { semVer: '1.0.1', files });
+await ann.post(`/plugins/${withdrawn}/versions/${released}/yank`);
 await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const olga = await api.user('olga');
 const forOperators = (path: string, body?: object) => ({
@@ -49,6 +55,10 @@ const busy = async <T>(work: () => Promise<T>): Promise<T> => {
   return work().finally(() => {
     isBusy = false;
   });
+};
+const full = async <T>(kind: UsageKind, work: () => Promise<T>): Promise<T> => {
+  await saveUsageLimits(api.pool, { [kind]: 0 });
+  return work().finally(() => saveUsageLimits(api.pool, {}));
 };
 const noText = [{ path: 'readme.md', contentText: 'a\0b' }];
 
@@ -67,18 +77,21 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
     invalid_package: () => ann.post(`/plugins/${shown}/versions`, { semVer: 'v2', files }),
     text_files_only: () => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files: noText }),
     bundler_busy: () => busy(() => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files })),
+    quota_exceeded: () => full('versions', () => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files })),
   },
   'POST /plugins/{id}/versions/zip': {
     not_owner: () => sendZip(ben, shown, '2.0.0'),
     version_exists: () => sendZip(ann, shown, '1.0.0'),
     invalid_package: () => sendZip(ann, shown, '2.0.0', Buffer.from('no zip')),
     bundler_busy: () => busy(() => sendZip(ann, shown, '2.0.0')),
+    quota_exceeded: () => full('versions', () => sendZip(ann, shown, '2.0.0')),
   },
   'POST /plugins/{id}/draft': {
     not_owner: () => ben.post(`/plugins/${shown}/draft`, { files }),
     invalid_package: () => ann.post(`/plugins/${shown}/draft`, { files: [] }),
     text_files_only: () => ann.post(`/plugins/${shown}/draft`, { files: noText }),
     bundler_busy: () => busy(() => ann.post(`/plugins/${shown}/draft`, { files })),
+    quota_exceeded: () => full('drafts', () => ann.post(`/plugins/${shown}/draft`, { files })),
   },
   'POST /plugins/{id}/listing': {
     not_owner: () => ben.post(`/plugins/${shown}/listing`),
@@ -91,6 +104,7 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   },
   'GET /plugins/{id}/versions/{versionId}/files': {
     not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/files`),
+    gone: () => ann.get(`/plugins/${withdrawn}/versions/${released}/files`),
   },
   'GET /plugins/{id}/versions/{versionId}/agent-plugin': {
     not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/agent-plugin`),
@@ -121,6 +135,9 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   },
   'POST /installations/{id}/accept-update': {
     not_pending: () => ann.post(`/installations/${installed}/accept-update`, { versionId: version }),
+  },
+  'POST /installations/{id}/rerun-setup': {
+    quota_exceeded: () => full('deliveries', () => ann.post(`/installations/${installed}/rerun-setup`)),
   },
   'POST /installations/{id}/channels': {
     no_channel: () => ann.post(`/installations/${installed}/channels`, { name: 'x' }),
