@@ -47,10 +47,10 @@ function leftBehind(): string[] {
   ];
 }
 
-/** Direct children of this process that still run. Only Linux tells. */
+/** Direct children of this process that still run. Linux only. */
 function children(): string[] {
   const parent = String(process.pid);
-  return listed('/proc').flatMap((pid) => {
+  return startedProcesses().flatMap((pid) => {
     try {
       // The name stands in brackets and may hold anything; state and parent follow it.
       const [, name, state, ppid] = /^\d+ \((.*)\) (\S) (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
@@ -61,7 +61,19 @@ function children(): string[] {
   });
 }
 
-function listed(folder: string): string[] {
+/** Process ids: of the children of each thread, or all where the kernel does not list those. */
+function startedProcesses(): string[] {
+  try {
+    const lists = listNumbers('/proc/self/task').map((thread) =>
+      readFileSync(`/proc/self/task/${thread}/children`, 'utf8'),
+    );
+    return lists.join(' ').split(' ').filter(Boolean);
+  } catch {
+    return listNumbers('/proc');
+  }
+}
+
+function listNumbers(folder: string): string[] {
   try {
     return readdirSync(folder).filter((name) => /^\d+$/.test(name));
   } catch {
