@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { RUN_FOLDER_VARIABLE, writeChildPrograms } from './child-program.ts';
 import { SERVER_VARIABLE, startTestServer } from './server.ts';
+import { chooseTemporaryFolder } from './temporary-folder.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -26,6 +27,8 @@ export interface PreparedRun {
  */
 export async function prepareRun({ isWhole }: { isWhole: boolean }): Promise<PreparedRun> {
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
+  // `tmpdir` of this process and of the test files.
+  process.env.TMPDIR = await chooseTemporaryFolder();
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-run-'));
   let ending: Promise<void> | undefined;
   const [server] = await Promise.all([

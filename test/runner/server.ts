@@ -1,26 +1,16 @@
 /** The PostgreSQL that tests share, with a migrated template that every test file copies. Knows nothing of tap. */
-import { mkdtemp, rm, statfs } from 'node:fs/promises';
-import { freemem, tmpdir } from 'node:os';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { startQueues } from '../../db/jobs/queues.ts';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { chooseTemporaryFolder } from './temporary-folder.ts';
 
 /** Where `npm test` has its PostgreSQL. */
 export const SERVER_VARIABLE = 'BULKHEAD_TEST_DATABASE_URL';
 export const TEMPLATE = 'bulkhead_template';
-
-/**
- * Linux's file system in memory. A new database is 500 files: to make and remove them costs 30 ms of processor time there,
- * and 200 ms on ext4, which searches for inodes that were not deleted recently.
- */
-const MEMORY_FOLDER = '/dev/shm';
-/** `statfs` type of such a file system. */
-const TMPFS = 0x01021994;
-/** More than the databases of a run take together, with their write-ahead log. */
-const DATA_BYTES = 2 * 2 ** 30;
 
 export interface TestServer {
   readonly url: string;
@@ -29,7 +19,7 @@ export interface TestServer {
 
 /** Starts it in a temporary folder, in memory if there is enough. `npm test` does so once for all files, a file run on its own for itself. */
 export async function startTestServer(): Promise<TestServer> {
-  const dataDir = await mkdtemp(join(await chooseParentFolder(), 'bulkhead-test-postgres-'));
+  const dataDir = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-test-postgres-'));
   const postgres = await startEmbedded({ dataDir, throwAway: true });
   await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
   await fillTemplate(withDatabase(postgres.url, TEMPLATE));
@@ -40,17 +30,6 @@ export async function startTestServer(): Promise<TestServer> {
       await rm(dataDir, { recursive: true, force: true });
     },
   };
-}
-
-async function chooseParentFolder(): Promise<string> {
-  try {
-    const { type, bavail, bsize } = await statfs(MEMORY_FOLDER);
-    const fits = bavail * bsize >= DATA_BYTES && freemem() >= 2 * DATA_BYTES;
-    return type === TMPFS && fits ? MEMORY_FOLDER : tmpdir();
-  } catch {
-    // Not Linux.
-    return tmpdir();
-  }
 }
 
 /** All tables, pg-boss's included: in an empty database each start of an API or a supervisor would create those first. */
