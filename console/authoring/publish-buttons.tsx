@@ -4,14 +4,14 @@ import type { Ref } from 'react';
 import { type OnPlace, PublishFaults } from './publish-faults.tsx';
 import type { Publishing } from './use-publishing.ts';
 
-interface Shown {
+interface Props {
   readonly publishing: Publishing;
   readonly onPlace?: OnPlace;
   /** The first field. */
   readonly first?: Ref<HTMLInputElement>;
 }
 
-export function PublishButtons({ publishing, onPlace, first }: Shown) {
+export function PublishButtons({ publishing, onPlace, first }: Props) {
   const { semVer, setSemVer, part, publish, draft, canPublish, canSave } = publishing;
   const error = publish.error ?? draft.error;
   return (

@@ -9,12 +9,12 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
-interface Shown {
+interface Props {
   readonly pluginId: string;
   readonly versionId: string;
 }
 
-export function VersionFiles({ pluginId, versionId }: Shown) {
+export function VersionFiles({ pluginId, versionId }: Props) {
   const [path, setPath] = useState('index.ts');
   const found = useQuery({
     queryKey: ['plugins', pluginId, 'files', versionId],
@@ -44,7 +44,7 @@ export function VersionFiles({ pluginId, versionId }: Shown) {
 }
 
 /** Downloads the version in the Agent Plugins format. */
-function AgentPlugin({ pluginId, versionId }: Shown) {
+function AgentPlugin({ pluginId, versionId }: Props) {
   const save = useMutation({
     mutationFn: async () => {
       const params = { path: { id: pluginId, versionId } };

@@ -6,12 +6,12 @@ import { escapeText } from '../style/untrusted-text.ts';
 type State = 'pending' | 'delivered' | 'dead' | 'skipped';
 const TONES: Record<State, Tone> = { pending: 'fair', delivered: 'good', dead: 'bad', skipped: 'quiet' };
 
-interface Shown {
+interface Props {
   readonly state: State;
   readonly lastError: string | null;
 }
 
-export function AttemptState({ state, lastError }: Shown) {
+export function AttemptState({ state, lastError }: Props) {
   return (
     <>
       <StatusDot tone={TONES[state]}>{state}</StatusDot>

@@ -20,12 +20,12 @@ type State = Delivery['state'];
 const PAGE = 50;
 const TITLES = ['Received', 'Channel', 'State', 'Attempts', 'Size', 'Payload'];
 
-interface Shown {
+interface Props {
   readonly installationId: string;
   readonly channels: Installation['channels'];
 }
 
-export function DeliveriesView({ installationId, channels }: Shown) {
+export function DeliveriesView({ installationId, channels }: Props) {
   const [state, setState] = useState<State | ''>('');
   const [opened, setOpened] = useState<string | null>(null);
   const path = { id: installationId };

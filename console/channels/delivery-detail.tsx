@@ -11,12 +11,12 @@ import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { AttemptState } from './attempt-state.tsx';
 
-interface Shown {
+interface Props {
   readonly installationId: string;
   readonly deliveryId: string;
 }
 
-export function DeliveryDetail({ installationId, deliveryId }: Shown) {
+export function DeliveryDetail({ installationId, deliveryId }: Props) {
   const target = { params: { path: { id: installationId, deliveryId } } };
   const found = useQuery({
     queryKey: ['deliveries', installationId, 'one', deliveryId],

@@ -5,7 +5,7 @@ import type { TextFile } from '../authoring/package-files.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import type { Fault } from './faults.ts';
 
-interface Shown {
+interface Props {
   readonly files: readonly TextFile[];
   readonly path: string;
   readonly faults: readonly Fault[];
@@ -15,7 +15,7 @@ interface Shown {
 /** Every package needs these files. */
 const REQUIRED = ['readme.md', 'index.ts'];
 
-export function FileTabs({ files, path, faults, onPath, onFiles }: Shown) {
+export function FileTabs({ files, path, faults, onPath, onFiles }: Props) {
   const [added, setAdded] = useState('');
   const name = added.trim();
   const add = () => {

@@ -1,5 +1,5 @@
 /** The page of one installation. */
-import { Alert, Group, Skeleton, Stack, Tabs, Text } from '@mantine/core';
+import { Alert, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { EventsView } from '../activity/events-view.tsx';
 import { HostCallsView } from '../activity/host-calls-view.tsx';
@@ -13,6 +13,7 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
+import { TabViews } from '../shell/tab-views.tsx';
 import { IconAlertTriangle, IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { InstallationActions } from './installation-actions.tsx';
@@ -77,21 +78,9 @@ function Warnings({ installation }: { readonly installation: Installation }) {
   );
 }
 
-/** Scrolls the selected tab into view without scrolling the page. */
-function scrollTabIntoView(tab: HTMLElement | null): void {
-  const list = tab?.parentElement;
-  if (!tab || !list) return;
-  const [{ left, right }, seen] = [tab.getBoundingClientRect(), list.getBoundingClientRect()];
-  list.scrollLeft += Math.max(0, right - seen.right) - Math.max(0, seen.left - left);
-}
-
 function Parts({ installation }: { readonly installation: Installation }) {
   const { tab = 'overview' } = useSearch({ from: '/installations/$id' });
   const navigate = useNavigate({ from: '/installations/$id' });
-  const show = (next: string | null) => {
-    const known = tabs.find(({ name }) => name === next);
-    if (known) void navigate({ search: { tab: known.name }, replace: true });
-  };
   const views = {
     overview: <Overview installation={installation} />,
     settings: <SettingsForm installation={installation} key={installation.currentVersionId} />,
@@ -103,19 +92,12 @@ function Parts({ installation }: { readonly installation: Installation }) {
     metrics: <MetricsView installationId={installation.id} />,
   };
   return (
-    <Tabs value={tab} onChange={show} keepMounted={false}>
-      <Tabs.List aria-label="Parts of the installation">
-        {tabs.map(({ name, label }) => (
-          <Tabs.Tab key={name} value={name} ref={name === tab ? scrollTabIntoView : undefined}>
-            {label}
-          </Tabs.Tab>
-        ))}
-      </Tabs.List>
-      {tabs.map(({ name }) => (
-        <Tabs.Panel key={name} value={name} pt="md">
-          {views[name]}
-        </Tabs.Panel>
-      ))}
-    </Tabs>
+    <TabViews
+      label="Parts of the installation"
+      tabs={tabs}
+      selected={tab}
+      onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}
+      views={views}
+    />
   );
 }

@@ -87,13 +87,13 @@ function Difference({ pending: { added, removed }, reach }: { readonly pending: 
   );
 }
 
-interface Shown {
+interface Props {
   readonly sign: 'added' | 'removed';
   readonly title: string;
   readonly children: ReactNode;
 }
 
-function Side({ sign, title, children }: Shown) {
+function Side({ sign, title, children }: Props) {
   const Icon = sign === 'added' ? IconPlus : IconMinus;
   return (
     <div className="difference" data-sign={sign}>

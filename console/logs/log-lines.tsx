@@ -12,13 +12,13 @@ const TONES: Readonly<Record<Level, Tone>> = { debug: 'quiet', info: 'good', war
 /** Within this distance from the end, the list scrolls along with new lines. */
 const END_PX = 60;
 
-interface Shown {
+interface Props {
   readonly lines: readonly LogLine[];
   /** Whether the list follows new lines while its end is visible. */
   readonly follows: boolean;
 }
 
-export function LogLines({ lines, follows }: Shown) {
+export function LogLines({ lines, follows }: Props) {
   const view = useRef<HTMLElement>(null);
   const isAtEnd = useRef(true);
   const virtual = useVirtualizer({

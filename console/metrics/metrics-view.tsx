@@ -50,12 +50,12 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
           onChange={({ currentTarget }) => setHours(currentTarget.value)}
         />
       </Group>
-      {found.data ? <Shown metrics={found.data} /> : <Skeleton height={240} aria-label="Loading" />}
+      {found.data ? <MetricsPanels metrics={found.data} /> : <Skeleton height={240} aria-label="Loading" />}
     </Stack>
   );
 }
 
-function Shown({ metrics }: { readonly metrics: Metrics }) {
+function MetricsPanels({ metrics }: { readonly metrics: Metrics }) {
   const { points, handlers } = metrics;
   const isEmpty = points.every(
     ({ calls, hostCalls, logLines, restarts }) => calls + hostCalls + logLines + restarts === 0,

@@ -1,5 +1,5 @@
 /** The operator page: processes, plugins and queues. */
-import { Skeleton, Stack, Tabs } from '@mantine/core';
+import { Skeleton, Stack } from '@mantine/core';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
@@ -12,11 +12,12 @@ import { Monospace } from '../shell/monospace.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { TabViews } from '../shell/tab-views.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
-import { type OperatorTab, operatorTabs } from './tabs.ts';
+import { operatorTabs } from './tabs.ts';
 
 /** Refresh interval, milliseconds. */
 const FOLLOW_MS = 5_000;
@@ -24,33 +25,21 @@ const FOLLOW_MS = 5_000;
 export function OperatorPage() {
   const { tab = 'fleet' } = useSearch({ from: '/operator' });
   const navigate = useNavigate({ from: '/operator' });
-  const show = (next: string | null) => {
-    const known = operatorTabs.find(({ name }) => name === next);
-    if (known) void navigate({ search: { tab: known.name }, replace: true });
-  };
-  const views: Record<OperatorTab, ReactNode> = { fleet: <Fleet />, plugins: <Plugins />, queues: <Queues /> };
   return (
     <Stack>
       <PageHeader title="Operation" subtitle="The processes, plugins and queues of this service." />
-      <Tabs value={tab} onChange={show} keepMounted={false}>
-        <Tabs.List aria-label="Parts of the operation">
-          {operatorTabs.map(({ name, label }) => (
-            <Tabs.Tab key={name} value={name}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        {operatorTabs.map(({ name }) => (
-          <Tabs.Panel key={name} value={name} pt="md">
-            {views[name]}
-          </Tabs.Panel>
-        ))}
-      </Tabs>
+      <TabViews
+        label="Parts of the operation"
+        tabs={operatorTabs}
+        selected={tab}
+        onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}
+        views={{ fleet: <Fleet />, plugins: <Plugins />, queues: <Queues /> }}
+      />
     </Stack>
   );
 }
 
-function Shown<T>({ of, children }: { readonly of: UseQueryResult<T>; readonly children: (data: T) => ReactNode }) {
+function Loaded<T>({ of, children }: { readonly of: UseQueryResult<T>; readonly children: (data: T) => ReactNode }) {
   if (of.error) return <ErrorAlert error={of.error} reset={() => void of.refetch()} />;
   return of.data === undefined ? <Skeleton height={160} aria-label="Loading" /> : children(of.data);
 }
@@ -61,7 +50,7 @@ function Fleet() {
     queryFn: () => readBody(rest.GET('/operator/fleet')),
     refetchInterval: FOLLOW_MS,
   });
-  return <Shown of={found}>{({ children }) => <FleetTable rows={children} />}</Shown>;
+  return <Loaded of={found}>{({ children }) => <FleetTable rows={children} />}</Loaded>;
 }
 
 function Plugins() {
@@ -70,7 +59,7 @@ function Plugins() {
     queryFn: () => readBody(rest.GET('/operator/plugins')),
     refetchInterval: FOLLOW_MS,
   });
-  return <Shown of={found}>{({ plugins }) => <PluginCosts rows={plugins} />}</Shown>;
+  return <Loaded of={found}>{({ plugins }) => <PluginCosts rows={plugins} />}</Loaded>;
 }
 
 function Queues() {
@@ -79,7 +68,7 @@ function Queues() {
     queryFn: () => readBody(rest.GET('/operator/queues')),
     refetchInterval: FOLLOW_MS,
   });
-  return <Shown of={found}>{(data) => <QueuesView {...data} />}</Shown>;
+  return <Loaded of={found}>{(data) => <QueuesView {...data} />}</Loaded>;
 }
 
 const TITLES = ['Plugin', 'Version', 'Account', 'State', 'Memory', 'Restarts', 'Since', 'Last end'];

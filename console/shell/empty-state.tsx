@@ -3,13 +3,13 @@ import { Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { type Icon, IconInbox } from '../style/icons.tsx';
 
-interface Shown {
+interface Props {
   /** What would be listed. */
   readonly icon?: Icon;
   readonly children: ReactNode;
 }
 
-export function EmptyState({ icon: Icon = IconInbox, children }: Shown) {
+export function EmptyState({ icon: Icon = IconInbox, children }: Props) {
   return (
     <Stack className="nothing" align="center" gap="sm">
       <span className="nothing-icon">

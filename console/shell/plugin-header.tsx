@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 import { escapeText } from '../style/untrusted-text.ts';
 import { PluginIcon } from './plugin-icon.tsx';
 
-interface Shown {
+interface Props {
   readonly of: { readonly slug: string; readonly displayName: string };
   readonly iconSize?: number;
   /** Under its name. */
@@ -12,7 +12,7 @@ interface Shown {
   readonly actions: ReactNode;
 }
 
-export function PluginHeader({ of: { slug, displayName }, iconSize = 52, children, actions }: Shown) {
+export function PluginHeader({ of: { slug, displayName }, iconSize = 52, children, actions }: Props) {
   return (
     <div className="page-head">
       <Group wrap="nowrap" gap="md" align="flex-start">

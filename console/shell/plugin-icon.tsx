@@ -1,11 +1,11 @@
 /** A plugin's icon: its initials on a colour derived from its slug. */
-interface Shown {
+interface Props {
   readonly slug: string;
   readonly name: string;
   readonly size?: number;
 }
 
-export function PluginIcon({ slug, name, size = 40 }: Shown) {
+export function PluginIcon({ slug, name, size = 40 }: Props) {
   const hue = computeHue(slug);
   const background = `linear-gradient(145deg, oklch(0.56 0.15 ${hue}), oklch(0.42 0.13 ${(hue + 35) % 360}))`;
   return (

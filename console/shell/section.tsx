@@ -2,12 +2,12 @@
 import { Card, Group, Stack, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-interface Shown {
+interface Props {
   readonly title: string;
   readonly children: ReactNode;
 }
 
-export function Section({ title, children }: Shown) {
+export function Section({ title, children }: Props) {
   return (
     <Card withBorder component="section" aria-label={title} className="part">
       <Stack gap="sm">
