@@ -25,7 +25,7 @@ export interface Package {
 }
 
 /** The hash of a tree: SHA-256 over `path NUL hex(sha256(bytes)) LF` of all files, sorted by path bytes. */
-export function hashSources(files: readonly { readonly path: string; readonly sha256: string }[]): string {
+export function hashFileTree(files: readonly { readonly path: string; readonly sha256: string }[]): string {
   const hash = createHash('sha256');
   for (const file of files) hash.update(`${file.path}\0${file.sha256}\n`);
   return hash.digest('hex');

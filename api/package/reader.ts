@@ -2,7 +2,7 @@
 import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
-import { escapePath, FILES_MAX, hashSources, type Package, type PackageFile } from './package-files.ts';
+import { escapePath, FILES_MAX, hashFileTree, type Package, type PackageFile } from './package-files.ts';
 import { comparePathBytes, findClash, validatePath } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 
@@ -26,7 +26,7 @@ export async function readPackage(source: PackageSource, staging: Staging): Prom
   files.sort(comparePathBytes);
   return {
     files,
-    sourceSha256: hashSources(files),
+    sourceSha256: hashFileTree(files),
     sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
   };
 }
