@@ -1,12 +1,14 @@
 /** `npm start` from the first line to the last process. */
-import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { forkProcess } from '../fixtures/forked-process.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
+const API_MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
 // Several whole start-ups, each with a PostgreSQL of its own.
@@ -66,25 +68,6 @@ t.test('a signal while it starts stops it: no ready line, no trace', async (t) =
   }
 });
 
-t.test('with DATABASE_URL that PostgreSQL is used and none is started', async (t) => {
-  const { url, pool } = await testDatabase(t);
-  const DATA_DIR = await temporaryFolder(t);
-  const service = await startServiceFixture(t, { DATA_DIR, DATABASE_URL: url });
-  t.match(await service.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
-  const { rows } = await pool.query('SELECT name FROM accounts');
-  t.same(rows, [{ name: 'local' }], 'it writes there');
-  const commands = (await service.processes()).map(({ command }) => command);
-  t.notOk(
-    commands.some((command) => command.includes('postgres')),
-    'no server of its own',
-  );
-  t.notOk(existsSync(join(DATA_DIR, 'postgres')), 'and no data directory for one');
-  service.kill('SIGTERM');
-  t.match(await service.exited, { code: 0, stdout: /the supervisor stopped$/ });
-  t.same(await service.leftovers(), []);
-  t.equal((await pool.query('SELECT 1')).rowCount, 1, 'the database goes on');
-});
-
 t.test('a failed start prints one sentence that names the setting', async (t) => {
   const { url } = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
@@ -97,7 +80,6 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   const wrong: [Record<string, string>, RegExp][] = [
     [{ PORT: 'x' }, /^PORT must be a whole number/],
     [{ SANDBOX: 'maybe' }, /^SANDBOX must be one of auto, require, off/],
-    [{ READS_PER_MINUTE: '-1' }, /^READS_PER_MINUTE must be/],
     [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
     [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
@@ -112,4 +94,6 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     t.match(withoutLog(stderr), SENTENCE, 'one sentence');
     t.notMatch(stdout, 'bulkhead ready');
   }
+  const reads = { DATA_DIR, DATABASE_URL: url, READS_PER_MINUTE: '-1' };
+  await t.rejects(forkProcess(t, API_MAIN, reads, 'SIGKILL'), { message: /did not start: READS_PER_MINUTE must be/ });
 });

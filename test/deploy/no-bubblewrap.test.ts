@@ -3,8 +3,11 @@ import { globSync } from 'node:fs';
 import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import t, { type Test } from 'tap';
+import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { canFetchPackages, PROJECT_FOLDER } from '../../deploy/debian-packages.ts';
+import { insertBareInstallation } from '../fixtures/bare-installation.ts';
 import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { startProcess } from '../supervisor/supervisor-process.ts';
 import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
 import { eventually, type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
@@ -14,8 +17,6 @@ t.setTimeout(240_000);
 const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
 const NOTICE = `${INSTALL}: until then only your own plugins run, those of other accounts do not.`;
 const REFUSAL = `Plugins of other accounts do not run without the sandbox. ${NOTICE}`;
-/** Processor time, in hundredths of a second, that no child takes to start; a busy one gets little while others want the processor. */
-const BUSY_TICKS = 20;
 /** Where root's services look; a start in this checkout may have put it there. */
 const isFetched = process.getuid?.() === 0 && globSync(`${PROJECT_FOLDER}/*/bubblewrap`).length > 0;
 const noFetch =
@@ -55,9 +56,10 @@ async function promptAs({ session }: ServiceFixture, token: string) {
   return (await session('POST', `/sessions/${body.id}/hooks/systemPrompt`, { context }, token)).body;
 }
 
-async function processorTicks({ pid }: Seen): Promise<number> {
+/** `R`: it runs, or would if a processor were free. */
+async function stateOf({ pid }: Seen): Promise<string | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
-  return Number(stat.slice(stat.lastIndexOf(') ') + 2).split(' ')[11] ?? 0);
+  return stat.slice(stat.lastIndexOf(') ') + 2)[0];
 }
 
 /** The author makes it public; the route for that is none of this test's business. */
@@ -68,22 +70,24 @@ const list = ({ pool }: TestDatabase, slug: string) =>
 async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
   const user = await service.asUser('looping');
   await publish(user, 'loop', "middleware.systemPrompt = () => { console.log('looping'); for (;;); };");
-  await user.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
+  const installed = await user.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
+  const logs = `/api/plugin-logs?installationId=${installed.body.id}`;
+  const hasLogged = async () => (await user.call('GET', logs)).body.items.length > 0;
   let isSeen = false;
-  // On a busy machine a call may be over before its child has had that much: then it is asked again.
+  // A call may be over before its line is read: then it is made again.
   const calling = (async () => {
     while (!isSeen) await promptAs(user, user.token).catch(() => undefined);
   })();
-  const looping = await eventually(async () => {
-    const children = (await service.processes()).filter(({ command }) => command.includes('sandbox-child.cjs'));
-    const times = await Promise.all(children.map(processorTicks));
-    return children.find((_, at) => (times[at] ?? 0) > BUSY_TICKS);
+  const children = await eventually(async () => {
+    if (!(await hasLogged())) return false;
+    const found = (await service.processes()).filter(({ command }) => command.includes('sandbox-child.cjs'));
+    return (await Promise.all(found.map(stateOf))).includes('R') && found;
   });
   isSeen = true;
   const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
   killProcess(supervisor?.pid);
-  await eventually(async () => (await stillRunning([looping])).length === 0);
-  t.same(await stillRunning([looping]), []);
+  await eventually(async () => (await stillRunning(children)).length === 0);
+  t.same(await stillRunning(children), []);
   await calling;
   await service.line(/^The supervisor is running again/);
 }
@@ -92,9 +96,17 @@ t.test('starts and says what to install; own plugins run, others are refused wit
   const database = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const fixed = { DATA_DIR, DATABASE_URL: database.url };
-  const bare = await startServiceFixture(t, { ...fixed, PATH: barePath, SANDBOX_FETCH: 'off' });
+  const source: Record<string, string> = noFetch
+    ? { SANDBOX_FETCH: 'off' }
+    : { APT_CONFIG: await useSource(t, 'deb http://127.0.0.1:1/debian stable main') };
+  const bare = await startServiceFixture(t, { ...fixed, ...source, PATH: barePath });
   t.equal(bare.lines.filter((line) => line === NOTICE).length, 1, 'said once');
-  t.notMatch(bare.lines.join('\n'), /fetch/i);
+  await t.test('tries to fetch it first', { skip: noFetch }, async (t) => {
+    t.match(
+      bare.lines.filter((line) => /bubblewrap/.test(line)),
+      [/^Not installed: bubblewrap\./, /^Cannot fetch bubblewrap: Failed to fetch http:\/\/127\.0\.0\.1:1\//, NOTICE],
+    );
+  });
   const ops = `http://localhost:${bare.env.SUPERVISOR_OPS_PORT}/healthz`;
   t.match(await bare.call('GET', ops), {
     body: { status: 'ok', sandbox: { state: 'degraded', missing: NOTICE } },
@@ -130,22 +142,6 @@ t.test('starts and says what to install; own plugins run, others are refused wit
   await eventually(async () => (await whole.call('GET', path, undefined, bob)).body.status === 'ready');
 });
 
-t.test('starts without it where it cannot be fetched', { skip: noFetch }, async (t) => {
-  const APT_CONFIG = await useSource(t, 'deb http://127.0.0.1:1/debian stable main');
-  const { url } = await testDatabase(t);
-  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, PATH: barePath, APT_CONFIG };
-  const service = await startOnly(env);
-  await service.line(/^Install bubblewrap/);
-  service.kill('SIGTERM');
-  t.match(await service.exited, { code: 0 });
-  const said = service.lines.filter((line) => /bubblewrap/.test(line));
-  t.match(said, [
-    /^Not installed: bubblewrap\./,
-    /^Cannot fetch bubblewrap: Failed to fetch http:\/\/127\.0\.0\.1:1\//,
-    NOTICE,
-  ]);
-});
-
 t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
   const { url } = await testDatabase(t);
   const env = {
@@ -163,21 +159,21 @@ t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
 
 t.test('SANDBOX=off has to be meant, and is refused beside plugins of other accounts', async (t) => {
   const { url, pool } = await testDatabase(t);
-  const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: url, SANDBOX: 'off' };
-  const unmeant = await (await startOnly(env)).exited;
-  t.match(unmeant, { code: 1, stderr: /set SANDBOX_OFF_CONFIRMED=yes too/ });
-  const service = await startServiceFixture(t, { ...env, SANDBOX_OFF_CONFIRMED: 'yes' });
-  const ops = `http://localhost:${service.env.SUPERVISOR_OPS_PORT}`;
-  t.match(await service.call('GET', `${ops}/healthz`), { body: { sandbox: { state: 'off' } } });
-  const metrics = await (await fetch(`${ops}/metrics`)).text();
+  const storage = { url, dataDir: await temporaryFolder(t) };
+  await t.rejects(startProcess(t, storage, { SANDBOX: 'off' }), {
+    message: /To confirm it, also set SANDBOX_OFF_CONFIRMED=yes/,
+  });
+  const meant = { SANDBOX: 'off', SANDBOX_OFF_CONFIRMED: 'yes' };
+  const supervisor = await startProcess(t, storage, meant);
+  const health = await (await fetch(`${supervisor.opsUrl}/healthz`)).json();
+  t.match(health, { sandbox: { state: 'off' } });
+  const metrics = await (await fetch(`${supervisor.opsUrl}/metrics`)).text();
   t.match(metrics, /bulkhead_sandbox\{state="off",limiter="(cgroup2|cgroup1|rlimit)"\} 1/);
-  await publish(service, 'kind', "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' kind.';");
-  await pool.query(`UPDATE plugins SET visibility = 'listed' WHERE slug = 'kind'`);
-  const { token: bob } = await service.asUser('bob');
-  const install = { slug: 'kind', versionPolicy: 'Latest' };
-  t.equal((await service.call('POST', '/api/installations', install, bob)).status, 201);
-  service.kill('SIGTERM');
-  await service.exited;
-  const foreign = await (await startOnly({ ...env, SANDBOX_OFF_CONFIRMED: 'yes' })).exited;
-  t.match(foreign, { code: 1, stderr: /SANDBOX=off is refused: plugins of other accounts are installed/ });
+  await supervisor.stop();
+  const [ann, bob] = [await findOrCreateAccount(pool, 'ann'), await findOrCreateAccount(pool, 'bob')];
+  await insertBareInstallation(pool, { accountId: ann.id });
+  await pool.query('UPDATE installations SET account_id = $1', [bob.id]);
+  await t.rejects(startProcess(t, storage, meant), {
+    message: /SANDBOX=off is refused: plugins of other accounts are installed/,
+  });
 });

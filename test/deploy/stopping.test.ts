@@ -1,5 +1,7 @@
 /** SIGTERM: what is under way ends well, what was accepted is delivered by the next start, and the parts go in order. */
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import {
   type Answer,
@@ -74,6 +76,12 @@ t.test('a stop in the middle of everything', async (t) => {
     await answer.arrayBuffer();
   }
   const upload = service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '1.1.0', files }).catch(() => null);
+  const commands = (await service.processes()).map(({ command }) => command);
+  t.notOk(
+    commands.some((command) => command.includes('postgres')),
+    'with DATABASE_URL no PostgreSQL is started',
+  );
+  t.notOk(existsSync(join(service.env.DATA_DIR, 'postgres')), 'and no data directory of one is made');
   service.kill('SIGTERM');
 
   t.match(await hook, {
@@ -87,6 +95,7 @@ t.test('a stop in the middle of everything', async (t) => {
     code: 0,
     stdout: /stopping\nthe API stopped\nthe supervisor stopped$/,
   });
+  t.same(await service.leftovers(), []);
   t.equal(accepted.length, WEBHOOKS, 'all were accepted');
 
   const next = await startServiceFixture(t, service.env);

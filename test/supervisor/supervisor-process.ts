@@ -22,11 +22,12 @@ export interface SupervisorProcess {
 export async function startProcess(
   test: Teardown,
   storage: Pick<StorageFixture, 'url' | 'dataDir'>,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<SupervisorProcess> {
   const [port, opsPort] = [await freePort(), await freePort()];
   const settings = { DATABASE_URL: storage.url, DATA_DIR: storage.dataDir, LOG_LEVEL: 'error' };
   const ports = { SUPERVISOR_PORT: String(port), SUPERVISOR_OPS_PORT: String(opsPort) };
-  const { process: child, end } = await forkProcess(test, MAIN, { ...settings, ...ports }, 'SIGKILL');
+  const { process: child, end } = await forkProcess(test, MAIN, { ...settings, ...ports, ...env }, 'SIGKILL');
   return {
     process: child,
     url: `http://127.0.0.1:${port}`,
