@@ -3,7 +3,7 @@
 type DatabaseErrorKind =
   /** The server cannot be reached or is shutting down. Retry. */
   | 'unavailable'
-  /** A lock or statement timeout, a deadlock or a serialization failure. Retry. */
+  /** A lock or statement timeout, a deadlock, a serialization failure, or no free connection. Retry. */
   | 'busy'
   /** A text holds a character that PostgreSQL cannot store. */
   | 'unstorable_text';
@@ -12,7 +12,8 @@ type DatabaseErrorKind =
 const UNAVAILABLE = /^(08|53|57P0|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)/;
 /** The driver has no codes for these. */
 const UNAVAILABLE_MESSAGE =
-  /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed)|timeout exceeded when trying to connect/;
+  /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed|timeout expired)/;
+const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
 const BUSY: readonly string[] = ['40001', '40P01', '55P03', '57014'];
 const UNSTORABLE_TEXT: readonly string[] = ['22021', '22P05'];
 /** Data exception, integrity constraint violation and program limit exceeded: the same row fails again. */
@@ -25,7 +26,7 @@ const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 export function classifyDatabaseError(error: unknown): DatabaseErrorKind | null {
   if (!(error instanceof Error)) return null;
   const code = readCode(error);
-  if (BUSY.includes(code)) return 'busy';
+  if (BUSY.includes(code) || error.message === BUSY_MESSAGE) return 'busy';
   if (UNSTORABLE_TEXT.includes(code)) return 'unstorable_text';
   if (UNAVAILABLE.test(code) || UNAVAILABLE_MESSAGE.test(error.message)) return 'unavailable';
   // Node tries every address of a host name and reports the errors together.

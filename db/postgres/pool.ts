@@ -1,8 +1,10 @@
 /** The connection pool, transactions, and advisory locks that end with a transaction. */
-import { Pool, type PoolClient, types } from 'pg';
+import { Client, type ClientConfig, Pool, type PoolClient, types } from 'pg';
 
-/** Without a connection in this time, the caller answers 503. Milliseconds. */
+/** A server that does not accept a connection in this time is unavailable. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 5_000;
+/** A caller waits this long while others use all connections; then the server is busy, not unavailable. Milliseconds. */
+const WAIT_TIMEOUT_MS = 30_000;
 /** No statement of a request or a worker needs longer. Migrations use their own connection. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 /** A longer wait for a row lock means that another transaction is stuck. Milliseconds. */
@@ -27,6 +29,13 @@ interface PoolOptions {
   onError(error: Error): void;
 }
 
+/** The pool's own timeout covers waiting and connecting together, so the connection has another one for connecting. */
+class PooledClient extends Client {
+  constructor(config: ClientConfig = {}) {
+    super({ ...config, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  }
+}
+
 /** A connection inside a transaction. */
 export type Transaction = PoolClient;
 
@@ -40,7 +49,8 @@ export function openPool(url: string, options: PoolOptions): Database {
     connectionString: url,
     application_name: options.name,
     max: options.connections ?? DEFAULT_CONNECTIONS,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    Client: PooledClient,
+    connectionTimeoutMillis: WAIT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
