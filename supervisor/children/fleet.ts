@@ -274,13 +274,17 @@ export class Fleet implements PluginInvoker {
     return { total, busy, busyOf: (accountId) => busyByAccount.get(accountId) ?? 0 };
   }
 
-  /** Stops the least recently used idle child, preferably one of this account. */
-  async #stopIdle(accountId: string): Promise<boolean> {
-    const idle = [...this.#runners.values()].filter((runner) => runner.pid !== null && !runner.busy);
-    const own = idle.filter((runner) => runner.plugin.accountId === accountId);
-    const [leastRecentlyUsed] = (own.length > 0 ? own : idle).sort((a, b) => a.lastUsedAt - b.lastUsedAt);
-    await leastRecentlyUsed?.stop(STOP_GRACE_MS);
-    return leastRecentlyUsed !== undefined;
+  /** Stops an idle child: first one of this account, then one that is not required, then the one used longest ago. */
+  #stopIdle(accountId: string): Promise<unknown> | null {
+    const isForeign = ({ plugin }: InstallationRunner) => Number(plugin.accountId !== accountId);
+    const isRequired = ({ plugin }: InstallationRunner) => Number(plugin.required);
+    const [next] = [...this.#runners.values()]
+      .filter((runner) => runner.pid !== null && !runner.busy)
+      .sort(
+        (one, other) =>
+          isForeign(one) - isForeign(other) || isRequired(one) - isRequired(other) || one.lastUsedAt - other.lastUsedAt,
+      );
+    return next?.stop(STOP_GRACE_MS) ?? null;
   }
 
   #sweep(): void {

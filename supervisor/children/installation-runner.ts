@@ -55,6 +55,8 @@ export class InstallationRunner {
   readonly #deps: RunnerDeps;
   readonly #handlers: LoadedChildHandlers;
   #serving: LoadedChild | null = null;
+  /** Calls that run or wait for a child. */
+  #calls = 0;
   readonly #draining = new Set<LoadedChild>();
   #starting: Promise<string | null> | null = null;
   #policy: RestartState = fresh;
@@ -90,8 +92,8 @@ export class InstallationRunner {
     return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
   }
   get busy(): boolean {
-    // A child with a debugger attached counts as busy even between calls.
-    return this.#starting !== null || this.#inspector !== null || (this.#serving?.running ?? 0) > 0;
+    // A child with a debugger attached counts as busy even between calls, and one that has just started for a call before it.
+    return this.#starting !== null || this.#inspector !== null || this.#calls > 0;
   }
   get lastUsedAt(): number {
     return this.#serving?.lastUsedAt ?? 0;
@@ -139,6 +141,15 @@ export class InstallationRunner {
 
   /** Calls a handler and starts the child if needed. Never rejects. */
   async invoke(call: PluginCall): Promise<LinkResult> {
+    this.#calls += 1;
+    try {
+      return await this.#invoke(call);
+    } finally {
+      this.#calls -= 1;
+    }
+  }
+
+  async #invoke(call: PluginCall): Promise<LinkResult> {
     const stalledBefore = stalledMs();
     const serving = this.#serving;
     if (serving && this.#isCurrent(serving)) return serving.invoke(call);
@@ -230,7 +241,7 @@ export class InstallationRunner {
 
   /** Stops the children. Running calls may end within the grace. */
   async stop(graceMs: number): Promise<void> {
-    await this.#starting;
+    if (this.#starting) await this.#starting;
     const serving = this.#serving;
     this.#setServing(null);
     if (serving) await this.#drain(serving, graceMs);

@@ -2,34 +2,43 @@
  * Decides which start of a plugin process is next. Starts wait for room and for their turn, so that neither many cold
  * plugins at once nor one account that fills every place keeps the plugins of other accounts from starting.
  */
+import { availableParallelism } from 'node:os';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
 import { TurnQueue } from '../../service/timing/turn-queue.ts';
 import { NoRoomError } from './start-failure.ts';
 
-/** Starts at once. A start takes about 55 ms of a core; more would only make each of them slower. */
-const STARTS_MAX = 16;
-/** Of one account. A plugin whose code never finishes loading holds its start for seconds. */
+/** Starts of one account at once. A plugin whose code never finishes loading holds its start for seconds. */
 const STARTS_OF_ACCOUNT_MAX = 3;
+/** Starts at once. A start takes about 55 ms of a core; more would only make each of them slower. */
+const STARTS_MAX = Math.min(16, Math.max(STARTS_OF_ACCOUNT_MAX, 4 * availableParallelism()));
+/** Idle processes that are stopped at once to make room. */
+const STOPS_MAX = STARTS_MAX;
 /** Starts of one account that may wait. */
 const WAITING_OF_ACCOUNT_MAX = 1_000;
-/** A start waits for room this long. Its calls wait no longer than their own budgets. Milliseconds. */
-const WAIT_MAX_MS = 30_000;
+/** A start waits for room this long: the longest budget of a tool. Its calls wait no longer than their own. Milliseconds. */
+const WAIT_MAX_MS = 60_000;
 /** How often the queue looks whether there is room, while a start waits. Milliseconds. */
 const CHECK_EVERY_MS = 25;
+
+/**
+ * Of all places, this part is kept for plugins that their accounts require: without one the account's operations stop, and a
+ * crowd of other plugins must not bring that about.
+ */
+const PLACES_PER_RESERVED_PLACE = 8;
 
 /** What the queue needs to know of the processes. */
 export interface Places {
   readonly max: number;
   /** Processes that run or start, by account; `busy` are those that cannot be stopped for another one. */
   count(): { readonly total: number; readonly busy: number; busyOf(accountId: string): number };
-  /** Stops an idle process, if possible one of this account. False: no process is idle. */
-  stopIdle(accountId: string): Promise<boolean>;
+  /** Stops an idle process, if possible one of this account. Null: no process is idle. */
+  stopIdle(accountId: string): Promise<unknown> | null;
 }
 
 /** The owner of a start. Its identity distinguishes starts. */
 export interface StartOwner {
-  readonly plugin: { readonly accountId: string };
+  readonly plugin: { readonly accountId: string; readonly required: boolean };
 }
 
 interface WaitingStart {
@@ -39,13 +48,18 @@ interface WaitingStart {
   reject(error: Error): void;
 }
 
+const keyOf = ({ plugin: { accountId, required } }: StartOwner): string => `${accountId}${required ? ' required' : ''}`;
+
 export class StartQueue {
   readonly #places: Places;
   readonly #now: () => number;
+  /** By account; the plugins that it requires have turns of their own. */
   readonly #waiting = new TurnQueue<WaitingStart>();
   readonly #waitingOwners = new Set<StartOwner>();
   /** By account. */
   readonly #starting = new AmountsByKey();
+  /** Idle processes that are being stopped. */
+  #stopping = 0;
   #isChecking = false;
   #timer: NodeJS.Timeout | null = null;
 
@@ -77,7 +91,7 @@ export class StartQueue {
 
   /** Rejects the starts of an owner that wait. */
   cancel(owner: StartOwner): void {
-    const removed = this.#waiting.remove(owner.plugin.accountId, (start) => start.owner === owner);
+    const removed = this.#waiting.remove(keyOf(owner), (start) => start.owner === owner);
     this.#reject(removed, 'it was stopped');
   }
 
@@ -88,12 +102,11 @@ export class StartQueue {
   }
 
   #waitForTurn(owner: StartOwner): Promise<void> {
-    const { accountId } = owner.plugin;
-    if (this.#waiting.count(accountId) >= WAITING_OF_ACCOUNT_MAX)
+    if (this.#waiting.count(keyOf(owner)) >= WAITING_OF_ACCOUNT_MAX)
       return Promise.reject(new NoRoomError(`${WAITING_OF_ACCOUNT_MAX} plugins of this account already wait to start`));
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waitingOwners.add(owner);
-    this.#waiting.push(accountId, { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
+    this.#waiting.push(keyOf(owner), { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
     void this.#check();
     return promise;
   }
@@ -115,27 +128,45 @@ export class StartQueue {
   async #beginNext(): Promise<boolean> {
     if (this.#starting.total >= STARTS_MAX) return false;
     const { total, busy, busyOf } = this.#places.count();
-    for (const accountId of this.#waiting.keys) {
+    const { max } = this.#places;
+    const reserved = Math.floor(max / PLACES_PER_RESERVED_PLACE);
+    for (const key of this.#waiting.keys) {
+      const next = this.#waiting.peek(key);
+      if (!next) continue;
+      const { accountId, required } = next.owner.plugin;
       if (this.#starting.of(accountId) >= STARTS_OF_ACCOUNT_MAX) continue;
-      if (!mayTakePlace(busyOf(accountId), this.#places.max - busy)) continue;
-      if (total >= this.#places.max && !(await this.#places.stopIdle(accountId))) return false;
-      this.#begin(accountId);
+      if (!mayTakePlace(busyOf(accountId), (required ? max : max - reserved) - busy)) continue;
+      if (total >= max) return this.#makeRoom(accountId);
+      this.#begin(key);
       return true;
     }
     return false;
   }
 
-  #begin(accountId: string): void {
-    const next = this.#waiting.take(accountId);
+  /** Stops an idle process. @returns whether one was idle, and another one may be stopped */
+  #makeRoom(accountId: string): boolean {
+    if (this.#stopping >= Math.min(STOPS_MAX, this.#waiting.size)) return false;
+    const stopped = this.#places.stopIdle(accountId);
+    if (stopped === null) return false;
+    this.#stopping += 1;
+    void stopped.finally(() => {
+      this.#stopping -= 1;
+      void this.#check();
+    });
+    return true;
+  }
+
+  #begin(key: string): void {
+    const next = this.#waiting.take(key);
     if (next === undefined) return;
     this.#waitingOwners.delete(next.owner);
-    this.#starting.add(accountId);
+    this.#starting.add(next.owner.plugin.accountId);
     next.resolve();
   }
 
   #giveUpOverdue(): void {
-    for (const accountId of this.#waiting.keys) {
-      const overdue = this.#waiting.remove(accountId, ({ giveUpAt }) => giveUpAt <= this.#now());
+    for (const key of this.#waiting.keys) {
+      const overdue = this.#waiting.remove(key, ({ giveUpAt }) => giveUpAt <= this.#now());
       this.#reject(overdue, `no plugin process became free for it within ${WAIT_MAX_MS / 1_000} s`);
     }
   }

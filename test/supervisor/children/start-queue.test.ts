@@ -2,6 +2,8 @@
 import t from 'tap';
 import { type Places, StartQueue } from '../../../supervisor/children/start-queue.ts';
 
+const settled = () => new Promise(setImmediate);
+
 /** The queue's view of the processes: each start adds one, which is busy until the test changes that. */
 function makePlaces(max: number) {
   const processes: { accountId: string; isBusy: boolean }[] = [];
@@ -12,24 +14,25 @@ function makePlaces(max: number) {
       const busyOf = (accountId: string) => busy.filter((process) => process.accountId === accountId).length;
       return { total: processes.length, busy: busy.length, busyOf };
     },
-    async stopIdle(accountId) {
+    stopIdle(accountId) {
       const idle = processes.filter(({ isBusy }) => !isBusy);
       const stopped = idle.find((process) => process.accountId === accountId) ?? idle[0];
       if (stopped) processes.splice(processes.indexOf(stopped), 1);
-      return stopped !== undefined;
+      return stopped ? settled() : null;
     },
   };
   return { processes, places };
 }
-const owner = (accountId: string) => ({ plugin: { accountId } });
-const settled = () => new Promise(setImmediate);
+const owner = (accountId: string, required = false) => ({ plugin: { accountId, required } });
 
 t.test('one account gets two thirds of the places, and the next one still gets its own', async (t) => {
-  const { processes, places } = makePlaces(9);
+  const { processes, places } = makePlaces(10);
   const queue = new StartQueue(places);
   t.teardown(() => queue.close());
-  const start = (accountId: string) =>
-    queue.run(owner(accountId), async () => void processes.push({ accountId, isBusy: true })).catch(() => undefined);
+  const start = (accountId: string, required = false) =>
+    queue
+      .run(owner(accountId, required), async () => void processes.push({ accountId, isBusy: true }))
+      .catch(() => undefined);
   const countOf = (accountId: string) => processes.filter((process) => process.accountId === accountId).length;
   for (let count = 0; count < 20; count += 1) void start('greedy');
   await settled();
@@ -39,6 +42,13 @@ t.test('one account gets two thirds of the places, and the next one still gets i
   t.equal(countOf('second'), 2);
   await start('third');
   t.equal(countOf('third'), 1, 'a third account starts at once');
+  const waiting = start('fourth');
+  await settled();
+  t.equal(countOf('fourth'), 0, 'the last place is kept for a plugin that its account requires');
+  await start('fifth', true);
+  t.equal(countOf('fifth'), 1);
+  queue.close();
+  await waiting;
 });
 
 t.test('over the cap an idle process gives way, one of the same account first', async (t) => {
@@ -84,8 +94,8 @@ t.test('a start that gets no place in time fails with a reason; a cancelled one 
   t.equal(queue.isWaiting(stopped), true);
   queue.cancel(stopped);
   await t.rejects(cancelled, { name: 'NoRoomError', message: 'it was stopped' });
-  now = 30_000;
-  await t.rejects(late, { name: 'NoRoomError', message: 'no plugin process became free for it within 30 s' });
+  now = 60_000;
+  await t.rejects(late, { name: 'NoRoomError', message: 'no plugin process became free for it within 60 s' });
 });
 
 t.test('a start that waits begins when a process is idle again', async (t) => {

@@ -1,0 +1,96 @@
+/** Many plugins that do not run yet are called at the same moment. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import t from 'tap';
+import { amount } from '../../runner/soak.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+
+t.setTimeout(amount({ quick: 120_000, soak: 1_200_000 }));
+const INSTALLATIONS = amount({ quick: 24, soak: 1_000 });
+/** As many of each account; the first is required. */
+const OF_ACCOUNT = 4;
+const PLACES = amount({ quick: 8, soak: 100 });
+/** A link's budget, and what the whole answer may take more. Milliseconds. */
+const [HOOK_MS, TOOL_MS, SPARE_MS] = [5_000, 60_000, amount({ quick: 5_000, soak: 15_000 })];
+const GUARD = `middleware.inboundMessage = (ctx) => { ctx.cancel('seen'); };`;
+const TOOL = `tools.x = { description: 'x', parameters: { type: 'object' }, handler: () => 'ran' };`;
+
+t.test(
+  'each required plugin runs or stops its operation with the reason; the others wait within their budget',
+  async (t) => {
+    const complaints: string[] = [];
+    const stream = new Writable({
+      write(line, _encoding, done) {
+        complaints.push(String(line));
+        done();
+      },
+    });
+    const logger = pino({ level: 'warn' }, stream);
+    const fixture = await startSupervisorFixture(t, { childrenMax: PLACES, logger });
+    const calls: {
+      readonly kind: 'guard' | 'tool';
+      readonly account: string;
+      readonly path: string;
+      readonly body: object;
+    }[] = [];
+    for (let number = 0; number < INSTALLATIONS; number += 1) {
+      const account = `account-${Math.floor(number / OF_ACCOUNT)}`;
+      const slug = `plugin-${number}`;
+      const isGuard = number % OF_ACCOUNT === 0;
+      await fixture.install({ account, slug, code: isGuard ? GUARD : TOOL, required: isGuard });
+      const session = await fixture.session(account);
+      const message = { id: 'm', from: 'bob', text: 'a', attachments: [] };
+      calls.push(
+        isGuard
+          ? {
+              kind: 'guard',
+              account,
+              path: `/sessions/${session}/hooks/inboundMessage`,
+              body: { context: { message } },
+            }
+          : { kind: 'tool', account, path: `/sessions/${session}/tools/${slug}__x`, body: { args: {} } },
+      );
+    }
+    const loop = monitorEventLoopDelay({ resolution: 10 });
+    loop.enable();
+    const started = performance.now();
+    const answers = await Promise.all(
+      calls.map(async ({ kind, account, path, body }) => {
+        const answer = await fixture.call('POST', path, body, account);
+        return { kind, ...answer, ms: performance.now() - started };
+      }),
+    );
+    loop.disable();
+    const took = performance.now() - started;
+    const counts = { ran: 0, stopped: 0, toolsRan: 0, toolsRefused: 0 };
+    const faults: string[] = [];
+    let [slowestGuard, slowestTool] = [0, 0];
+    for (const { kind, status, body, ms } of answers) {
+      if (kind === 'guard') {
+        slowestGuard = Math.max(slowestGuard, ms);
+        if (body.reason === 'seen') counts.ran += 1;
+        else if (/could not run, and this account requires it: .+/.test(body.reason)) counts.stopped += 1;
+        else faults.push(`${status} ${JSON.stringify(body)}`);
+      } else {
+        slowestTool = Math.max(slowestTool, ms);
+        if (status === 200) counts.toolsRan += 1;
+        else counts.toolsRefused += 1;
+        const reason = /no plugin process became free|still starting|not ready within/;
+        if (status !== 200 && !reason.test(body.detail)) faults.push(`${status} ${JSON.stringify(body)}`);
+      }
+    }
+    t.same(faults.slice(0, 5), [], 'such as a database that is called unavailable');
+    t.equal(counts.ran + counts.stopped, INSTALLATIONS / OF_ACCOUNT);
+    t.ok(slowestGuard < HOOK_MS + SPARE_MS, `the slowest guard took ${Math.round(slowestGuard)} ms`);
+    t.ok(slowestTool < TOOL_MS + SPARE_MS, `the slowest tool took ${Math.round(slowestTool)} ms`);
+    t.same(complaints.slice(0, 5), [], 'nothing failed in the background');
+    const { fleet } = fixture.supervisor;
+    t.comment(
+      `${INSTALLATIONS} cold plugins in ${PLACES} places: ${Math.round(took)} ms, ${JSON.stringify(counts)}, slowest guard ` +
+        `${Math.round(slowestGuard)} ms, slowest tool ${Math.round(slowestTool)} ms, loop p99 ${Math.round(loop.percentile(99) / 1e6)} ms`,
+    );
+    await eventually(async () => fleet.countByState().running ?? 0);
+    t.ok((fleet.countByState().running ?? 0) <= PLACES, JSON.stringify(fleet.countByState()));
+  },
+);
