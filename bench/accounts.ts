@@ -50,7 +50,10 @@ const { addresses, api, supervisor } = await startAccountsService(cleanup, [...l
 
 function forkClient(program: string): ChildProcess {
   const client = fork(new URL(program, import.meta.url));
-  endings.push(() => client.kill());
+  client.once('exit', (code) => {
+    throw new Error(`${program} ended with code ${code}`);
+  });
+  endings.push(() => client.removeAllListeners('exit').kill());
   return client;
 }
 

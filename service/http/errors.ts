@@ -19,7 +19,6 @@ const DRAIN_MS = 10_000;
 const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json.'],
   FST_INVALID_MULTIPART_CONTENT_TYPE: ['unsupported_media_type', 'Send the body as multipart/form-data.'],
-  FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'The body is too large for this address.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['bad_request', 'The length of the body differs from its Content-Length.'],
   FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'Not found: no resource has this id.'],
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],

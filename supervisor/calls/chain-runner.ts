@@ -25,8 +25,18 @@ export interface ChainDeps {
   readonly invoker: PluginInvoker;
   readonly logs: LogSink;
   readonly metrics: Metrics;
-  readonly now?: () => number;
+  readonly clock?: Clock;
 }
+
+/** Both in milliseconds. */
+interface Clock {
+  /** Stands still while the event loop does. */
+  budgetNow(): number;
+  /** Since the epoch. */
+  now(): number;
+}
+const realClock: Clock = { budgetNow: unstalledNow, now: Date.now };
+
 interface ChainRequest
   extends Pick<
     HookRequest,
@@ -54,7 +64,7 @@ export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainS
 
 async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const { hook } = request;
-  const budgetNow = deps.now ?? unstalledNow;
+  const { budgetNow } = deps.clock ?? realClock;
   const endsAt = chainDeadline(hook, budgetNow());
   const started = performance.now();
   const asked = new Set<string>();
@@ -132,7 +142,7 @@ async function runLink(
     logSkippedLink(deps, request, plugin, reason);
     return skipBlockedLink(state, plugin, reason);
   }
-  const startedAt = (deps.now ?? Date.now)();
+  const startedAt = (deps.clock ?? realClock).now();
   const started = performance.now();
   const invocationId = randomUUIDv7();
   const deadlineAt = linkDeadline(hook, startedAt + chainBudgetMs, startedAt);

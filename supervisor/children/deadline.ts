@@ -3,6 +3,7 @@
  * the supervisor's own event loop stands still.
  */
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
+import { within } from '../../service/timing/within.ts';
 
 /** Timers fire up to a millisecond early. */
 const TIMER_SLACK_MS = 1;
@@ -77,15 +78,11 @@ export class Deadline {
 }
 
 /** Resolves with the value, or with undefined once the budget is used up. The work continues. */
-export async function withinBudget<T>(work: Promise<T>, budgetMs: number): Promise<T | undefined> {
-  const { promise: expired, resolve } = Promise.withResolvers<undefined>();
-  const deadline = new Deadline(budgetMs, () => resolve(undefined));
-  try {
-    return await Promise.race([work, expired]);
-  } finally {
-    deadline.clear();
-  }
-}
+export const withinBudget = <T>(work: Promise<T>, budgetMs: number): Promise<T | undefined> =>
+  within(work, budgetMs, (ms, onOver) => {
+    const deadline = new Deadline(ms, onOver);
+    return () => deadline.clear();
+  });
 
 // One timer serves all budgets. It is set for the earliest and stays set when that one ends in time, as most do. A timer for
 // each call would take 5 % of a hook, and a Set of budgets 1 %.

@@ -15,6 +15,7 @@ import type { Child, ChildLogLine } from './child.ts';
 import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
+import { withinBudget } from './deadline.ts';
 import { HANG_CHECK_MS } from './fleet-bounds.ts';
 import type { Spare } from './spare-children.ts';
 
@@ -196,10 +197,7 @@ export class LoadedChild {
 
   /** Holds new calls back until it is known whether the child hangs: a call sent to a hung child would be lost with it. */
   #startHangCheck(): void {
-    const { promise: waited, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, HANG_CHECK_MS);
-    const hangCheck = Promise.race([waited, this.child.ended]).finally(() => {
-      clearTimeout(timer);
+    const hangCheck = withinBudget(this.child.ended, HANG_CHECK_MS).finally(() => {
       if (this.hangCheck === hangCheck) this.hangCheck = null;
     });
     this.hangCheck = hangCheck;

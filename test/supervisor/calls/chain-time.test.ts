@@ -47,7 +47,8 @@ async function run(
   };
   const { context } = hooks[hook].example;
   const plugins = accountWith(hook, LINKS, required);
-  const deps = { invoker, logs: none, metrics: none, now: () => clock.now };
+  const now = () => clock.now;
+  const deps = { invoker, logs: none, metrics: none, clock: { now, budgetNow: now } };
   const state = await runChain(deps, {
     hook,
     loadPlugins: () => plugins,
