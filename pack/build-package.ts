@@ -1,21 +1,23 @@
 /**
  * Builds `@bulkhead/sdk` for publishing: the files of sdk/ for authors, and dist/ with JavaScript and the committed
- * declarations. `node pack/build-package.ts <folder>` creates the folder; `npm pack <folder>` packs it.
+ * declarations. `npm pack ./sdk` does this and packs it; `node pack/build-package.ts <folder>` creates a folder.
  */
-import { chmod, copyFile, cp, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { type BuildOptions, build } from 'esbuild';
 import { buildChild } from '../sandbox-child/build-child.ts';
 import { CHILD_FILE } from './child-program.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Copied from sdk/ unchanged. */
-const COPIED = ['package.json', 'globals.d.ts', 'tsconfig.plugin.json', 'REFERENCE.md', 'README.md'];
+const COPIED = ['globals.d.ts', 'tsconfig.plugin.json', 'REFERENCE.md', 'README.md'];
 const ADAPTERS = ['ai-sdk', 'langchain', 'openai-agents'];
 /** Bundles for Node only, with code of the host. */
 const NODE_ENTRIES = {
-  bulkhead: 'pack/bulkhead.ts',
+  bulkhead: 'pack/start-bulkhead.ts',
+  'command-line': 'pack/bulkhead.ts',
   testing: 'pack/testing/testing.ts',
   // The jail starts it from the folder of its bundle.
   'spawner-process': 'supervisor/jail/spawner-process.ts',
@@ -39,10 +41,21 @@ const common: BuildOptions = {
 /** Builds the package. @param folder is emptied first */
 export async function buildPackage(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
-  const dist = join(folder, 'dist');
+  await mkdir(folder, { recursive: true });
+  // The scripts build the package in the repository; there is nothing to build in the package.
+  const { scripts: _scripts, ...manifest } = JSON.parse(await readFile(join(ROOT, 'sdk/package.json'), 'utf8'));
+  await Promise.all([
+    writeFile(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`),
+    ...COPIED.map((name) => copyFile(join(ROOT, 'sdk', name), join(folder, name))),
+    buildDist(join(folder, 'dist')),
+  ]);
+}
+
+/** Builds the JavaScript and its declarations. @param dist is emptied first */
+async function buildDist(dist: string): Promise<void> {
+  await rm(dist, { recursive: true, force: true });
   await mkdir(dist, { recursive: true });
   await Promise.all([
-    ...COPIED.map((name) => copyFile(join(ROOT, 'sdk', name), join(folder, name))),
     build({ ...common, outdir: dist, entryPoints: PORTABLE_ENTRIES, platform: 'neutral', packages: 'external' }),
     buildForNode(dist),
     cp(join(ROOT, 'sdk/declarations'), dist, { recursive: true }),
@@ -71,7 +84,9 @@ async function buildForNode(dist: string): Promise<void> {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [folder] = process.argv.slice(2);
-  if (folder === undefined) throw new Error('Pass the folder to build into: node pack/build-package.ts <folder>');
-  await buildPackage(resolve(folder));
+  const { values, positionals } = parseArgs({ allowPositionals: true, options: { dist: { type: 'string' } } });
+  const [folder] = positionals;
+  if (values.dist !== undefined) await buildDist(resolve(values.dist));
+  else if (folder !== undefined) await buildPackage(resolve(folder));
+  else throw new Error('Pass the folder to build into: node pack/build-package.ts <folder>');
 }

@@ -1,15 +1,14 @@
 /** `@bulkhead/sdk` as an author gets it: built, laid where npm would lay it, compiled against. */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { checkPackage, Package } from '@arethetypeswrong/core';
-import { stop as stopEsbuild } from 'esbuild';
+import { parse } from 'acorn';
 import { publint } from 'publint';
 import t from 'tap';
 import { listExamples } from '../../examples/demo-packages.ts';
-import { buildPackage } from '../../pack/build-package.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -20,10 +19,23 @@ const adapters = ['ai-sdk', 'langchain', 'openai-agents'];
 
 const author = await temporaryFolder(t);
 const sdkFolder = join(author, 'node_modules/@bulkhead/sdk');
-await buildPackage(sdkFolder);
-await stopEsbuild();
-const { stdout: packed } = await run('npm', ['pack', '--json', '--dry-run'], { cwd: sdkFolder });
-const [pack] = JSON.parse(packed) as [{ files: { path: string }[] }];
+const pack = await packInCheckout();
+
+/** Runs the documented `npm pack ./sdk` in a copy of the checkout, where other tests do not see what it builds, and unpacks it. */
+async function packInCheckout(): Promise<{ files: { path: string }[]; left: string[] }> {
+  const checkout = join(author, 'checkout');
+  const sources = ['api', 'db', 'deploy', 'pack', 'sandbox-child', 'sdk', 'service', 'supervisor', 'package.json'];
+  const filter = (path: string) => !path.endsWith('/node_modules');
+  for (const name of sources) await cp(join(root, name), join(checkout, name), { recursive: true, filter });
+  await symlink(join(root, 'node_modules'), join(checkout, 'node_modules'));
+  const { stdout } = await run('npm', ['pack', './sdk', '--json'], { cwd: checkout });
+  const [packed] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
+  await mkdir(sdkFolder, { recursive: true });
+  await run('tar', ['xf', join(checkout, packed.filename), '--strip-components=1', '-C', sdkFolder]);
+  const left = await readdir(join(checkout, 'sdk'));
+  await rm(checkout, { recursive: true });
+  return { ...packed, left };
+}
 
 /** Writes files into a folder of the author's and compiles it. */
 async function complaints(name: string, files: Readonly<Record<string, string>>): Promise<string> {
@@ -38,6 +50,7 @@ async function complaints(name: string, files: Readonly<Record<string, string>>)
 }
 
 t.test('the tarball holds what authors need and nothing of the host', async (t) => {
+  t.notOk(pack.left.includes('dist'), 'and leaves nothing in the checkout');
   const files = pack.files.map(({ path }) => path).sort();
   const read = files.filter((path) => !path.startsWith('dist/'));
   t.strictSame(read, ['README.md', 'REFERENCE.md', 'globals.d.ts', 'package.json', 'tsconfig.plugin.json']);
@@ -48,6 +61,7 @@ t.test('the tarball holds what authors need and nothing of the host', async (t) 
   t.strictSame(named, [
     ...adapters.map((name) => `dist/adapters/${name}.js`),
     'dist/bulkhead.js',
+    'dist/command-line.js',
     'dist/sandbox-child.cjs',
     'dist/session.js',
     'dist/spawner-process.js',
@@ -56,6 +70,39 @@ t.test('the tarball holds what authors need and nothing of the host', async (t) 
   const own = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
   const sdk = JSON.parse(await readFile(join(root, 'sdk/package.json'), 'utf8'));
   t.equal(sdk.version, own.version, 'both carry one version');
+});
+
+t.test('what npm packed can be imported, and the command runs', async (t) => {
+  for (const name of ['zod', 'esbuild'])
+    await symlink(join(root, 'node_modules', name), join(author, 'node_modules', name));
+  const program = `import { connect } from '@bulkhead/sdk/session'; import { openPlugin } from '@bulkhead/sdk/testing';
+    console.log(typeof connect, typeof openPlugin);`;
+  await writeFile(join(author, 'imports.mjs'), program);
+  t.equal((await run(process.execPath, [join(author, 'imports.mjs')])).stdout, 'function function\n');
+  const { stdout } = await run(process.execPath, [join(sdkFolder, 'dist/bulkhead.js'), '--help']);
+  t.match(stdout, /Usage: bulkhead/);
+});
+
+t.test('an old Node gets a sentence', async (t) => {
+  const file = join(sdkFolder, 'dist/bulkhead.js');
+  const { body } = parse(await readFile(file, 'utf8'), {
+    ecmaVersion: 2020,
+    sourceType: 'module',
+    allowHashBang: true,
+  });
+  const imported = body.flatMap((statement) =>
+    statement.type === 'ImportDeclaration' ? [statement.source.value] : [],
+  );
+  t.same(imported, ['node:module'], 'the program can be read by Node 14 and loads nothing before its check');
+  const versions = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })`;
+  const old = ['--import', `data:text/javascript,${encodeURIComponent(versions)}`];
+  const failure = await run(process.execPath, [...old, file, 'status']).catch((error: unknown) => error);
+  const { engines } = JSON.parse(await readFile(join(sdkFolder, 'package.json'), 'utf8'));
+  const minimum = engines.node.replace(/^>=/, '').replace(/\.0$/, '');
+  t.match(failure, {
+    code: 1,
+    stderr: new RegExp(`^bulkhead needs Node ${minimum} or newer, and this is Node 20\\.20\\.2 .*\n$`),
+  });
 });
 
 t.test('the example packages compile', async (t) => {
@@ -159,7 +206,7 @@ bulkhead(session, { compactAfter: '10' });
 `;
 
 t.test('the types of the session client and an adapter work with TypeScript 5.9 and 7', async (t) => {
-  for (const name of ['zod', 'ai']) await symlink(join(root, 'node_modules', name), join(author, 'node_modules', name));
+  await symlink(join(root, 'node_modules/ai'), join(author, 'node_modules/ai'));
   for (const compiler of ['typescript', 'typescript-7']) {
     for (const [module, moduleResolution] of [
       ['esnext', 'bundler'],
