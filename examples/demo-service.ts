@@ -1,5 +1,6 @@
 /** The demo's REST client: JSON with a bearer token; refused requests throw errors. */
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -59,6 +60,16 @@ export class Service {
     if (!response.ok) throw new Refusal(`${method} ${path}`, response.status, toProblem(answer));
     return answer as Answer;
   }
+}
+
+/** The addresses of the service that `npm start` runs in this folder with this environment and `.env`. */
+export function readAddresses(): { readonly base: string; readonly sessionBase: string } {
+  if (existsSync('.env')) process.loadEnvFile('.env');
+  const { PORT, SUPERVISOR_PORT, BASE_URL, SESSION_URL } = process.env;
+  return {
+    base: BASE_URL || `http://localhost:${PORT || 4000}/api`,
+    sessionBase: SESSION_URL || `http://localhost:${SUPERVISOR_PORT || 4010}`,
+  };
 }
 
 /** Checks that Bulkhead is running before a token is created. */

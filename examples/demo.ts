@@ -17,7 +17,7 @@ import {
   type Version,
 } from './demo-packages.ts';
 import { Printer } from './demo-printer.ts';
-import { answering, findToken, NotRunning, Service } from './demo-service.ts';
+import { answering, findToken, NotRunning, readAddresses, Service } from './demo-service.ts';
 import { DemoSession } from './demo-session.ts';
 
 const HELP = `Usage: npm run demo [-- --keep]
@@ -28,9 +28,10 @@ Publishes, installs and runs the example plugins against a running Bulkhead.
   --help   show this
 
 Environment
-  BASE_URL     the REST interface      (http://localhost:4000/api)
-  SESSION_URL  the session interface   (http://localhost:4010)
-  TOKEN        a bearer token          (else that of a user named demo)`;
+  PORT, SUPERVISOR_PORT   the service's ports, also from .env   (4000, 4010)
+  BASE_URL                the REST interface                    (http://localhost:PORT/api)
+  SESSION_URL             the session interface                 (http://localhost:SUPERVISOR_PORT)
+  TOKEN                   a bearer token                        (else that of a user named demo)`;
 const DEFAULT_STYLE = 'Prefer everyday words';
 const OWN_STYLE = 'Answer as a pirate.';
 const CARD = '4111 1111 1111 1111';
@@ -50,8 +51,7 @@ if (flags.help) console.log(HELP);
 else await show();
 
 async function show(): Promise<void> {
-  const base = process.env.BASE_URL ?? 'http://localhost:4000/api';
-  const sessionBase = process.env.SESSION_URL ?? 'http://localhost:4010';
+  const { base, sessionBase } = readAddresses();
   printer.title('Bulkhead demo', base);
   const installed: Installation[] = [];
   let api: Service | undefined;

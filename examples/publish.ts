@@ -12,15 +12,16 @@ import {
   readPackage,
   registered,
 } from './demo-packages.ts';
-import { findToken, NotRunning, Service } from './demo-service.ts';
+import { answering, findToken, NotRunning, readAddresses, Service } from './demo-service.ts';
 
 const HELP = `Usage: npm run example -- <name>...
 
 Publishes examples to a running Bulkhead and installs them.
 
 Environment
-  BASE_URL   the REST interface   (http://localhost:4000/api)
-  TOKEN      a bearer token       (else that of a user named demo)`;
+  PORT       the service's port, also from .env   (4000)
+  BASE_URL   the REST interface                   (http://localhost:PORT/api)
+  TOKEN      a bearer token                       (else that of a user named demo)`;
 
 const { values: flags, positionals: names } = parseArgs({
   allowPositionals: true,
@@ -36,7 +37,9 @@ else
   );
 
 async function publishAll(): Promise<void> {
-  const api = new Service(process.env.BASE_URL ?? 'http://localhost:4000/api', await findToken());
+  const { base } = readAddresses();
+  await answering(base);
+  const api = new Service(base, await findToken());
   for (const name of names) {
     const plugin = await ensurePlugin(api, name);
     const semVer = await nextSemVer(api, plugin);

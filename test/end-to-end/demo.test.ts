@@ -1,6 +1,7 @@
 /** What a newcomer does: start everything, run the demo, stop everything. On free ports and in a folder of its own. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
@@ -50,20 +51,17 @@ t.test('start, demo, stop', { timeout: START_WITHIN_MS + 60_000 }, async (t) => 
   });
   t.match(await ready(service), `bulkhead ready http://localhost:${ports.PORT}/`);
 
-  const addresses = {
-    BASE_URL: `http://localhost:${ports.PORT}/api`,
-    SESSION_URL: `http://localhost:${ports.SUPERVISOR_PORT}`,
-  };
-  if (amount({ quick: false, soak: true })) await run('examples/demo.ts', [], { ...env, ...addresses });
-  const first = await run('examples/demo.ts', ['--keep'], { ...env, ...addresses });
+  // The demo finds the service by the ports of its environment.
+  if (amount({ quick: false, soak: true })) await run('examples/demo.ts', [], env);
+  const first = await run('examples/demo.ts', ['--keep'], env);
   t.match(first.stdout, 'Everything held.');
   t.notMatch(first.stdout, 'FAILED');
   t.match(first.stdout, /^[\n -~]*$/, 'plain ASCII where it is no terminal');
-  const again = await run('examples/demo.ts', [], { ...env, ...addresses });
+  const again = await run('examples/demo.ts', [], env);
   t.match(again.stdout, /1\.0\.[12]/, 'runs again with the next versions');
   t.match(again.stdout, 'Everything held.', 'and over what an earlier run kept');
 
-  const example = (...names: string[]) => run('examples/publish.ts', names, { ...env, ...addresses });
+  const example = (...names: string[]) => run('examples/publish.ts', names, env);
   t.match((await example('prompt-pack')).stdout, /prompt-pack 1\.0\.0: commands .*\n {2}installed as \S+, ready/);
   t.match((await example('prompt-pack')).stdout, 'prompt-pack 1.0.1', 'the next version');
   t.match((await example()).stdout, /Examples\n.* {2}telegram-bot/s, 'without a name it lists them');
@@ -75,8 +73,16 @@ t.test('start, demo, stop', { timeout: START_WITHIN_MS + 60_000 }, async (t) => 
   t.equal(code, 0, 'a clean stop');
 });
 
-t.test('without a service it says what to do', async (t) => {
-  const env = { ...process.env, BASE_URL: `http://127.0.0.1:${(await freePorts()).PORT}/api` };
-  const failure = await run('examples/demo.ts', [], env).catch((error: unknown) => error);
-  t.match(failure, { code: 1, stdout: /nothing answers at .*: start it with npm start/ });
+t.test('without a service they say what to do, and where they looked', async (t) => {
+  const { PORT } = await freePorts();
+  const env = { ...process.env, PORT };
+  const words = `nothing answers at http://localhost:${PORT}/api: start it with npm start`;
+  const demo = await run('examples/demo.ts', [], env).catch((error: unknown) => error);
+  t.match(demo, { code: 1, stdout: words });
+  const example = await run('examples/publish.ts', ['dice'], env).catch((error: unknown) => error);
+  t.match(example, { code: 1, stderr: `${words}\n` });
+  const cwd = await temporaryFolder(t);
+  await writeFile(join(cwd, '.env'), `PORT=${PORT}\n`);
+  const inFile = promisify(execFile)(process.execPath, [join(root, 'examples/demo.ts')], { cwd });
+  t.match(await inFile.catch((error: unknown) => error), { code: 1, stdout: words }, 'the port of .env');
 });
