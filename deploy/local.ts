@@ -33,6 +33,19 @@ const LINK_LIFETIME_S = 24 * 3_600;
 /** npm repeats the terminal's Ctrl-C. A signal within this time is that repetition. Milliseconds. */
 const ECHO_MS = 1_000;
 
+const HELP = `Usage: npm start
+
+Runs everything on this machine: PostgreSQL (unless DATABASE_URL is set), migrations, API, supervisor and console.
+Ctrl-C stops it.
+
+Environment, also from .env
+  PORT              console and REST interface      (4000)
+  SUPERVISOR_PORT   session API                     (4010)
+  DATA_DIR          database, keys and packages     (./.bulkhead)
+  DATABASE_URL      an existing PostgreSQL server
+
+.env.example lists all settings, docs/settings.md describes them.`;
+
 const script = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 /** Logs go to standard error, so that standard output holds the progress and the ready line only. */
 const logs = process.stderr.isTTY ? pretty({ destination: 2, sync: true }) : process.stderr;
@@ -46,6 +59,14 @@ const force = new AbortController();
 const starting = new AbortController();
 let stopping: Promise<void> | undefined;
 let signalledAt = 0;
+
+const [argument] = process.argv.slice(2);
+if (argument !== undefined) {
+  const isHelp = argument === '--help' || argument === '-h';
+  if (isHelp) console.log(HELP);
+  else console.error(`npm start takes no “${argument}”: settings are environment variables. See npm start -- --help.`);
+  process.exit(isHelp ? 0 : 2);
+}
 
 // A reader of the output may disconnect; keep running.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);

@@ -1,7 +1,10 @@
 /** `npm start` from the first line to the last process. */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { forkProcess } from '../fixtures/forked-process.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -15,6 +18,20 @@ const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 t.setTimeout(300_000);
 
 const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
+
+t.test('npm start -- --help prints help, any other argument is refused, and neither starts the service', async (t) => {
+  const DATA_DIR = join(await temporaryFolder(t), 'data');
+  const cwd = fileURLToPath(new URL('../..', import.meta.url));
+  const npmStart = (argument: string) =>
+    promisify(execFile)('npm', ['start', '--silent', '--', argument], { cwd, env: { ...process.env, DATA_DIR } }).then(
+      ({ stdout }) => ({ code: 0, text: stdout }),
+      ({ code, stderr }: { code: number; stderr: string }) => ({ code, text: stderr }),
+    );
+  t.match(await npmStart('--help'), { code: 0, text: /^Usage: npm start\n[\s\S]*\bPORT\b[\s\S]*docs\/settings\.md/ });
+  const refused = 'npm start takes no “--port”: settings are environment variables. See npm start -- --help.\n';
+  t.match(await npmStart('--port'), { code: 2, text: refused });
+  t.notOk(existsSync(DATA_DIR));
+});
 
 t.test('starts, signs in, runs a plugin, and stops without leftovers on each signal', async (t) => {
   const DATA_DIR = join(await temporaryFolder(t), 'data');
