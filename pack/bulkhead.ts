@@ -9,7 +9,8 @@ import { localTools } from './local-tools.ts';
 enableCompileCache();
 
 const interrupted = new AbortController();
-process.once('SIGINT', () => interrupted.abort());
+// `dev` still restores the installed version then. A second Ctrl-C ends the process.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort());
 // A reader may close the pipe early (`| head`); that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 

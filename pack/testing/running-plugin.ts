@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { closest } from 'fastest-levenshtein';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { completeFields } from '../../sdk/contract/example-fields.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { resolveSettings } from '../../sdk/contract/manifest.ts';
 import {
@@ -24,7 +25,6 @@ import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-t
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { LocalBuild } from '../local-build.ts';
 import type { BorrowedSandbox } from '../local-sandbox.ts';
-import { completeFields, findHook } from './contexts.ts';
 import { PluginProcess } from './plugin-process.ts';
 import type { ScriptedHost } from './scripted-host.ts';
 
@@ -260,4 +260,10 @@ function vendorRequest(request: VendorRequest): Fields {
     headers: Object.entries(headers),
     body: typeof body === 'string' ? Buffer.from(body) : body,
   });
+}
+
+/** Finds a hook, with or without `middleware.`. @throws Error that suggests the nearest name */
+function findHook(name: string): HookName {
+  for (const full of [name, `middleware.${name}`]) if (Object.hasOwn(hooks, full)) return full as HookName;
+  throw new Error(`No hook is named ${name}; did you mean ${closest(name, Object.keys(hooks))}?`);
 }

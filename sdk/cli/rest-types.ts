@@ -47,6 +47,8 @@ export interface Installation {
   readonly status: string;
   readonly statusReason: string | null;
   readonly versionPolicy: 'Latest' | 'Pinned' | 'Draft';
+  readonly pinnedVersionId: string | null;
+  readonly currentVersionId: string | null;
   readonly currentSemVer: string | null;
   readonly required: boolean;
   readonly grantedCapabilities: readonly string[];

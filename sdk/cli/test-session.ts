@@ -1,6 +1,9 @@
 /** Runs tools, commands, hooks and events of an installation in a temporary session. */
+import { completeFields } from '../contract/example-fields.ts';
 import { formatFullName } from '../contract/full-names.ts';
-import { type EventName, events, type HookName, hooks } from '../contract/protocol.ts';
+import { type EventName, events, hooks } from '../contract/protocol.ts';
+import type { HookRow } from '../contract/rows.ts';
+import type { HookName } from '../session/api-types.ts';
 import type { Session } from '../session/client.ts';
 import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
 import { Transport } from '../session/transport.ts';
@@ -63,15 +66,15 @@ export class TestSession {
     return (await this.getSession()).runCommand(toFullName(slug, name), input, { signal: this.#context.signal });
   }
 
-  /** Runs a hook of all installed plugins. Omitted context fields come from the hook's example. */
-  async runHook(name: string, context: object): Promise<unknown> {
+  /** Runs a hook of all installed plugins. Omitted context fields, at any depth, come from the hook's example. */
+  async runHook(name: string, given: Readonly<Record<string, unknown>>): Promise<unknown> {
     const full = Object.keys(hooks).find((known) => known === name || known === `middleware.${name}`);
     if (full === undefined) throw createUnknownNameError('hook', name, Object.keys(hooks));
-    const { example } = hooks[full as keyof typeof hooks];
-    const short = full.replace(/^middleware\./, '') as HookName;
-    return (await this.getSession()).hook(short as never, { ...example.context, ...context } as never, {
-      signal: this.#context.signal,
-    });
+    const context = fillContext(full, given);
+    const session = await this.getSession();
+    const { signal } = this.#context;
+    if (full === 'compaction.summarize') return session.compact(context, { signal });
+    return session.hook(full.replace(/^middleware\./, '') as HookName, context as never, { signal });
   }
 
   /** Returns the temporary session, which starts on first use. */
@@ -88,6 +91,16 @@ export class TestSession {
 
   #post<Answer>(path: string, body?: unknown, repeatable = false): Promise<Answer> {
     return this.#transport.json({ method: 'POST', path, body, repeatable, signal: this.#context.signal });
+  }
+}
+
+/** @throws CommandError `usage` that names the field */
+function fillContext(hook: string, given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { context, example }: HookRow = hooks[hook as keyof typeof hooks];
+  try {
+    return completeFields(hook, context, example.context, given);
+  } catch (error) {
+    throw new CommandError('usage', error instanceof Error ? error.message : String(error));
   }
 }
 

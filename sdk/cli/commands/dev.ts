@@ -8,8 +8,11 @@ import { openInspector } from '../dev/inspector.ts';
 import { runPlaygroundLine } from '../dev/playground.ts';
 import { toFailure } from '../failure.ts';
 import { followLines, formatLine } from '../log-lines.ts';
+import { Rest } from '../rest.ts';
 
 const DEFAULT_PORT = 9229;
+/** A user who pressed Ctrl-C waits for it. Milliseconds. */
+const RESTORE_TIMEOUT_MS = 5_000;
 
 export const dev: Command = {
   name: 'dev',
@@ -37,10 +40,28 @@ export const dev: Command = {
     } finally {
       await stopWatching();
       await draft.testSession.close();
+      await restoreVersion(context, draft);
     }
     return { slug: draft.slug, saves: times.length, medianMs: findMedian(times) };
   },
 };
+
+/** Moves the installation back to what it ran before `dev`. Prints what it runs now; never rejects. */
+async function restoreVersion(context: Context, draft: Draft): Promise<void> {
+  const { output } = context;
+  try {
+    const { url, token } = await context.getRest();
+    // Ctrl-C has aborted the signal of the command's own requests.
+    const installation = await draft.restore(new Rest({ url, token, signal: AbortSignal.timeout(RESTORE_TIMEOUT_MS) }));
+    if (!installation) return;
+    const { slug, currentSemVer, versionPolicy, pendingUpdate } = installation;
+    const hint = pendingUpdate ? ` ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}` : '';
+    output.printLine(`${slug} runs ${currentSemVer ?? 'the draft'} again (${versionPolicy}).${hint}`);
+  } catch (error) {
+    const { message } = toFailure(error, await context.getUrl());
+    output.printNote(`${draft.slug} still runs the draft: ${message} Run \`bulkhead install ${draft.slug}\`.`);
+  }
+}
 
 /** Follows the log, the debugger and the keyboard until one of them fails. */
 async function serveDraft(context: Context, draft: Draft, inspectPort: number | null): Promise<void> {

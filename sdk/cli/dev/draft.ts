@@ -29,6 +29,8 @@ export class Draft {
   readonly #pluginId: string;
   readonly #installed = Promise.withResolvers<string>();
   #installation: Installation | null = null;
+  /** The installation before it followed the draft; null if it did already, or is new. */
+  #replaced: Installation | null = null;
 
   private constructor(options: {
     folder: string;
@@ -94,8 +96,29 @@ export class Draft {
   async #followDraft(known: Installation | undefined): Promise<Installation> {
     if (known?.versionPolicy === 'Draft') return known;
     const versionPolicy = 'Draft';
-    if (known) return this.#rest.patch<Installation>(`/installations/${known.id}`, { versionPolicy });
+    if (known) {
+      this.#replaced = known;
+      return this.#rest.patch<Installation>(`/installations/${known.id}`, { versionPolicy });
+    }
     return this.#rest.post<Installation>('/installations', { slug: this.slug, versionPolicy });
+  }
+
+  /**
+   * Moves the installation back to the version that it ran before.
+   *
+   * @param rest a client that an interrupted command may still use
+   * @returns null if it ran the draft before, or is new
+   */
+  async restore(rest: Rest): Promise<Installation | null> {
+    if (!this.#replaced) return null;
+    const { id, versionPolicy, pinnedVersionId, currentVersionId } = this.#replaced;
+    const path = `/installations/${id}`;
+    const pin = pinnedVersionId === null ? {} : { pinnedVersionId };
+    const restored = await rest.patch<Installation>(path, { versionPolicy, ...pin });
+    const { pendingUpdate } = restored;
+    // The user accepted this version before; a version that was published since waits for consent.
+    if (pendingUpdate === null || pendingUpdate.versionId !== currentVersionId) return restored;
+    return rest.post<Installation>(`${path}/accept-update`, { versionId: currentVersionId });
   }
 }
 

@@ -1,16 +1,7 @@
-/** Builds contexts of hooks and data of events from the test's fields and the row's example, and validates them. */
-import { isDeepStrictEqual } from 'node:util';
-import { closest } from 'fastest-levenshtein';
+/** Builds contexts of hooks and data of events from given fields and the row's example, and validates them. */
 import type { z } from 'zod';
-import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-
-/** Finds a hook, with or without `middleware.`. @throws Error that suggests the nearest name */
-export function findHook(name: string): HookName {
-  for (const full of [name, `middleware.${name}`]) if (Object.hasOwn(hooks, full)) return full as HookName;
-  throw new Error(`No hook is named ${name}; did you mean ${closest(name, Object.keys(hooks))}?`);
-}
 
 /**
  * Adds missing fields from the example.
@@ -37,8 +28,7 @@ export function completeFields(what: string, schema: z.ZodObject, example: Field
 function mergeFields(example: unknown, given: unknown): unknown {
   if (!isFields(example) || !isFields(given)) return given;
   const whole: Record<string, unknown> = { ...example };
-  for (const [key, value] of Object.entries(given))
-    whole[key] = isDeepStrictEqual(example[key], value) ? value : mergeFields(example[key], value);
+  for (const [key, value] of Object.entries(given)) whole[key] = mergeFields(example[key], value);
   return whole;
 }
 
